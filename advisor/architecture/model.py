@@ -1,0 +1,69 @@
+"""The noun for a network: its shape in Hugging Face names and its operator table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.architecture.operators import Operator, OperatorKind, Part
+from advisor.noun import Noun
+from advisor.quantities import Evidence
+
+
+class ModelArchitecture(Noun):
+    """A network, known by its operators.
+
+    ``hidden_size`` and the other shape fields are for display and layout limits; quantities are
+    computed from ``operators`` alone.
+    """
+
+    name: str
+    family: str
+    """Model family in the publisher's words, for display only."""
+    hub_id: str | None = None
+    source: str
+    """``preset`` | ``config`` | ``parameters``."""
+    evidence: Evidence
+    """``derived`` from a full description; ``assumed`` from a parameter count."""
+    assumptions: tuple[str, ...] = ()
+    hidden_size: Annotated[int, Field(ge=1)]
+    num_hidden_layers: Annotated[int, Field(ge=1)]
+    num_attention_heads: Annotated[int, Field(ge=1)]
+    num_key_value_heads: Annotated[int, Field(ge=1)]
+    vocab_size: Annotated[int, Field(ge=1)]
+    max_position_embeddings: int | None = None
+    num_experts: int = 1
+    experts_per_token: int = 1
+    weight_format: str = "bf16"
+    """Storage format of the published weights; key into ``precision.WEIGHT_FORMATS``."""
+    tied_embeddings: bool = False
+    operators: tuple[Operator, ...]
+
+    @property
+    def total_parameters(self) -> int:
+        """Exact number of parameters, tied ones once."""
+        return sum(op.layers * op.parameters for op in self.operators)
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses, embedding table counted as published counts do."""
+        return sum(op.layers * op.active_parameters for op in self.operators)
+
+    @property
+    def expert_parameters(self) -> int:
+        """Parameters in routed experts."""
+        return sum(op.layers * op.parameters for op in self.operators if op.experts > 1)
+
+    @property
+    def cache_elements_per_token(self) -> float:
+        """Elements that serving caches for one token over all layers, windows ignored."""
+        return sum(op.layers * op.cache_elements_per_token for op in self.operators)
+
+    def matmuls(self) -> tuple[Operator, ...]:
+        """Return the rows that are matrix products."""
+        return tuple(op for op in self.operators if op.kind is OperatorKind.MATMUL)
+
+    def in_part(self, part: Part) -> tuple[Operator, ...]:
+        """Return the rows that sit on one pipeline part."""
+        return tuple(op for op in self.operators if op.part is part)

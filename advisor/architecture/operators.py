@@ -1,0 +1,138 @@
+"""The operator table: the one description of a network that everything else folds over.
+
+A builder (``transformer``, later ``vision`` and others) turns shapes into rows. Parameters,
+FLOPs, activation memory, cache and times are sums over rows; no equation knows the name of a
+model family.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.noun import Noun
+
+
+class OperatorKind(StrEnum):
+    """What a row computes."""
+
+    EMBEDDING = "embedding"
+    MATMUL = "matmul"
+    ATTENTION = "attention"
+    NORMALIZATION = "normalization"
+    ACTIVATION = "activation"
+    ELEMENTWISE = "elementwise"
+    ROUTING = "routing"
+    CROSS_ENTROPY = "cross_entropy"
+
+
+class Part(StrEnum):
+    """Where a row sits in the pipeline."""
+
+    EMBEDDING = "embedding"
+    BLOCK = "block"
+    HEAD = "head"
+
+
+class Division(StrEnum):
+    """How model parallelism divides a row's work, parameters and saved tensors."""
+
+    TENSOR = "tensor"
+    """Divided by the tensor-parallel degree."""
+    REPLICATED = "replicated"
+    """Parameters on every tensor-parallel rank; its tokens are divided by sequence parallelism."""
+    EXPERT = "expert"
+    """Experts divided by the expert-parallel degree, each one's width by tensor parallelism."""
+
+
+class SavedFormat(StrEnum):
+    """Number format of a saved tensor, resolved by the precision recipe."""
+
+    COMPUTE = "compute"
+    """Format of the matmuls, 16 bits in mixed precision (fp8 recipes save 16-bit tensors)."""
+    STREAM = "stream"
+    """Format of the residual stream."""
+    FP32 = "fp32"
+    BYTE = "byte"
+    """One byte per element (masks)."""
+
+
+class SavedWhen(StrEnum):
+    """Which software keeps the tensor for the backward pass."""
+
+    ALWAYS = "always"
+    UNFUSED = "unfused"
+    """Kept only where operations run one by one (eager Hugging Face)."""
+    UNLESS_RECOMPUTED_ACTIVATION = "unless_recomputed_activation"
+    """Dropped by stacks whose activation kernel recomputes its output (Liger)."""
+    UNFUSED_AUTOCAST = "unfused_autocast"
+    """A cast that eager autocast makes again for each consumer of the same tensor."""
+    EAGER_ATTENTION = "eager_attention"
+    """Score matrices; elements are per token and per key."""
+    FLASH_ATTENTION = "flash_attention"
+
+
+class SavedTensor(Noun):
+    """One tensor that the backward pass of a row needs."""
+
+    name: str
+    elements_per_token: float
+    """For ``EAGER_ATTENTION``: per token and per key attended to."""
+    format: SavedFormat
+    when: SavedWhen = SavedWhen.ALWAYS
+    divided: bool = False
+    """True where tensor parallelism divides it whatever sequence parallelism does."""
+
+
+class Operator(Noun):
+    """One row: an operation that ``layers`` layers hold alike.
+
+    All per-token figures are for one layer and one token that passes through the model.
+    """
+
+    name: str
+    """Dotted path, e.g. ``block.attention.query``; unique in the table."""
+    kind: OperatorKind
+    part: Part
+    layers: Annotated[int, Field(ge=1)]
+    """How many layers hold this row."""
+    division: Division
+    parameters: Annotated[int, Field(ge=0)] = 0
+    """Elements in one layer, all experts included. 0 where tied to another row."""
+    active_parameters: Annotated[int, Field(ge=0)] = 0
+    """Elements that one token uses in one layer (a tied head counts here)."""
+    in_features: int = 0
+    """Matmul rows: k of the product (per expert)."""
+    out_features: int = 0
+    """Matmul rows: n of the product (per expert)."""
+    experts: int = 1
+    """Routed experts in the layer; 1 for everything that is not routed."""
+    active_experts: int = 1
+    """Routed experts that one token visits."""
+    target: str | None = None
+    """Adapter target this projection answers to: q, k, v, o, gate, up, down."""
+    flops_per_token: float = 0.0
+    """Forward FLOPs that do not depend on the context; a multiply-add counts 2."""
+    flops_per_token_per_key: float = 0.0
+    """Attention rows: forward FLOPs per key attended to."""
+    causal: bool = False
+    """A token attends to half of its sequence on average."""
+    window: int | None = None
+    """Largest number of keys attended to (sliding window)."""
+    moved_elements_per_token: float = 0.0
+    """Elements read and written forward by a fused kernel (memory-bound rows)."""
+    moved_elements_per_token_unfused: float = 0.0
+    """The same where operations run one by one."""
+    launches: int = 1
+    """Kernel launches forward when nothing is fused."""
+    heads: int = 0
+    """Attention rows: query heads."""
+    cache_heads: int = 0
+    """Heads of the cache; tensor parallelism divides by at most this many (1: replicated)."""
+    cache_elements_per_token: float = 0.0
+    """Elements that serving caches for one token in one layer, all heads."""
+    state_elements_per_sequence: float = 0.0
+    """Recurrent state, independent of the context (state-space layers)."""
+    saved: tuple[SavedTensor, ...] = ()

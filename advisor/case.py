@@ -1,0 +1,53 @@
+"""The case: one question in full, the same object for the page, the command line and Python."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from advisor.layout import ParallelLayout
+from advisor.limits import Constraints, Objective
+from advisor.noun import Noun
+from advisor.workload import Workload
+
+HubId = Annotated[str, Field(pattern=r"^[\w.-]{1,96}/[\w.-]{1,96}$")]
+
+
+class ModelSource(Noun):
+    """Where the model's shape comes from: exactly one of the fields."""
+
+    preset: str | None = None
+    config: str | dict[str, Any] | None = None
+    """Path of a ``config.json``, its text, or its parsed content."""
+    hub: HubId | None = None
+    parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> ModelSource:
+        given = [name for name, value in self if value is not None]
+        if len(given) != 1:
+            msg = (
+                f"model needs exactly one of preset, config, hub, parameters; got "
+                f"{', '.join(given) or 'none'}"
+            )
+            raise ValueError(msg)
+        return self
+
+
+class Hardware(Noun):
+    """The configuration to estimate; ``recommend`` searches instead."""
+
+    accelerator: str
+    count: Annotated[int, Field(ge=1, le=16384)] = 1
+
+
+class Case(Noun):
+    """A model, what to do with it, on what, and within which limits."""
+
+    model: ModelSource
+    workload: Workload
+    hardware: Hardware | None = None
+    layout: ParallelLayout | None = None
+    limits: Constraints = Constraints()
+    objective: Objective = Objective.CHEAPEST

@@ -1,0 +1,144 @@
+"""What an estimate returns: memory, FLOPs, time, serving figures and cost, with their terms."""
+
+from __future__ import annotations
+
+from advisor.layout import ParallelLayout
+from advisor.noun import Noun
+from advisor.quantities import Evidence, Range, Term
+
+
+class Parameters(Noun):
+    """Exact parameter counts (or assumed, when only a count was given)."""
+
+    total: int
+    active: int
+    trainable: int
+    """Parameters that the optimizer updates (adapters only for LoRA)."""
+    evidence: Evidence
+
+
+class MemoryBreakdown(Noun):
+    """Memory of the fullest accelerator at the fullest moment of a step. [bytes]"""
+
+    weights_bytes: Range
+    """Working and master copies of the parameters held on this accelerator."""
+    gradients_bytes: Range
+    optimizer_bytes: Range
+    activations_bytes: Range
+    logits_bytes: Range
+    kv_cache_bytes: Range
+    workspace_bytes: Range
+    """Gathered blocks, communication buffers, library workspaces, optimizer temporaries."""
+    context_bytes: Range
+    """Driver context and loaded kernels."""
+    fragmentation_bytes: Range
+    """Reserved by the allocator above what is allocated."""
+    total_bytes: Range
+    usable_bytes: float
+    """What the driver reports for this accelerator. [bytes]"""
+    fits: bool
+    """True only if the high end of the range fits."""
+    peak_moment: str
+    """``forward_end`` | ``backward_end`` | ``optimizer_step`` | ``serving``."""
+    limiting_stage: str = ""
+    """Which pipeline stage is the fullest: ``first`` | ``last`` | ``all``."""
+    terms: tuple[Term, ...]
+
+
+class FlopCount(Noun):
+    """Floating-point operations of one optimizer step over the whole job."""
+
+    model_per_step: float
+    """Forward and backward without recomputation. [FLOPs]"""
+    hardware_per_step: float
+    """Recomputation included. [FLOPs]"""
+    per_token: float
+    """Model FLOPs per trained token (training) or per generated token (serving). [FLOPs]"""
+    terms: tuple[Term, ...]
+
+
+class StepTime(Noun):
+    """Time of one optimizer step and of the run."""
+
+    step_s: Range
+    tokens_per_step: float
+    steps: float
+    tokens_per_s: Range
+    """Whole job. [tokens/s]"""
+    tokens_per_s_per_accelerator: Range
+    model_flops_utilization: Range
+    """Model FLOPs achieved over the dense peak of the compute format. [fraction]"""
+    goodput: Range
+    """Share of wall-clock time that trains: the rest is failures, restarts, checkpoints."""
+    run_hours: Range
+    bound_by: str
+    """Largest share of the step: ``compute`` | ``bandwidth`` | ``network`` | ``bubble`` |
+    ``launch`` | ``optimizer``."""
+    terms: tuple[Term, ...]
+    """Exclusive shares that sum to ``step_s.expected``. [s]"""
+
+
+class ServingEstimate(Noun):
+    """Continuous batching at the steady concurrency of the workload."""
+
+    ttft_ms: Range
+    tpot_ms: Range
+    """Time per output token after the first, prefill interference included. [ms]"""
+    output_tokens_per_s: Range
+    """Whole deployment. [tokens/s]"""
+    requests_per_s: Range
+    max_concurrency: int
+    """Requests of this length whose cache fits the whole deployment at once."""
+    max_context_tokens: int
+    """Longest context of one sequence at the workload's concurrency, limited by memory."""
+    replicas: int
+    bound_by: str
+    terms: tuple[Term, ...]
+    """Exclusive shares of the time per output token. [s]"""
+
+
+class CostBreakdown(Noun):
+    """Money for the run (training) or for a month (serving)."""
+
+    usd_per_hour: Range | None = None
+    """Whole instances, all of them; None where nothing offers this hardware. [USD/h]"""
+    rent_usd: Range | None = None
+    """Run (training) or month of 730 h (serving). [USD]"""
+    usd_per_million_tokens: Range | None = None
+    """Trained tokens, or generated tokens at full load. [USD]"""
+    purchase_usd: Range | None = None
+    """Accelerators alone. [USD]"""
+    energy_kwh: Range | None = None
+    """Run or month, accelerators at board power, no cooling. [kWh]"""
+    provider: str | None = None
+    offer: str | None = None
+    """Key of the offer priced here."""
+    instance_type: str | None = None
+    instances: int | None = None
+    region: str | None = None
+    price_date: str | None = None
+    price_source: str | None = None
+    terms: tuple[Term, ...] = ()
+
+
+class Estimate(Noun):
+    """Everything about one configuration."""
+
+    model: str
+    workload: str
+    """One line that restates the work."""
+    accelerator: str
+    accelerator_name: str
+    count: int
+    layout: ParallelLayout
+    precision: str
+    """Recipe (training) or weight format (serving)."""
+    parameters: Parameters
+    memory: MemoryBreakdown
+    flops: FlopCount
+    time: StepTime | None = None
+    serving: ServingEstimate | None = None
+    cost: CostBreakdown
+    assumptions: tuple[str, ...]
+    references: tuple[str, ...]
+    """Keys of the references that the terms cite, then printed in full by ``to_json``'s reader."""

@@ -1,0 +1,145 @@
+"""What the work runs on: accelerators, nodes, interconnects and rental offers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.noun import Noun
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Confidence(StrEnum):
+    """How a catalog value was obtained, strongest first."""
+
+    DATASHEET = "datasheet-read"
+    SECONDARY = "secondary"
+    DERIVED = "derived"
+    MEMORY = "memory"
+    """Recalled by a person and not checked; always shown to users as such."""
+
+
+class Provenance(Noun):
+    """Where one catalog value comes from."""
+
+    source: str
+    """Key into the catalog's ``sources``."""
+    date: str
+    """Date of the source, or the date on which it was read. ISO 8601, possibly truncated."""
+    confidence: Confidence
+
+
+class Segment(StrEnum):
+    """Market segment of an accelerator."""
+
+    CONSUMER = "consumer"
+    WORKSTATION = "workstation"
+    DATACENTER = "datacenter"
+    TPU = "tpu"
+    ASIC = "asic"
+    EDGE = "edge"
+    CPU = "cpu"
+
+
+class Interconnect(Noun):
+    """The fast links that join accelerators without the network."""
+
+    name: str
+    bytes_per_s: Positive
+    """Per accelerator and per direction. [bytes/s]"""
+    domain_size: Annotated[int, Field(ge=1)]
+    """Accelerators that reach each other at this speed; 1 means no such link."""
+
+
+class Accelerator(Noun):
+    """One accelerator (or CPU socket): dense rates with fp32 accumulation only."""
+
+    key: str
+    name: str
+    vendor: str
+    architecture: str
+    year: int
+    segment: Segment
+    form_factor: str
+    memory_marketed_bytes: Positive
+    """For display only."""
+    memory_reported_bytes: Positive
+    """What the driver shows; decides what fits. [bytes]"""
+    memory_reported_derived: bool
+    """True where no reported figure is published and it was derived from the marketed one."""
+    memory_type: str
+    memory_bandwidth_bytes_per_s: Positive
+    peak_flops_per_s: dict[str, float]
+    """Dense peak by format: fp32, tf32, bf16, fp16, fp8, fp4, int8, int4. Absent = unsupported
+    or unknown. Integer formats count operations."""
+    peak_flops_per_s_fp16_accumulate: dict[str, float] = {}
+    """Dense peak with fp16 accumulation, for display (GeForce doubles it)."""
+    board_power_w: Positive | None
+    interconnect: Interconnect | None
+    """None where accelerators meet over PCIe or the network only."""
+    pcie_generation: int | None
+    compute_capability: str | None
+    purchase_usd: Positive | None
+    purchase_date: str | None
+    purchase_kind: str | None
+    """``msrp`` | ``street`` | ``estimate``."""
+    provenance: dict[str, Provenance]
+    """By field name; the key ``default`` covers fields without one of their own."""
+    notes: str = ""
+
+    def source_of(self, field: str) -> Provenance:
+        """Return where ``field`` comes from."""
+        return self.provenance.get(field, self.provenance["default"])
+
+
+class Node(Noun):
+    """A machine with accelerators of one kind, and what joins them and the machines."""
+
+    accelerators: Annotated[int, Field(ge=1)]
+    intra_bytes_per_s: Positive
+    """Between accelerators of one link domain, per accelerator and direction. [bytes/s]"""
+    intra_domain: Annotated[int, Field(ge=1)]
+    """Accelerators in one link domain; may exceed one node (NVL72)."""
+    inter_bytes_per_s: Positive | None
+    """Network per accelerator and direction [bytes/s]; None: no usable network, one node only."""
+    pcie_bytes_per_s: Positive
+    """Host to accelerator, per direction. [bytes/s]"""
+    assumptions: tuple[str, ...] = ()
+
+
+class PriceKind(StrEnum):
+    """How an offer is paid."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+
+
+class Offer(Noun):
+    """One rentable instance type of one provider, with its price on a date."""
+
+    key: str
+    """``provider/instance_type/region/tier`` slug, unique in the catalog."""
+    provider: str
+    instance_type: str
+    tier: str
+    region: str
+    accelerator: str
+    """Key of the accelerator."""
+    accelerators: Annotated[int, Field(ge=1)]
+    """Accelerators in the whole instance."""
+    vcpus: Positive | None
+    host_memory_bytes: Positive | None
+    on_demand_usd_per_hour: Positive | None
+    """Whole instance. [USD/h]"""
+    spot_usd_per_hour: Positive | None
+    price_date: str
+    """As the source states it, ISO 8601 or truncated."""
+    intra_node: str
+    """Link between accelerators of the instance, in the source's words."""
+    inter_node_bytes_per_s: Positive | None
+    """Network of the whole instance per direction. [bytes/s]"""
+    provenance: Provenance
+    notes: str = ""

@@ -1,0 +1,69 @@
+"""How one job is arranged on its accelerators."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from advisor.noun import Noun
+
+Degree = Annotated[int, Field(ge=1, le=16384)]
+
+
+class Sharding(StrEnum):
+    """What data-parallel ranks share out among themselves, least first."""
+
+    DDP = "ddp"
+    ZERO1 = "zero1"
+    ZERO2 = "zero2"
+    ZERO3 = "zero3"
+
+
+class Recompute(StrEnum):
+    """What is recomputed in the backward pass instead of kept, least first."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class ParallelLayout(Noun):
+    """Degrees of parallelism and what is kept.
+
+    The number of accelerators is ``data * tensor * pipeline * context``; experts are spread
+    over ``expert`` of the data-parallel ranks.
+    """
+
+    data: Degree = 1
+    tensor: Degree = 1
+    pipeline: Degree = 1
+    context: Degree = 1
+    expert: Degree = 1
+    sharding: Sharding = Sharding.DDP
+    micro_batch: Annotated[int, Field(ge=1, le=65536)] = 1
+    """Sequences per data-parallel rank and micro-step."""
+    recompute: Recompute = Recompute.NONE
+    sequence_parallel: bool = True
+    """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
+    virtual_stages: Degree = 1
+    """Model chunks per pipeline stage (interleaved schedule)."""
+
+    @property
+    def accelerators(self) -> int:
+        """Number of accelerators the layout occupies."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ParallelLayout:
+        if (self.data * self.context) % self.expert:
+            msg = (
+                f"expert={self.expert} must divide data x context = {self.data * self.context}; "
+                "choose expert among its divisors"
+            )
+            raise ValueError(msg)
+        if self.virtual_stages > 1 and self.pipeline == 1:
+            msg = "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1"
+            raise ValueError(msg)
+        return self

@@ -1,0 +1,123 @@
+"""What a recommendation returns: plans, the frontier, and why everything else lost."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from advisor.case import Case
+from advisor.estimate.results import Estimate, Parameters
+from advisor.limits import Objective
+from advisor.noun import Noun
+from advisor.quantities import Range
+
+
+class RejectionCode(StrEnum):
+    """Why an accelerator lost."""
+
+    MEMORY = "memory"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    LATENCY = "latency"
+    FORMAT = "format"
+    """No supported number format that the workload asks for."""
+    NOT_OFFERED = "not_offered"
+    """Nothing in the catalog rents it under the given providers and price kind."""
+    EXCLUDED = "excluded"
+    """Outside the user's own list of accelerators."""
+    DOMINATED = "dominated"
+    """Feasible, but another accelerator is both cheaper and faster."""
+    UNKNOWN = "unknown"
+    """The catalog lacks a fact without which no estimate is honest."""
+
+
+class Rejection(Noun):
+    """One accelerator that is not recommended, with the nearest miss and what would mend it."""
+
+    accelerator: str
+    accelerator_name: str
+    code: RejectionCode
+    actual: float | None
+    limit: float | None
+    unit: str
+    message: str
+    """One sentence for a person: what, actual, limit."""
+    remedy: str
+    """What would make it work, or where it would win."""
+
+
+class Candidate(Noun):
+    """One feasible configuration, as a point of the cost-time chart."""
+
+    accelerator: str
+    accelerator_name: str
+    count: int
+    provider: str | None
+    instance_type: str | None
+    hours: Range | None
+    """Run time (training). [h]"""
+    tpot_ms: Range | None
+    """Time per output token (serving). [ms]"""
+    cost_usd: Range | None
+    """Run (training) or month (serving); None for hardware without a price. [USD]"""
+    on_frontier: bool
+    label: str
+    """Short label, e.g. ``8x H100 SXM (Lambda)``."""
+
+
+class Plan(Noun):
+    """A configuration worth choosing, in full."""
+
+    rank: int
+    title: str
+    """E.g. ``Rent 8x NVIDIA H100 SXM5 80GB at Lambda``."""
+    sentence: str
+    """The answer in one line with numbers and ranges."""
+    why: str
+    """What binds, and what the runner-up would cost or take."""
+    estimate: Estimate
+
+
+class Ranking(Noun):
+    """The best plans under one objective, best first."""
+
+    objective: Objective
+    plans: tuple[Plan, ...]
+
+
+class Advice(Noun):
+    """A remark beside the numbers, with a stable code."""
+
+    code: str
+    severity: str
+    """``info`` | ``warning``."""
+    message: str
+
+
+class Recommendation(Noun):
+    """The answer to a case."""
+
+    case: Case
+    answer: str
+    """The best plan of the asked objective in one sentence, or why nothing works."""
+    parameters: Parameters
+    rankings: tuple[Ranking, ...]
+    """One for each objective, the asked one first; plans are empty when nothing is feasible."""
+    frontier: tuple[Candidate, ...]
+    """Not dominated in cost and time, ordered by time."""
+    candidates: tuple[Candidate, ...]
+    """Best configurations per accelerator and offer, for the chart (bounded number)."""
+    rejections: tuple[Rejection, ...]
+    """One for every accelerator of the catalog that is in no plan."""
+    advice: tuple[Advice, ...]
+    assumptions: tuple[str, ...]
+    references: tuple[str, ...]
+    searched: int
+    """Configurations evaluated."""
+    feasible: int
+    catalog_date: str
+    """Date of the newest price used."""
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """Plans of the asked objective, best first."""
+        return self.rankings[0].plans if self.rankings else ()

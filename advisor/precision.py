@@ -1,0 +1,205 @@
+"""Which copies of the parameters exist during training, and in which number format.
+
+Also the storage formats of served weights and caches, with their true bits per element.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.noun import Noun
+
+FORMAT_BYTES: Final[dict[str, float]] = {
+    "fp32": 4.0,
+    "tf32": 4.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "fp4": 0.5,
+    "int4": 0.5,
+}
+"""Bytes of one element without scales. [bytes]"""
+
+
+class WeightFormat(Noun):
+    """How served or frozen weights are stored."""
+
+    name: str
+    title: str
+    bytes_per_parameter: float
+    """Scales and zero-points included. [bytes]"""
+    compute: str
+    """Format of the matmul it feeds: weight-only formats multiply in 16 bits."""
+    note: str = ""
+
+
+WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
+    item.name: item
+    for item in (
+        WeightFormat(name="fp32", title="fp32", bytes_per_parameter=4.0, compute="fp32"),
+        WeightFormat(name="bf16", title="bf16", bytes_per_parameter=2.0, compute="bf16"),
+        WeightFormat(name="fp16", title="fp16", bytes_per_parameter=2.0, compute="fp16"),
+        WeightFormat(
+            name="fp8",
+            title="fp8 (e4m3, one scale per tensor or channel)",
+            bytes_per_parameter=1.0,
+            compute="fp8",
+        ),
+        WeightFormat(
+            name="int8",
+            title="int8 weights and activations",
+            bytes_per_parameter=1.0,
+            compute="int8",
+        ),
+        WeightFormat(
+            name="w4a16",
+            title="4-bit weights, 16-bit compute (AWQ, GPTQ; groups of 128)",
+            bytes_per_parameter=(4 + (16 + 4) / 128) / 8,
+            compute="fp16",
+            note="one fp16 scale and one 4-bit zero-point for 128 weights",
+        ),
+        WeightFormat(
+            name="nf4",
+            title="NF4 with double quantisation (bitsandbytes)",
+            bytes_per_parameter=0.5 + 1 / 64 + 4 / 16384,
+            compute="bf16",
+            note="one 8-bit constant for 64 weights, one fp32 constant for 256 of those",
+        ),
+        WeightFormat(
+            name="mxfp4",
+            title="MXFP4 (one 8-bit scale for 32 weights)",
+            bytes_per_parameter=0.5 + 1 / 32,
+            compute="fp4",
+        ),
+        WeightFormat(
+            name="nvfp4",
+            title="NVFP4 (one fp8 scale for 16 weights)",
+            bytes_per_parameter=0.5 + 1 / 16,
+            compute="fp4",
+        ),
+    )
+}
+"""Storage formats of weights by name."""
+
+KV_CACHE_FORMATS: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+"""Bytes of one cached element. [bytes]"""
+
+
+class PrecisionRecipe(Noun):
+    """Which copies exist during training and in what format."""
+
+    name: str
+    title: str
+    compute: str
+    """Format of the matmuls."""
+    working: str
+    """Format of the weights that the forward pass reads."""
+    master: str | None
+    """Separate high-precision copy that the optimizer updates; None where there is none."""
+    gradients: str
+    optimizer_states: str
+    stream: str
+    """Format of the residual stream between blocks."""
+    autocast: bool = False
+    """True where fp32 weights are cast on the fly, so that casts are saved for backward."""
+
+
+RECIPES: Final[dict[str, PrecisionRecipe]] = {
+    item.name: item
+    for item in (
+        PrecisionRecipe(
+            name="fp32",
+            title="fp32 (tf32 matmuls where the card has them)",
+            compute="fp32",
+            working="fp32",
+            master=None,
+            gradients="fp32",
+            optimizer_states="fp32",
+            stream="fp32",
+        ),
+        PrecisionRecipe(
+            name="fp16_amp",
+            title="fp16 autocast, fp32 parameters",
+            compute="fp16",
+            working="fp32",
+            master=None,
+            gradients="fp32",
+            optimizer_states="fp32",
+            stream="fp32",
+            autocast=True,
+        ),
+        PrecisionRecipe(
+            name="bf16_amp",
+            title="bf16 autocast, fp32 parameters",
+            compute="bf16",
+            working="fp32",
+            master=None,
+            gradients="fp32",
+            optimizer_states="fp32",
+            stream="fp32",
+            autocast=True,
+        ),
+        PrecisionRecipe(
+            name="bf16_mixed",
+            title="bf16 weights and gradients, fp32 master",
+            compute="bf16",
+            working="bf16",
+            master="fp32",
+            gradients="bf16",
+            optimizer_states="fp32",
+            stream="bf16",
+        ),
+        PrecisionRecipe(
+            name="fp16_mixed",
+            title="fp16 weights and gradients, fp32 master (loss scaling)",
+            compute="fp16",
+            working="fp16",
+            master="fp32",
+            gradients="fp16",
+            optimizer_states="fp32",
+            stream="fp16",
+        ),
+        PrecisionRecipe(
+            name="bf16_pure",
+            title="everything bf16",
+            compute="bf16",
+            working="bf16",
+            master=None,
+            gradients="bf16",
+            optimizer_states="bf16",
+            stream="bf16",
+        ),
+        PrecisionRecipe(
+            name="fp8",
+            title="fp8 matmuls, bf16 weights, fp32 master",
+            compute="fp8",
+            working="bf16",
+            master="fp32",
+            gradients="bf16",
+            optimizer_states="fp32",
+            stream="bf16",
+        ),
+        PrecisionRecipe(
+            name="mxfp8",
+            title="mxfp8 matmuls, bf16 weights, fp32 master",
+            compute="fp8",
+            working="bf16",
+            master="fp32",
+            gradients="bf16",
+            optimizer_states="fp32",
+            stream="bf16",
+        ),
+        PrecisionRecipe(
+            name="nvfp4",
+            title="nvfp4 matmuls, bf16 weights, fp32 master",
+            compute="fp4",
+            working="bf16",
+            master="fp32",
+            gradients="bf16",
+            optimizer_states="fp32",
+            stream="bf16",
+        ),
+    )
+}
+"""Named training recipes."""

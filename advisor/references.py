@@ -1,0 +1,177 @@
+"""Where formulas and constants come from: one registry, cited by key everywhere."""
+
+from __future__ import annotations
+
+from advisor.noun import Noun
+
+
+class Reference(Noun):
+    """A published source of a formula, a constant or a fact."""
+
+    key: str
+    title: str
+    authors: str
+    year: int
+    locator: str
+    """arXiv number, DOI or address, with section, equation or table where it matters."""
+
+
+_ALL = (
+    Reference(
+        key="korthikanti2022",
+        title="Reducing Activation Recomputation in Large Transformer Models",
+        authors="V. Korthikanti et al.",
+        year=2022,
+        locator="arXiv:2205.05198, section 4, equations 1-6",
+    ),
+    Reference(
+        key="narayanan2021",
+        title="Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
+        authors="D. Narayanan et al.",
+        year=2021,
+        locator="arXiv:2104.04473, sections 2-3 (pipeline bubble), appendix (FLOPs)",
+    ),
+    Reference(
+        key="rajbhandari2020",
+        title="ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+        authors="S. Rajbhandari, J. Rasley, O. Ruwase, Y. He",
+        year=2020,
+        locator="arXiv:1910.02054, section 5 and figure 1",
+    ),
+    Reference(
+        key="micikevicius2018",
+        title="Mixed Precision Training",
+        authors="P. Micikevicius et al.",
+        year=2018,
+        locator="arXiv:1710.03740, section 3",
+    ),
+    Reference(
+        key="dao2022",
+        title="FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness",
+        authors="T. Dao et al.",
+        year=2022,
+        locator="arXiv:2205.14135, section 3",
+    ),
+    Reference(
+        key="dao2023",
+        title="FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
+        authors="T. Dao",
+        year=2023,
+        locator="arXiv:2307.08691, section 4 (FLOPs convention and measured rates)",
+    ),
+    Reference(
+        key="kaplan2020",
+        title="Scaling Laws for Neural Language Models",
+        authors="J. Kaplan et al.",
+        year=2020,
+        locator="arXiv:2001.08361, section 2.1 (C = 6 N D)",
+    ),
+    Reference(
+        key="hoffmann2022",
+        title="Training Compute-Optimal Large Language Models",
+        authors="J. Hoffmann et al.",
+        year=2022,
+        locator="arXiv:2203.15556, table 3",
+    ),
+    Reference(
+        key="williams2009",
+        title="Roofline: An Insightful Visual Performance Model for Multicore Architectures",
+        authors="S. Williams, A. Waterman, D. Patterson",
+        year=2009,
+        locator="doi:10.1145/1498765.1498785",
+    ),
+    Reference(
+        key="hu2021",
+        title="LoRA: Low-Rank Adaptation of Large Language Models",
+        authors="E. Hu et al.",
+        year=2021,
+        locator="arXiv:2106.09685, section 4",
+    ),
+    Reference(
+        key="dettmers2023",
+        title="QLoRA: Efficient Finetuning of Quantized LLMs",
+        authors="T. Dettmers, A. Pagnoni, A. Holtzman, L. Zettlemoyer",
+        year=2023,
+        locator="arXiv:2305.14314, sections 3 and appendix",
+    ),
+    Reference(
+        key="kwon2023",
+        title="Efficient Memory Management for Large Language Model Serving with PagedAttention",
+        authors="W. Kwon et al.",
+        year=2023,
+        locator="arXiv:2309.06180",
+    ),
+    Reference(
+        key="ainslie2023",
+        title="GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
+        authors="J. Ainslie et al.",
+        year=2023,
+        locator="arXiv:2305.13245",
+    ),
+    Reference(
+        key="deepseek2024",
+        title="DeepSeek-V3 Technical Report",
+        authors="DeepSeek-AI",
+        year=2024,
+        locator="arXiv:2412.19437, sections 2 and 3, table 1",
+    ),
+    Reference(
+        key="pope2022",
+        title="Efficiently Scaling Transformer Inference",
+        authors="R. Pope et al.",
+        year=2022,
+        locator="arXiv:2211.05102, section 3",
+    ),
+    Reference(
+        key="thakur2005",
+        title="Optimization of Collective Communication Operations in MPICH",
+        authors="R. Thakur, R. Rabenseifner, W. Gropp",
+        year=2005,
+        locator="doi:10.1177/1094342005051521 (alpha-beta cost of ring collectives)",
+    ),
+    Reference(
+        key="little1961",
+        title="A Proof for the Queuing Formula L = lambda W",
+        authors="J. Little",
+        year=1961,
+        locator="doi:10.1287/opre.9.3.383",
+    ),
+    Reference(
+        key="zhao2023",
+        title="PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
+        authors="Y. Zhao et al.",
+        year=2023,
+        locator="arXiv:2304.11277, sections 3-4",
+    ),
+    Reference(
+        key="aiconfigurator2026",
+        title="aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)",
+        authors="NVIDIA Corporation and affiliates",
+        year=2026,
+        locator="github ai-dynamo/aiconfigurator@095f58a; fits by this project's reference data",
+    ),
+    Reference(
+        key="bekman2026",
+        title="Machine Learning Engineering Open Book: maximum achievable matmul FLOPS",
+        authors="S. Bekman",
+        year=2026,
+        locator="github stas00/ml-engineering, compute/accelerator (CC-BY-SA-4.0)",
+    ),
+    Reference(
+        key="daly2006",
+        title="A higher order estimate of the optimum checkpoint interval for restart dumps",
+        authors="J. Daly",
+        year=2006,
+        locator="doi:10.1016/j.future.2004.11.016",
+    ),
+    Reference(
+        key="llama3",
+        title="The Llama 3 Herd of Models",
+        authors="Llama team, Meta AI",
+        year=2024,
+        locator="arXiv:2407.21783, section 3.3 and table 5 (419 unexpected interruptions in 54 days)",
+    ),
+)
+
+REFERENCES: dict[str, Reference] = {reference.key: reference for reference in _ALL}
+"""All references by key."""
