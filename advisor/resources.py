@@ -1,0 +1,71 @@
+"""Where the data files and the app lie: in a checkout, or inside the installed package.
+
+A checkout wins. An editable install runs the checkout's own code, yet it also
+leaves a copy of the data beside the installed packages, which grows stale.
+"""
+
+from pathlib import Path
+
+from advisor.errors import ResourceError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def data_path(name: str) -> Path:
+    """Path of a data file or of a folder of data files.
+
+    Parameters
+    ----------
+    name : str
+        Path below the data folder, with ``/`` between its parts.
+
+    Returns
+    -------
+    Path
+        An existing file or folder.
+
+    Raises
+    ------
+    ResourceError
+        If there is no such file in the one place where it should be.
+
+    Examples
+    --------
+    >>> data_path("gpu_catalog.yaml").name
+    'gpu_catalog.yaml'
+    """
+    checkout = _checkout()
+    folder = checkout / "data" if checkout else _PACKAGE / "_data"
+    return _existing(folder / name, what=f"data file {name!r}")
+
+
+def app_path() -> Path:
+    """Path of the script that Streamlit runs.
+
+    Returns
+    -------
+    Path
+        An existing file.
+
+    Raises
+    ------
+    ResourceError
+        If the script is missing.
+    """
+    checkout = _checkout()
+    script = checkout / "app.py" if checkout else _PACKAGE / "_app.py"
+    return _existing(script, what="web app")
+
+
+def _checkout() -> Path | None:
+    """Root of the checkout that the package lies in, if it lies in one."""
+    root = _PACKAGE.parent
+    marks = (root / "pyproject.toml", root / "data" / "gpu_catalog.yaml")
+    return root if all(mark.is_file() for mark in marks) else None
+
+
+def _existing(path: Path, *, what: str) -> Path:
+    if path.exists():
+        return path
+    remedy = "restore it from git" if _checkout() else "reinstall gpu-advisor"
+    raise ResourceError(f"the {what} is missing: expected {path}; {remedy}")
