@@ -1,0 +1,158 @@
+"""What share of the data sheet real kernels, links and software reach: the fitted constants.
+
+The values live in ``data/calibration.yaml``, each with the data it was fitted on. An
+accelerator finds its constants by architecture generation; one without measurements inherits
+from its relatives, its evidence is ``assumed`` and its range wider.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.hardware import Accelerator
+from advisor.noun import Noun
+from advisor.quantities import Evidence
+from advisor.workload import SoftwareStack
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class MatmulEfficiency(Noun):
+    """Curve of one matmul format: see ``equations.roofline.matmul_time_s``."""
+
+    overhead_s: NonNegative
+    compute: Fraction
+    """Share of the dense peak at large sizes."""
+    bandwidth: Fraction
+    """Share of the memory bandwidth when bandwidth-bound."""
+    half_tiles: NonNegative
+    """Output tiles of 128 x 128 at which the rate is half of its limit."""
+    half_depth: NonNegative
+    """Inner dimension k at which the rate is half of its limit."""
+
+
+class AttentionEfficiency(Noun):
+    """Flash attention: shares of the dense 16-bit peak, causal half counted once."""
+
+    overhead_s: NonNegative
+    forward: Fraction
+    backward: Fraction
+    """On 2.5 times the forward FLOPs (the scores are recomputed)."""
+
+
+class KernelEfficiency(Noun):
+    """All kernels of one architecture generation."""
+
+    matmul: dict[str, MatmulEfficiency]
+    """By compute format; ``default`` serves formats without an entry of their own."""
+    attention: AttentionEfficiency
+    elementwise_bandwidth: Fraction
+    """Share of the memory bandwidth that norms, activations and the optimizer reach."""
+    evidence: Evidence
+    source: str
+
+
+class NetworkEfficiency(Noun):
+    """Collectives: share of the wire rate and latency per ring step."""
+
+    intra_bandwidth: Fraction
+    inter_bandwidth: Fraction
+    intra_latency_s: NonNegative
+    inter_latency_s: NonNegative
+    overlap: Fraction
+    """Share of the backward (and forward) pass that data-parallel traffic can hide behind."""
+    source: str
+
+
+class SoftwareFacts(Noun):
+    """What one training stack adds to the kernels."""
+
+    launch_s: NonNegative
+    """Host time to launch one kernel."""
+    fused_elementwise: bool
+    """Norms, activations and residuals run as one pass each."""
+    slowdown: Annotated[float, Field(ge=1)]
+    """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
+    clocks under load)."""
+    source: str
+
+
+class ServingFacts(Noun):
+    """What a serving engine adds to the kernels of a step."""
+
+    step_overhead_s: NonNegative
+    """Scheduler, sampling and host gaps per engine step."""
+    layer_overhead_s: NonNegative
+    """Fixed cost per layer and step beyond the modelled kernels."""
+    memory_fraction: Fraction
+    """Share of the accelerator's memory the engine may fill."""
+    batched_tokens: int
+    """Token limit of one engine step, which bounds its activation peak."""
+    graph_bytes: NonNegative
+    """CUDA graphs captured at start-up. [bytes]"""
+    source: str
+
+
+class MemoryFacts(Noun):
+    """What a process holds besides tensors."""
+
+    context_bytes: dict[str, float]
+    """Driver context and loaded kernels: low, expected, high. [bytes]"""
+    workspace_bytes: NonNegative
+    """Matmul library workspaces. [bytes]"""
+    communication_bytes: NonNegative
+    """Collective library buffers, when there is more than one accelerator. [bytes]"""
+    fragmentation: dict[str, float]
+    """Reserved over allocated, minus one: low, expected, high. [fraction]"""
+    source: str
+
+
+class Interval(Noun):
+    """Multiplicative bounds of an 80 % interval around an expected value."""
+
+    low: Annotated[float, Field(gt=0, le=1)]
+    high: Annotated[float, Field(ge=1)]
+    evidence: Evidence
+    source: str
+
+
+class Reliability(Noun):
+    """What interrupts a long run."""
+
+    interruptions_per_accelerator_hour: NonNegative
+    checkpoint_s: NonNegative
+    restart_s: NonNegative
+    source: str
+
+
+class Calibration(Noun):
+    """Everything in ``data/calibration.yaml``."""
+
+    kernels: dict[str, KernelEfficiency]
+    """By architecture generation of the catalog; ``default`` is for unmeasured ones."""
+    relatives: dict[str, str]
+    """Unmeasured generation -> measured generation it inherits from."""
+    network: NetworkEfficiency
+    software: dict[SoftwareStack, SoftwareFacts]
+    serving: ServingFacts
+    memory: MemoryFacts
+    intervals: dict[str, Interval]
+    """By quantity: training_time, serving_time, training_memory, serving_memory; with suffix
+    ``_unmeasured`` for generations without measurements."""
+    reliability: Reliability
+
+    def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
+        """Return the constants for ``accelerator`` and whether they were measured on its kind."""
+        generation = accelerator.architecture
+        if generation in self.kernels:
+            found = self.kernels[generation]
+            return found, found.evidence is not Evidence.ASSUMED
+        relative = self.relatives.get(generation)
+        return self.kernels[relative or "default"], False
+
+    def interval(self, quantity: str, *, measured: bool) -> Interval:
+        """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
+        return self.intervals[quantity if measured else f"{quantity}_unmeasured"]
