@@ -1,0 +1,187 @@
+"""Configurations as a struct of arrays: one row, or a million.
+
+Every field broadcasts to the same shape, so the estimate of one configuration and the search
+over all of them run the very same code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.efficiency import KernelEfficiency
+from advisor.hardware import Accelerator, Node
+from advisor.layout import ParallelLayout, Recompute, Sharding
+
+Floats = NDArray[np.float64]
+
+SHARDING_LEVEL = {level: index for index, level in enumerate(Sharding)}
+RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutArrays:
+    """Layouts, one element each. Degrees are whole numbers held as floats."""
+
+    data: Floats
+    tensor: Floats
+    pipeline: Floats
+    context: Floats
+    expert: Floats
+    sharding: Floats
+    """Level: 0 ddp, 1 zero1, 2 zero2, 3 zero3."""
+    micro_batch: Floats
+    """Sequences per data-parallel rank and micro-step."""
+    recompute: Floats
+    """Level: 0 none, 1 selective, 2 full."""
+    sequence_parallel: Floats
+    """1 or 0."""
+    virtual_stages: Floats
+
+    @property
+    def accelerators(self) -> Floats:
+        """Accelerators of one job (training) or one replica (serving)."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @classmethod
+    def of(cls, layout: ParallelLayout) -> LayoutArrays:
+        """Return one layout as arrays of one element."""
+
+        def one(value: float) -> Floats:
+            return np.array([value], dtype=np.float64)
+
+        return cls(
+            data=one(layout.data),
+            tensor=one(layout.tensor),
+            pipeline=one(layout.pipeline),
+            context=one(layout.context),
+            expert=one(layout.expert),
+            sharding=one(SHARDING_LEVEL[layout.sharding]),
+            micro_batch=one(layout.micro_batch),
+            recompute=one(RECOMPUTE_LEVEL[layout.recompute]),
+            sequence_parallel=one(float(layout.sequence_parallel)),
+            virtual_stages=one(layout.virtual_stages),
+        )
+
+    def layout(self, index: int) -> ParallelLayout:
+        """Return element ``index`` as a noun."""
+        sharding = list(Sharding)[int(self.sharding[index])]
+        recompute = list(Recompute)[int(self.recompute[index])]
+        return ParallelLayout(
+            data=int(self.data[index]),
+            tensor=int(self.tensor[index]),
+            pipeline=int(self.pipeline[index]),
+            context=int(self.context[index]),
+            expert=int(self.expert[index]),
+            sharding=sharding,
+            micro_batch=int(self.micro_batch[index]),
+            recompute=recompute,
+            sequence_parallel=bool(self.sequence_parallel[index]),
+            virtual_stages=int(self.virtual_stages[index]),
+        )
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> LayoutArrays:
+        """Return the selected elements."""
+        return LayoutArrays(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareArrays:
+    """What each configuration runs on, for one compute format. All SI units."""
+
+    memory_bytes: Floats
+    """Reported by the driver."""
+    peak_flops_per_s: Floats
+    """Dense peak of the compute format."""
+    peak16_flops_per_s: Floats
+    """Dense peak of the 16-bit format attention runs in."""
+    memory_bandwidth_bytes_per_s: Floats
+    matmul_overhead_s: Floats
+    matmul_compute: Floats
+    matmul_bandwidth: Floats
+    matmul_half_tiles: Floats
+    matmul_half_depth: Floats
+    attention_overhead_s: Floats
+    attention_forward: Floats
+    attention_backward: Floats
+    elementwise_bandwidth: Floats
+    node_accelerators: Floats
+    intra_bytes_per_s: Floats
+    intra_domain: Floats
+    inter_bytes_per_s: Floats
+    """0 where there is no network between nodes."""
+    pcie_bytes_per_s: Floats
+
+    @classmethod
+    def of(
+        cls, accelerator: Accelerator, node: Node, kernels: KernelEfficiency, *, compute: str
+    ) -> HardwareArrays:
+        """Return one system as arrays of one element, for matmuls in ``compute`` format."""
+        matmul = kernels.matmul.get(compute, kernels.matmul["default"])
+        peaks = accelerator.peak_flops_per_s
+        peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
+        values = {
+            "memory_bytes": accelerator.memory_reported_bytes,
+            "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
+            "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
+            if compute == "fp32"
+            else peak16,
+            "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
+            "matmul_overhead_s": matmul.overhead_s,
+            "matmul_compute": matmul.compute,
+            "matmul_bandwidth": matmul.bandwidth,
+            "matmul_half_tiles": matmul.half_tiles,
+            "matmul_half_depth": matmul.half_depth,
+            "attention_overhead_s": kernels.attention.overhead_s,
+            "attention_forward": kernels.attention.forward,
+            "attention_backward": kernels.attention.backward,
+            "elementwise_bandwidth": kernels.elementwise_bandwidth,
+            "node_accelerators": node.accelerators,
+            "intra_bytes_per_s": node.intra_bytes_per_s,
+            "intra_domain": node.intra_domain,
+            "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
+            "pcie_bytes_per_s": node.pcie_bytes_per_s,
+        }
+        return cls(**{name: np.array([float(value)]) for name, value in values.items()})
+
+    @classmethod
+    def stack(cls, systems: list[HardwareArrays]) -> HardwareArrays:
+        """Return the systems one after the other."""
+        return cls(
+            **{
+                item.name: np.concatenate([getattr(system, item.name) for system in systems])
+                for item in fields(cls)
+            }
+        )
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> HardwareArrays:
+        """Return the selected elements."""
+        return HardwareArrays(
+            **{item.name: getattr(self, item.name)[index] for item in fields(self)}
+        )
+
+
+def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:
+    """Return the dense peak of ``compute`` matmuls, or None where the card has no such format.
+
+    fp32 matmuls run as tf32 where the card has it (the PyTorch training default of the recipes
+    that name fp32 here). [FLOPs/s]
+    """
+    peaks = accelerator.peak_flops_per_s
+    if compute == "fp32":
+        return peaks.get("tf32", peaks.get("fp32"))
+    return peaks.get(compute)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Configurations to evaluate: layouts on hardware, for one precision."""
+
+    layout: LayoutArrays
+    hardware: HardwareArrays
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Candidates:
+        """Return the selected configurations."""
+        return Candidates(layout=self.layout.take(index), hardware=self.hardware.take(index))
