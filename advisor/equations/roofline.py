@@ -1,0 +1,166 @@
+"""Times of single operators: roofline with saturation.
+
+Every function takes floats or arrays and broadcasts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+TILE_ELEMENTS: Final = 128.0 * 128.0
+"""Output elements of the tile in which the saturation of matmuls is counted."""
+
+
+def matmul_time_s(
+    *,
+    flops: Number,
+    moved_bytes: Number,
+    output_elements: Number,
+    depth: Number,
+    peak_flops_per_s: Number,
+    bandwidth_bytes_per_s: Number,
+    overhead_s: Number,
+    compute: Number,
+    bandwidth: Number,
+    half_tiles: Number,
+    half_depth: Number,
+) -> Number:
+    r"""Time of one matrix product on one accelerator.
+
+    Parameters
+    ----------
+    flops : float or ndarray
+        Operations, a multiply-add counting 2. [FLOPs]
+    moved_bytes : float or ndarray
+        Operands and result, each once. [bytes]
+    output_elements : float or ndarray
+        Rows times columns of the result (of one expert, for grouped products). [elements]
+    depth : float or ndarray
+        Inner dimension k. [elements]
+    peak_flops_per_s : float or ndarray
+        Dense peak of the format. [FLOPs/s]
+    bandwidth_bytes_per_s : float or ndarray
+        Memory bandwidth. [bytes/s]
+    overhead_s : float or ndarray
+        Fixed cost of the kernel. [s]
+    compute, bandwidth : float or ndarray
+        Reachable shares of the two peaks. [fraction]
+    half_tiles, half_depth : float or ndarray
+        Output tiles, and inner dimension, at which the rate is half of its limit.
+
+    Returns
+    -------
+    float or ndarray
+        Broadcast shape of the inputs. [s]
+
+    Notes
+    -----
+    .. math::
+        t = t_0 + \sqrt{\left(\frac{F}{P e_c}
+            \left(1 + \frac{x_h}{x}\right)\left(1 + \frac{k_h}{k}\right)\right)^2
+            + \left(\frac{B}{W e_m}\right)^2}
+
+    with :math:`x` the output in tiles of 128 x 128. The square root joins the two roofs without
+    the corner of a maximum. Leaves out tile and wave quantisation and cache hits.
+
+    References
+    ----------
+    .. [1] Williams et al., Roofline, 2009, doi:10.1145/1498765.1498785.
+    .. [2] Form and constants fitted on aiconfigurator-core 0.12.0 kernel tables.
+
+    Examples
+    --------
+    >>> round(matmul_time_s(flops=2e12, moved_bytes=1e6, output_elements=1e8, depth=1e4,
+    ...     peak_flops_per_s=1e15, bandwidth_bytes_per_s=1e12, overhead_s=0.0, compute=0.5,
+    ...     bandwidth=1.0, half_tiles=0.0, half_depth=0.0), 6)
+    0.004
+    """
+    tiles = output_elements / TILE_ELEMENTS
+    compute_s = (
+        flops / (peak_flops_per_s * compute) * (1 + half_tiles / tiles) * (1 + half_depth / depth)
+    )
+    memory_s = moved_bytes / (bandwidth_bytes_per_s * bandwidth)
+    joined: Number = overhead_s + (compute_s * compute_s + memory_s * memory_s) ** 0.5
+    return joined
+
+
+def attention_time_s(
+    *, flops: Number, peak_flops_per_s: Number, efficiency: Number, overhead_s: Number
+) -> Number:
+    r"""Time of a flash-attention kernel over a whole sequence (compute-bound).
+
+    Parameters
+    ----------
+    flops : float or ndarray
+        Operations really done: half of the square when causal. [FLOPs]
+    peak_flops_per_s : float or ndarray
+        Dense 16-bit peak. [FLOPs/s]
+    efficiency : float or ndarray
+        Reachable share of the peak. [fraction]
+    overhead_s : float or ndarray
+        Fixed cost of the kernel. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = t_0 + \frac{F}{P e}
+
+    Leaves out the ramp of short sequences, which the fixed cost absorbs.
+
+    References
+    ----------
+    .. [1] Dao, FlashAttention-2, 2023, arXiv:2307.08691, section 4.
+
+    Examples
+    --------
+    >>> attention_time_s(flops=1e12, peak_flops_per_s=1e15, efficiency=0.5, overhead_s=0.0)
+    0.002
+    """
+    return overhead_s + flops / (peak_flops_per_s * efficiency)
+
+
+def bandwidth_time_s(
+    *, moved_bytes: Number, bandwidth_bytes_per_s: Number, efficiency: Number, overhead_s: Number
+) -> Number:
+    r"""Time of a memory-bound kernel.
+
+    Parameters
+    ----------
+    moved_bytes : float or ndarray
+        Bytes read plus bytes written. [bytes]
+    bandwidth_bytes_per_s : float or ndarray
+        Memory bandwidth. [bytes/s]
+    efficiency : float or ndarray
+        Reachable share of the bandwidth. [fraction]
+    overhead_s : float or ndarray
+        Fixed cost of the kernel. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = t_0 + \frac{B}{W e_m}
+
+    References
+    ----------
+    .. [1] Williams et al., Roofline, 2009, doi:10.1145/1498765.1498785.
+
+    Examples
+    --------
+    >>> bandwidth_time_s(moved_bytes=1e9, bandwidth_bytes_per_s=1e12, efficiency=0.5,
+    ...     overhead_s=0.0)
+    0.002
+    """
+    return overhead_s + moved_bytes / (bandwidth_bytes_per_s * efficiency)
