@@ -157,14 +157,16 @@ def group_bytes_per_s(
     node_accelerators: Number,
     intra_domain: Number,
     intra_bytes_per_s: Number,
+    pcie_bytes_per_s: Number,
     inter_bytes_per_s: Number,
 ) -> Number:
     r"""Bandwidth per rank that a ring over a regularly placed group reaches.
 
     Rank ``i`` of the group sits on accelerator ``i * stride``; accelerators are numbered along
-    the link domain, then across nodes. A group inside one link domain runs at the link's speed.
-    A wider one crosses the network; the ``g`` ranks it has in each domain share the crossing,
-    so the ring moves at ``g`` times one accelerator's network bandwidth, at most at the link's.
+    the link domain, then along the node, then across nodes. A group inside one link domain runs
+    at the link's speed, one inside a node over PCIe. A wider one crosses the network; the ``g``
+    ranks that it has in each node or domain share the crossing, so the ring moves at ``g`` times
+    one accelerator's network bandwidth, at most at the speed inside.
 
     Parameters
     ----------
@@ -174,8 +176,8 @@ def group_bytes_per_s(
         Distance of neighbours, in accelerators.
     node_accelerators, intra_domain : float or ndarray
         Accelerators in a node, and in one link domain.
-    intra_bytes_per_s, inter_bytes_per_s : float or ndarray
-        Per accelerator and direction. [bytes/s]
+    intra_bytes_per_s, pcie_bytes_per_s, inter_bytes_per_s : float or ndarray
+        Link, PCIe and network, per accelerator and direction. [bytes/s]
 
     Returns
     -------
@@ -184,19 +186,21 @@ def group_bytes_per_s(
 
     Notes
     -----
-    .. math:: W = \min(W_{intra},\; g\,W_{inter}), \quad g = \max(1, \lfloor D / s \rfloor)
+    .. math:: W = \min(W_{inside},\; g\,W_{inter}), \quad g = \max(1, \lfloor R / s \rfloor)
 
-    Leaves out oversubscription of the network.
+    with :math:`R` the larger of node and link domain. Leaves out oversubscription.
 
     Examples
     --------
     >>> float(group_bytes_per_s(ranks=16, stride=1, node_accelerators=8, intra_domain=8,
-    ...     intra_bytes_per_s=450e9, inter_bytes_per_s=50e9))
+    ...     intra_bytes_per_s=450e9, pcie_bytes_per_s=63e9, inter_bytes_per_s=50e9))
     400000000000.0
     """
     reach = np.maximum(node_accelerators, intra_domain)
-    inside = ranks * stride <= reach
+    span = ranks * stride
+    linked = np.minimum(span, reach) <= intra_domain
+    inside = np.where(linked, intra_bytes_per_s, np.minimum(pcie_bytes_per_s, intra_bytes_per_s))
     local = np.minimum(ranks, np.maximum(1.0, np.floor(reach / stride)))
-    crossing = np.minimum(intra_bytes_per_s, local * inter_bytes_per_s)
-    chosen: Number = np.where(inside, intra_bytes_per_s, crossing)
+    crossing = np.minimum(inside, local * inter_bytes_per_s)
+    chosen: Number = np.where(span <= reach, inside, crossing)
     return chosen
