@@ -67,5 +67,5 @@ def _checkout() -> Path | None:
 def _existing(path: Path, *, what: str) -> Path:
     if path.exists():
         return path
-    remedy = "restore it from git" if _checkout() else "reinstall gpu-advisor"
+    remedy = "restore it from git" if _checkout() else "reinstall gpu-advisor or use a checkout"
     raise ResourceError(f"the {what} is missing: expected {path}; {remedy}")

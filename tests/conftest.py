@@ -1,0 +1,49 @@
+"""What every test shares: where the checkout lies, and when a missing tool skips or fails."""
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+# A slow machine is no counterexample.
+settings.register_profile("local", deadline=None)
+if "CI" not in os.environ:
+    settings.load_profile("local")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def browser_executable() -> str:
+    """Path of Chromium."""
+    found = find_browser()
+    assert found, "tests that use a browser are skipped without one"
+    return found
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("browser") and find_browser() is None:
+        missing("no Chromium on PATH", required_by="GPU_ADVISOR_REQUIRE_BROWSER")
+    if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
+        missing("PyTorch is not installed", required_by="GPU_ADVISOR_REQUIRE_TORCH")
+
+
+def find_browser() -> str | None:
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def missing(reason: str, *, required_by: str) -> None:
+    """Skip, or fail where the named variable says that nothing may be skipped."""
+    if os.environ.get(required_by, "0") not in {"", "0"}:
+        pytest.fail(f"{reason}, and {required_by} is set", pytrace=False)
+    pytest.skip(reason)

@@ -1,0 +1,144 @@
+"""The app in a real browser: one server for the session, one fresh context for each test."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+START_SECONDS = 60
+ACTION_MS = 20_000
+CHROMIUM_ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# A page opened by its own address looks for the server below that address first.
+SEARCH_FOR_SERVER = re.compile(r"^http://127\.0\.0\.1:\d+/[^?]+/_stcore/(health|host-config)$")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def app_url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the running app."""
+    log = tmp_path_factory.mktemp("app") / "server.log"
+    with serve(root / "app.py", log=log) as url:
+        yield url
+    assert "Uncaught app execution" not in log.read_text(), log.read_text()
+
+
+# For a module, not the session: while Playwright runs, so does an event loop in this thread,
+# which tests elsewhere must not find.
+@pytest.fixture(scope="module")
+def browser(browser_executable: str) -> Iterator[Browser]:
+    """Headless Chromium."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=browser_executable, args=list(CHROMIUM_ARGUMENTS)
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page_errors() -> list[str]:
+    """What the browser complained of; whatever is left in it fails the test at its end."""
+    return []
+
+
+@pytest.fixture
+def new_page(browser: Browser, page_errors: list[str]) -> Iterator[Callable[..., Page]]:
+    """Open a page in a context of its own; arguments as for ``Browser.new_context``."""
+    contexts = []
+
+    def collect(message: ConsoleMessage) -> None:
+        url = message.location.get("url", "")
+        if message.type == "error" and not SEARCH_FOR_SERVER.search(url):
+            page_errors.append(f"console: {message.text} ({url})")
+
+    def open_page(**options: object) -> Page:
+        settings: dict[str, object] = {"viewport": {"width": 1280, "height": 800}}
+        context = browser.new_context(**(settings | options))  # type: ignore[arg-type]
+        contexts.append(context)
+        context.set_default_timeout(ACTION_MS)
+        page = context.new_page()
+        page.on("console", collect)
+        page.on("pageerror", lambda error: page_errors.append(f"uncaught: {error}"))
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not page_errors, "the browser reported errors:\n" + "\n".join(page_errors)
+
+
+@pytest.fixture
+def page(new_page: Callable[..., Page]) -> Page:
+    """A page of 1280 by 800 in a fresh session."""
+    return new_page()
+
+
+@contextlib.contextmanager
+def serve(script: Path, *, log: Path) -> Iterator[str]:
+    """Run a Streamlit script on a free port of this machine until the block ends."""
+    port = _free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "streamlit", "run", str(script)]
+    command += ["--server.headless", "true", "--server.fileWatcherType", "none"]
+    command += ["--server.address", "127.0.0.1", "--server.port", str(port)]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, cwd=script.parent, env=env, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            _wait_for_health(url, server=server, log=log)
+            yield url
+        finally:
+            server.terminate()
+            try:
+                server.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for_health(url: str, *, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            pytest.fail(f"Streamlit ended with {server.returncode}:\n{log.read_text()}")
+        with (
+            contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
+            urllib.request.urlopen(f"{url}/_stcore/health", timeout=2) as answer,
+        ):
+            if answer.read() == b"ok":
+                return
+        time.sleep(0.1)
+    pytest.fail(f"Streamlit was not healthy after {START_SECONDS} s:\n{log.read_text()}")

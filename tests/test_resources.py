@@ -1,0 +1,64 @@
+"""A checkout's own files win over packaged copies; a missing file says what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor import resources
+from advisor.errors import ResourceError
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which a package with its own copies lies, and which is no checkout yet."""
+    packaged = tmp_path / "advisor" / "_data"
+    packaged.mkdir(parents=True)
+    (packaged / "gpu_catalog.yaml").write_text("packaged")
+    (tmp_path / "advisor" / "_app.py").write_text("packaged")
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "advisor")
+    return tmp_path
+
+
+def make_checkout(tree: Path) -> None:
+    (tree / "data" / "measurements").mkdir(parents=True)
+    (tree / "data" / "gpu_catalog.yaml").write_text("checkout")
+    (tree / "app.py").write_text("checkout")
+    (tree / "pyproject.toml").touch()
+
+
+def test_an_installed_package_uses_its_copies(tree: Path) -> None:
+    assert resources.data_path("gpu_catalog.yaml").read_text() == "packaged"
+    assert resources.app_path().read_text() == "packaged"
+
+
+def test_a_checkout_wins_over_packaged_copies(tree: Path) -> None:
+    make_checkout(tree)
+
+    assert resources.data_path("gpu_catalog.yaml").read_text() == "checkout"
+    assert resources.app_path().read_text() == "checkout"
+    assert resources.data_path("measurements") == tree / "data" / "measurements"
+
+
+def test_a_folder_of_that_name_alone_is_no_checkout(tree: Path) -> None:
+    make_checkout(tree)
+    (tree / "pyproject.toml").unlink()
+
+    assert resources.data_path("gpu_catalog.yaml").read_text() == "packaged"
+
+
+def test_missing_packaged_data_says_what_to_do(tree: Path) -> None:
+    with pytest.raises(ResourceError, match=r"'energy\.csv' is missing.*reinstall gpu-advisor"):
+        resources.data_path("energy.csv")
+
+
+def test_a_file_missing_from_a_checkout_is_not_taken_from_the_copies(tree: Path) -> None:
+    make_checkout(tree)
+    (tree / "app.py").unlink()
+
+    with pytest.raises(ResourceError, match=r"web app is missing.*restore it from git"):
+        resources.app_path()
+
+
+def test_this_checkout_is_recognised(root: Path) -> None:
+    assert resources.data_path("gpu_catalog.yaml") == root / "data" / "gpu_catalog.yaml"
+    assert resources.app_path() == root / "app.py"
