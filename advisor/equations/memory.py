@@ -1,0 +1,288 @@
+"""Training memory, term by term. Every function takes floats or arrays and broadcasts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Number) -> Number:
+    r"""One copy of the parameters (weights, master, gradients or optimizer states) on a rank.
+
+    Parameters
+    ----------
+    parameters : float or ndarray
+        Parameters of this rank's model-parallel part. [elements]
+    bytes_per_parameter : float or ndarray
+        Size of the copy. [bytes]
+    shards : float or ndarray
+        Data-parallel ranks that share it; 1 where each keeps it whole.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = \frac{b\,P}{n}
+
+    Leaves out padding to multiples of the group size.
+
+    References
+    ----------
+    .. [1] Rajbhandari et al., ZeRO, 2020, arXiv:1910.02054, section 5 and figure 1.
+
+    Examples
+    --------
+    Seven billion parameters in fp32 and in fp16:
+
+    >>> state_bytes(parameters=7e9, bytes_per_parameter=4, shards=1) / 1e9
+    28.0
+    >>> state_bytes(parameters=7e9, bytes_per_parameter=2, shards=1) / 1e9
+    14.0
+    """
+    return bytes_per_parameter * parameters / shards
+
+
+def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
+    r"""Share of the layers that the fullest pipeline stage holds.
+
+    Parameters
+    ----------
+    layers : float or ndarray
+        Layers of the model.
+    pipeline, virtual_stages : float or ndarray
+        Stages, and model chunks per stage.
+
+    Returns
+    -------
+    float or ndarray
+        [fraction]
+
+    Notes
+    -----
+    .. math:: \frac{v \lceil L / (p v) \rceil}{L}
+
+    Examples
+    --------
+    >>> float(stage_share(layers=61, pipeline=16, virtual_stages=1)) * 61
+    4.0
+    """
+    share: Number = virtual_stages * np.ceil(layers / (pipeline * virtual_stages)) / layers
+    return np.minimum(share, 1.0)
+
+
+def in_flight(
+    *, stage: Number, pipeline: Number, virtual_stages: Number, micro_batches: Number
+) -> Number:
+    r"""Micro-batches whose activations a stage holds at once, in units of its whole stage.
+
+    Parameters
+    ----------
+    stage : float or ndarray
+        Index of the stage, 0 first.
+    pipeline, virtual_stages : float or ndarray
+        Stages, and model chunks per stage (1: plain 1F1B).
+    micro_batches : float or ndarray
+        Micro-batches per optimizer step.
+
+    Returns
+    -------
+    float or ndarray
+
+    Notes
+    -----
+    .. math::
+        v = 1:\; \min(m, p - r) \qquad
+        v > 1:\; \min\left(m, \frac{2 (p - r - 1) + (v - 1) p + 1}{v}\right)
+
+    References
+    ----------
+    .. [1] Narayanan et al., 2021, arXiv:2104.04473, section 2.2 (schedules).
+    .. [2] Korthikanti et al., 2022, arXiv:2205.05198, section 4.2.3.
+
+    Examples
+    --------
+    >>> float(in_flight(stage=0, pipeline=8, virtual_stages=1, micro_batches=64))
+    8.0
+    >>> float(in_flight(stage=7, pipeline=8, virtual_stages=1, micro_batches=64))
+    1.0
+    """
+    plain = pipeline - stage
+    interleaved = (2 * (pipeline - stage - 1) + (virtual_stages - 1) * pipeline + 1) / (
+        virtual_stages
+    )
+    held: Number = np.minimum(np.where(virtual_stages > 1, interleaved, plain), micro_batches)
+    return held
+
+
+def saved_activation_bytes(
+    *,
+    tokens: Number,
+    divided_bytes: Number,
+    gathered_bytes: Number,
+    replicated_bytes: Number,
+    tensor: Number,
+    sequence_parallel: Number,
+) -> Number:
+    r"""Tensors kept for the backward pass of one micro-batch.
+
+    Parameters
+    ----------
+    tokens : float or ndarray
+        Tokens of the micro-batch on this rank (context parallelism divides them). [tokens]
+    divided_bytes : float or ndarray
+        Bytes per token that tensor parallelism always divides. [bytes]
+    gathered_bytes : float or ndarray
+        Bytes per token that stay whole even under sequence parallelism. [bytes]
+    replicated_bytes : float or ndarray
+        Bytes per token that only sequence parallelism divides. [bytes]
+    tensor : float or ndarray
+        Tensor-parallel degree.
+    sequence_parallel : float or ndarray
+        1 or 0.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = T \left(\frac{a_d}{t} + a_g + \frac{a_r}{t^{[sp]}}\right)
+
+    References
+    ----------
+    .. [1] Korthikanti et al., 2022, arXiv:2205.05198, equations 1-4.
+
+    Examples
+    --------
+    >>> float(saved_activation_bytes(tokens=10, divided_bytes=8.0, gathered_bytes=1.0,
+    ...     replicated_bytes=4.0, tensor=4, sequence_parallel=1))
+    40.0
+    """
+    spread = np.where(sequence_parallel > 0, tensor, 1.0)
+    return tokens * (divided_bytes / tensor + gathered_bytes + replicated_bytes / spread)
+
+
+def logits_bytes(
+    *, tokens: Number, vocabulary: Number, bytes_per_entry: Number, tensor: Number
+) -> Number:
+    r"""Logits, their upcast and their gradient around the loss.
+
+    Parameters
+    ----------
+    tokens : float or ndarray
+        Tokens of the micro-batch on this rank. [tokens]
+    vocabulary : float or ndarray
+        Vocabulary size.
+    bytes_per_entry : float or ndarray
+        All copies alive at the moment asked for; depends on the software. [bytes]
+    tensor : float or ndarray
+        Ranks that share the vocabulary.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = \frac{b\,T\,V}{t}
+
+    Examples
+    --------
+    >>> logits_bytes(tokens=2048, vocabulary=128256, bytes_per_entry=12, tensor=1) / 2**30
+    2.935546875
+    """
+    return bytes_per_entry * tokens * vocabulary / tensor
+
+
+def nf4_bytes(*, parameters: Number) -> Number:
+    r"""Frozen weights in NF4 with double quantisation.
+
+    Parameters
+    ----------
+    parameters : float or ndarray
+        [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = \frac{n}{2} + \frac{n}{64} + \frac{4 n}{16384}
+
+    Half a byte each, one byte per block of 64, four bytes per 256 blocks. Leaves out 68 bytes
+    per tensor.
+
+    References
+    ----------
+    .. [1] Dettmers et al., QLoRA, 2023, arXiv:2305.14314, section 3.
+
+    Examples
+    --------
+    >>> nf4_bytes(parameters=16384.0)
+    8452.0
+    """
+    return parameters / 2 + parameters / 64 + 4 * parameters / 16384
+
+
+def adapter_parameters(*, in_features: Number, out_features: Number, rank: Number) -> Number:
+    r"""Trainable parameters of one low-rank adapter.
+
+    Parameters
+    ----------
+    in_features, out_features : float or ndarray
+        Shape of the adapted matrix.
+    rank : float or ndarray
+        Rank of the update.
+
+    Returns
+    -------
+    float or ndarray
+        [elements]
+
+    Notes
+    -----
+    .. math:: P = r\,(n_{in} + n_{out})
+
+    References
+    ----------
+    .. [1] Hu et al., LoRA, 2021, arXiv:2106.09685, section 4.
+
+    Examples
+    --------
+    >>> adapter_parameters(in_features=4096, out_features=1024, rank=8)
+    40960
+    """
+    return rank * (in_features + out_features)
+
+
+def peak_bytes(*moments: Number) -> Number:
+    """Return the largest of the moments of a step, element by element. [bytes]
+
+    Parameters
+    ----------
+    *moments : float or ndarray
+        Memory held at each moment. [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Examples
+    --------
+    >>> float(peak_bytes(1.0, 3.0, 2.0))
+    3.0
+    """
+    peak = moments[0]
+    for moment in moments[1:]:
+        peak = np.maximum(peak, moment)
+    return peak

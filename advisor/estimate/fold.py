@@ -1,0 +1,138 @@
+"""Sums over the operator table that do not depend on the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.equations.flops import attended_keys
+from advisor.equations.memory import adapter_parameters
+from advisor.estimate.run import TrainingRun
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterFold:
+    """Parameters by pipeline part and by how model parallelism divides them. [elements]"""
+
+    embedding_divided: float
+    embedding_replicated: float
+    block_divided: float
+    block_replicated: float
+    block_expert: float
+    head_divided: float
+    head_replicated: float
+    tied: bool
+
+    @property
+    def block(self) -> float:
+        """All parameters of the blocks."""
+        return self.block_divided + self.block_replicated + self.block_expert
+
+
+def fold_parameters(architecture: ModelArchitecture) -> ParameterFold:
+    """Sum the table's parameters by part and division."""
+
+    def total(part: Part, division: Division) -> float:
+        return float(
+            sum(
+                op.layers * op.parameters
+                for op in architecture.operators
+                if op.part is part and op.division is division
+            )
+        )
+
+    return ParameterFold(
+        embedding_divided=total(Part.EMBEDDING, Division.TENSOR),
+        embedding_replicated=total(Part.EMBEDDING, Division.REPLICATED),
+        block_divided=total(Part.BLOCK, Division.TENSOR),
+        block_replicated=total(Part.BLOCK, Division.REPLICATED),
+        block_expert=total(Part.BLOCK, Division.EXPERT),
+        head_divided=total(Part.HEAD, Division.TENSOR),
+        head_replicated=total(Part.HEAD, Division.REPLICATED),
+        tied=architecture.tied_embeddings,
+    )
+
+
+def adapted(operator: Operator, run: TrainingRun) -> bool:
+    """Return whether an adapter sits on this row."""
+    return (
+        run.frozen and operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
+    )
+
+
+def trainable_parameters(architecture: ModelArchitecture, run: TrainingRun) -> int:
+    """Parameters that the optimizer updates: all of them, or the adapters alone."""
+    if not run.frozen:
+        return architecture.total_parameters
+    return sum(
+        op.layers
+        * op.experts
+        * int(
+            adapter_parameters(
+                in_features=op.in_features, out_features=op.out_features, rank=run.lora_rank
+            )
+        )
+        for op in architecture.operators
+        if adapted(op, run)
+    )
+
+
+def keys_attended(operator: Operator, sequence_length: float) -> float:
+    """Average keys per token of an attention row at this sequence length."""
+    return float(
+        attended_keys(
+            sequence_length=float(sequence_length),
+            window=None if operator.window is None else float(operator.window),
+            causal=operator.causal,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FlopFold:
+    """Forward FLOPs per token, by part. [FLOPs/token]"""
+
+    block_matmul: float
+    block_attention: float
+    head: float
+    adapters: float
+
+    @property
+    def forward(self) -> float:
+        """All of them, adapters included."""
+        return self.block_matmul + self.block_attention + self.head + self.adapters
+
+
+def fold_flops(
+    architecture: ModelArchitecture, sequence_length: float, run: TrainingRun | None = None
+) -> FlopFold:
+    """Sum the table's forward FLOPs per token at a sequence length."""
+    block = architecture.in_part(Part.BLOCK)
+    matmul = sum(op.layers * op.flops_per_token for op in block)
+    attention = sum(
+        op.layers * op.flops_per_token_per_key * keys_attended(op, sequence_length)
+        for op in block
+        if op.kind is OperatorKind.ATTENTION
+    )
+    head = sum(op.layers * op.flops_per_token for op in architecture.in_part(Part.HEAD))
+    adapters = 0.0
+    if run is not None and run.frozen:
+        adapters = sum(
+            2.0
+            * op.layers
+            * op.active_experts
+            * float(
+                adapter_parameters(
+                    in_features=op.in_features, out_features=op.out_features, rank=run.lora_rank
+                )
+            )
+            for op in block
+            if adapted(op, run)
+        )
+    return FlopFold(
+        block_matmul=float(matmul),
+        block_attention=float(attention),
+        head=float(head),
+        adapters=adapters,
+    )

@@ -1,0 +1,106 @@
+"""What every term is called, its formula in symbols, and its source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from advisor.quantities import Term
+
+
+class TermText(NamedTuple):
+    """Static text of one term."""
+
+    title: str
+    formula: str
+    reference: str | None
+
+
+TRAINING_MEMORY: dict[str, TermText] = {
+    "weights": TermText(
+        "Weights (working copy and fp32 master)",
+        "P_local x b_working / n(zero3) + P_local x b_master / n(zero1..3)",
+        "rajbhandari2020",
+    ),
+    "gradients": TermText("Gradients", "P_local x b_gradient / n(zero2..3)", "rajbhandari2020"),
+    "optimizer": TermText("Optimizer states", "P_local x b_states / n(zero1..3)", "rajbhandari2020"),
+    "activations": TermText(
+        "Activations kept for the backward pass",
+        "micro-batch tokens x bytes per token and layer x layers x micro-batches in flight",
+        "korthikanti2022",
+    ),
+    "logits": TermText(
+        "Logits and loss",
+        "micro-batch tokens x vocabulary x bytes per entry / tensor",
+        "korthikanti2022",
+    ),
+    "workspace": TermText(
+        "Workspaces: gathered blocks, communication and library buffers",
+        "2 gathered blocks (zero3) + gradient bucket + matmul workspace + collective buffers",
+        "zhao2023",
+    ),
+    "context": TermText("Driver context and loaded kernels", "constant per process", None),
+    "fragmentation": TermText(
+        "Allocator fragmentation", "allocated x (reserved / allocated - 1)", None
+    ),
+}
+
+TRAINING_TIME: dict[str, TermText] = {
+    "matmul": TermText(
+        "Matrix products",
+        "t0 + sqrt((FLOPs / (peak e_c) (1 + x_h/x) (1 + k_h/k))^2 + (bytes / (bandwidth e_m))^2), "
+        "forward once, backward twice",
+        "aiconfigurator2026",
+    ),
+    "attention": TermText(
+        "Attention", "FLOPs / (16-bit peak x e); backward 2.5 x forward", "dao2023"
+    ),
+    "elementwise": TermText(
+        "Norms, activations, residuals, adapters", "bytes / (bandwidth e_m)", "williams2009"
+    ),
+    "recompute": TermText(
+        "Recomputation", "forward of what the policy did not keep", "korthikanti2022"
+    ),
+    "launch": TermText(
+        "Waiting for kernel launches", "max(0, launches x launch time - kernel time)", None
+    ),
+    "tensor_traffic": TermText(
+        "Tensor-parallel traffic",
+        "layers x 4 all-reduces of micro-batch tokens x hidden x 2 bytes",
+        "narayanan2021",
+    ),
+    "expert_traffic": TermText(
+        "Expert all-to-all",
+        "MoE layers x 4 all-to-alls of tokens x experts per token x hidden x 2 bytes",
+        "thakur2005",
+    ),
+    "context_traffic": TermText(
+        "Context-parallel traffic", "layers x 3 gathers of keys and values", "thakur2005"
+    ),
+    "pipeline_traffic": TermText(
+        "Pipeline messages", "2 v messages of tokens x hidden x 2 bytes", "narayanan2021"
+    ),
+    "bubble": TermText("Pipeline bubble", "(p - 1) / v x time of one micro-batch", "narayanan2021"),
+    "data_traffic": TermText(
+        "Data-parallel traffic that is not hidden",
+        "max(0, (n - 1)/n x bytes / bandwidth - overlap x computation)",
+        "rajbhandari2020",
+    ),
+    "optimizer": TermText("Optimizer update", "state bytes moved / bandwidth", "williams2009"),
+    "software": TermText("Software stack", "(slowdown - 1) x sum of the above", None),
+}
+
+
+def term(
+    registry: dict[str, TermText], name: str, value: float, unit: str, substituted: str = ""
+) -> Term:
+    """Return the term ``name`` with a value."""
+    text = registry[name]
+    return Term(
+        name=name,
+        title=text.title,
+        value=value,
+        unit=unit,
+        formula=text.formula,
+        substituted=substituted,
+        reference=text.reference,
+    )

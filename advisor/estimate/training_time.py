@@ -1,0 +1,364 @@
+"""Time of one optimizer step: a fold of operator times over the table, then the traffic.
+
+The same code serves one configuration and a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.efficiency import NetworkEfficiency, SoftwareFacts
+from advisor.equations.memory import stage_share
+from advisor.equations.pipeline import bubble_time_s
+from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.fold import adapted, fold_flops, keys_attended, trainable_parameters
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
+from advisor.precision import FORMAT_BYTES
+from advisor.workload import AttentionKernel, FineTuningMethod
+
+FLASH_BACKWARD_FLOPS = 2.5
+"""Backward over forward FLOPs of flash attention: five products against two (Dao 2023)."""
+ELEMENTWISE_BACKWARD = 2.0
+"""Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
+saved input."""
+EAGER_SCORE_PASSES = 5.0
+"""Times that unfused attention reads or writes the score matrix forward: product, scale and
+mask, softmax in and out, product."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingTime:
+    """Exclusive shares of one optimizer step, one element per configuration. [s]"""
+
+    matmul: Floats
+    attention: Floats
+    elementwise: Floats
+    recompute: Floats
+    launch: Floats
+    """The accelerator waits for the host to launch kernels."""
+    tensor_traffic: Floats
+    expert_traffic: Floats
+    context_traffic: Floats
+    pipeline_traffic: Floats
+    bubble: Floats
+    data_traffic: Floats
+    """Gradient and parameter traffic that computation does not hide."""
+    optimizer: Floats
+    software: Floats
+    """Host gaps and stragglers of the software stack."""
+
+    @property
+    def step(self) -> Floats:
+        """Sum of all shares. [s]"""
+        total = np.zeros_like(self.matmul)
+        for item in fields(self):
+            total = total + getattr(self, item.name)
+        return total
+
+
+@dataclass(slots=True)
+class _Pass:
+    """Times of one micro-batch through one stage, accumulated over rows. [s]"""
+
+    matmul: Floats
+    attention: Floats
+    elementwise: Floats
+    recompute: Floats
+    launches: Floats
+
+
+def training_time(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    software: SoftwareFacts,
+) -> TrainingTime:
+    """Shares of one optimizer step.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    candidates : Candidates
+        One element per configuration; hardware rates are for ``run.recipe.compute``.
+    network : NetworkEfficiency
+    software : SoftwareFacts
+
+    Returns
+    -------
+    TrainingTime
+        Infinite where a layout needs a network that the hardware lacks. [s]
+
+    Notes
+    -----
+    Leaves out data loading, imbalance between experts beyond the software's slowdown, and
+    contention between overlapped traffic and kernels.
+    """
+    layout = candidates.layout
+    share = np.asarray(
+        stage_share(
+            layers=float(architecture.num_hidden_layers),
+            pipeline=layout.pipeline,
+            virtual_stages=layout.virtual_stages,
+        )
+    )
+    micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
+    tokens = layout.micro_batch * run.sequence_length / layout.context
+    one = _one_micro_batch(architecture, run, candidates, software, share, tokens)
+    kernels = one.matmul + one.attention + one.elementwise + one.recompute
+    launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        traffic = model_traffic(architecture, run, candidates, network, share, tokens)
+        per_micro_batch = kernels + launch + traffic.tensor + traffic.expert + traffic.context
+        bubble = np.asarray(
+            bubble_time_s(
+                micro_batch_s=per_micro_batch,
+                pipeline=layout.pipeline,
+                virtual_stages=layout.virtual_stages,
+            )
+        )
+        exposed = data_traffic(
+            architecture, run, candidates, network, share, micro_batches, kernels + launch
+        )
+    optimizer = _optimizer_time(architecture, run, candidates, share)
+    shares = {
+        "matmul": micro_batches * one.matmul,
+        "attention": micro_batches * one.attention,
+        "elementwise": micro_batches * one.elementwise,
+        "recompute": micro_batches * one.recompute,
+        "launch": micro_batches * launch,
+        "tensor_traffic": micro_batches * traffic.tensor,
+        "expert_traffic": micro_batches * traffic.expert,
+        "context_traffic": micro_batches * traffic.context,
+        "pipeline_traffic": micro_batches * traffic.pipeline,
+        "bubble": bubble,
+        "data_traffic": exposed,
+        "optimizer": optimizer,
+    }
+    total = np.zeros_like(kernels)
+    for value in shares.values():
+        total = total + value
+    return TrainingTime(**shares, software=(software.slowdown - 1) * total)
+
+
+def _one_micro_batch(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    share: Floats,
+    tokens: Floats,
+) -> _Pass:
+    layout = candidates.layout
+    zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
+    total = _Pass(zero, zero.copy(), zero.copy(), zero.copy(), zero.copy())
+    recomputes_all = layout.recompute >= 2
+    recomputes_some = layout.recompute >= 1
+    for op in architecture.operators:
+        held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
+        block = op.part is Part.BLOCK
+        if op.kind is OperatorKind.MATMUL:
+            forward = _matmul_forward(op, run, candidates, tokens)
+            frozen = run.frozen
+            total.matmul += held * forward * (2.0 if frozen else 3.0)
+            extra = _adapter_forward(op, run, candidates, tokens)
+            if run.method is FineTuningMethod.QLORA and block:
+                extra = extra + _dequantise(op, candidates)
+            total.elementwise += held * extra * 2.0
+            if block:
+                total.recompute += np.where(recomputes_all, held * (forward + extra), 0.0)
+        elif op.kind is OperatorKind.ATTENTION:
+            forward, backward = _attention(op, run, candidates, tokens)
+            total.attention += held * (forward + backward)
+            again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
+            total.recompute += np.where(again, held * forward, 0.0)
+        else:
+            forward = _elementwise_forward(op, candidates, software, tokens)
+            total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
+            if block:
+                total.recompute += np.where(recomputes_some, held * forward, 0.0)
+        launches = 1.0 if software.fused_elementwise else float(op.launches)
+        passes = 3.0 + (recomputes_all if block else 0.0)
+        total.launches += held * launches * passes
+    return total
+
+
+def _matmul_forward(
+    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+) -> Floats:
+    """Forward time of one matmul row in one layer. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
+    operand_bytes = min(2.0, FORMAT_BYTES[run.recipe.compute]) if op.part is Part.BLOCK else 2.0
+    if run.recipe.compute == "fp32":
+        operand_bytes = 4.0
+    local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
+    rows = tokens * op.active_experts / local_experts
+    weights = op.in_features * op.out_features * local_experts / tensor
+    # A row- or column-parallel product has one of its two sides divided.
+    sides = (op.in_features + op.out_features) * (1 + 1 / tensor) / 2
+    peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
+    return np.asarray(
+        matmul_time_s(
+            flops=tokens * op.flops_per_token / tensor,
+            moved_bytes=operand_bytes * (weights + tokens * op.active_experts * sides),
+            output_elements=rows * op.out_features / tensor,
+            depth=float(op.in_features),
+            peak_flops_per_s=peak,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            overhead_s=hardware.matmul_overhead_s,
+            compute=hardware.matmul_compute,
+            bandwidth=hardware.matmul_bandwidth,
+            half_tiles=hardware.matmul_half_tiles,
+            half_depth=hardware.matmul_half_depth,
+        )
+    )
+
+
+def _adapter_forward(
+    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+) -> Floats:
+    """Forward time of a row's adapter: memory-bound, the rank being small. [s]"""
+    if not adapted(op, run):
+        return np.zeros_like(tokens)
+    hardware = candidates.hardware
+    sides = (op.in_features + 3 * op.out_features) * op.active_experts
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=2.0 * tokens * sides / candidates.layout.tensor,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=3 * hardware.matmul_overhead_s,
+        )
+    )
+
+
+def _dequantise(op: Operator, candidates: Candidates) -> Floats:
+    """Time to expand a row's 4-bit weights to 16 bits. [s]"""
+    hardware, layout = candidates.hardware, candidates.layout
+    degree = layout.tensor * (layout.expert if op.experts > 1 else 1.0)
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=2.5 * op.parameters / degree,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=hardware.matmul_overhead_s,
+        )
+    )
+
+
+def _attention(
+    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+) -> tuple[Floats, Floats]:
+    """Forward and backward time of one attention row in one layer. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    if run.attention is AttentionKernel.FLASH:
+        flops = op.flops_per_token_per_key * keys_attended(op, run.sequence_length)
+        flops = tokens * flops / layout.tensor
+        forward = attention_time_s(
+            flops=flops,
+            peak_flops_per_s=hardware.peak16_flops_per_s,
+            efficiency=hardware.attention_forward,
+            overhead_s=hardware.attention_overhead_s,
+        )
+        backward = attention_time_s(
+            flops=FLASH_BACKWARD_FLOPS * flops,
+            peak_flops_per_s=hardware.peak16_flops_per_s,
+            efficiency=hardware.attention_backward,
+            overhead_s=2 * hardware.attention_overhead_s,
+        )
+        return np.asarray(forward), np.asarray(backward)
+    square = tokens * run.sequence_length / layout.tensor
+    products = (
+        square
+        * op.flops_per_token_per_key
+        / (hardware.peak16_flops_per_s * hardware.matmul_compute)
+    )
+    scores = bandwidth_time_s(
+        moved_bytes=2.0 * EAGER_SCORE_PASSES * square * op.heads,
+        bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+        efficiency=hardware.elementwise_bandwidth,
+        overhead_s=4 * hardware.matmul_overhead_s,
+    )
+    forward = np.asarray(products + scores)
+    return forward, 2 * forward
+
+
+def _elementwise_forward(
+    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+) -> Floats:
+    """Forward time of one memory-bound row in one layer. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    moved = (
+        op.moved_elements_per_token
+        if software.fused_elementwise
+        else op.moved_elements_per_token_unfused
+    )
+    if moved == 0.0:
+        return np.zeros_like(tokens)
+    if op.division is Division.REPLICATED:
+        degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
+    else:
+        degree = layout.tensor
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=2.0 * tokens * moved / degree,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=hardware.matmul_overhead_s,
+        )
+    )
+
+
+def _optimizer_time(
+    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, share: Floats
+) -> Floats:
+    """Update of the parameters: memory-bound. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    states = run.optimizer_bytes_per_parameter
+    master = FORMAT_BYTES[run.recipe.master or run.recipe.working]
+    gradient = FORMAT_BYTES[run.recipe.gradients]
+    written = FORMAT_BYTES[run.recipe.working] if run.recipe.master else 0.0
+    moved = gradient + 2 * (master + states) + written
+    group = layout.data * layout.context
+    sharded = layout.sharding >= 1
+    if run.frozen:
+        trainable = trainable_parameters(architecture, run) / (layout.tensor * layout.pipeline)
+        local = trainable / np.where(sharded, layout.data, 1.0)
+    else:
+        dense, expert = local_parameters(architecture, candidates, share)
+        local = dense / np.where(sharded, group, 1.0) + expert / np.where(
+            sharded, group / layout.expert, 1.0
+        )
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=moved * local,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=hardware.matmul_overhead_s,
+        )
+    )
+
+
+def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Forward and backward FLOPs of one trained token, without recomputation. [FLOPs]"""
+    fold = fold_flops(architecture, run.sequence_length, run)
+    if run.frozen:
+        return 2 * fold.forward + fold.block_attention + fold.adapters
+    return 3 * fold.forward
+
+
+def hardware_flops_per_token(
+    architecture: ModelArchitecture, run: TrainingRun, recompute: Floats
+) -> Floats:
+    """Model FLOPs and recomputation, per trained token. [FLOPs]"""
+    fold = fold_flops(architecture, run.sequence_length, run)
+    again = fold.block_matmul + fold.block_attention + fold.adapters
+    return model_flops_per_token(architecture, run) + np.where(recompute >= 2, again, 0.0)

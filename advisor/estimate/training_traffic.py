@@ -1,0 +1,187 @@
+"""Traffic of a training step between accelerators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.efficiency import NetworkEfficiency
+from advisor.equations.collectives import (
+    all_gather_time_s,
+    all_reduce_time_s,
+    all_to_all_time_s,
+    group_bytes_per_s,
+    point_to_point_time_s,
+)
+from advisor.equations.pipeline import exposed_time_s
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.fold import fold_parameters, trainable_parameters
+from advisor.estimate.run import TrainingRun
+from advisor.precision import FORMAT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTraffic:
+    """Traffic of one micro-batch, by parallelism. [s]"""
+
+    tensor: Floats
+    expert: Floats
+    context: Floats
+    pipeline: Floats
+
+
+def _wire(
+    candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
+) -> tuple[Floats, Floats]:
+    """Bandwidth and latency that a group's collectives reach. [bytes/s], [s]"""
+    hardware = candidates.hardware
+    bandwidth = group_bytes_per_s(
+        ranks=ranks,
+        stride=stride,
+        node_accelerators=hardware.node_accelerators,
+        intra_domain=hardware.intra_domain,
+        intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
+        pcie_bytes_per_s=hardware.pcie_bytes_per_s * network.intra_bandwidth,
+        inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
+    )
+    reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
+    latency = np.where(ranks * stride <= reach, network.intra_latency_s, network.inter_latency_s)
+    return np.asarray(bandwidth), latency
+
+
+def model_traffic(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    share: Floats,
+    tokens: Floats,
+) -> ModelTraffic:
+    """Traffic of one micro-batch: tensor, expert, context and pipeline parallelism. [s]"""
+    layout = candidates.layout
+    layers = architecture.num_hidden_layers * share
+    hidden = 2.0 * tokens * architecture.hidden_size
+    again = layout.recompute >= 2
+    one = np.ones_like(layout.tensor)
+
+    def nothing_for_one(ranks: Floats, time: Floats) -> Floats:
+        return np.where(ranks > 1, time, 0.0)
+
+    bandwidth, latency = _wire(candidates, network, layout.tensor, one)
+    reduce = np.asarray(
+        all_reduce_time_s(
+            message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
+        )
+    )
+    # Two reductions forward and two backward in each layer (Narayanan et al. 2021).
+    tensor = nothing_for_one(layout.tensor, layers * (4.0 + 2.0 * again) * reduce)
+
+    expert = np.zeros_like(tokens)
+    routed = [op for op in architecture.operators if op.experts > 1]
+    if routed:
+        moe_layers = max(op.layers for op in routed) * share
+        bandwidth, latency = _wire(candidates, network, layout.expert, layout.tensor)
+        exchange = np.asarray(
+            all_to_all_time_s(
+                message_bytes=hidden * routed[0].active_experts / layout.tensor,
+                ranks=layout.expert,
+                bytes_per_s=bandwidth,
+                latency_s=latency,
+            )
+        )
+        # Dispatch and combine, forward and backward.
+        expert = nothing_for_one(layout.expert, moe_layers * (4.0 + 2.0 * again) * exchange)
+
+    bandwidth, latency = _wire(candidates, network, layout.context, layout.tensor)
+    cache = sum(op.cache_elements_per_token for op in architecture.operators if op.heads)
+    rows = max(1, sum(1 for op in architecture.operators if op.heads))
+    keys_values = 2.0 * tokens * layout.context * cache / rows / layout.tensor
+    ring = np.asarray(
+        all_gather_time_s(
+            message_bytes=keys_values,
+            ranks=layout.context,
+            bytes_per_s=bandwidth,
+            latency_s=latency,
+        )
+    )
+    # Keys and values forward; they and their gradients backward.
+    context = nothing_for_one(layout.context, layers * (3.0 + again) * ring)
+
+    stride = layout.tensor * layout.context * layout.data
+    bandwidth, latency = _wire(candidates, network, one * 2, stride)
+    spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
+    hop = np.asarray(
+        point_to_point_time_s(
+            message_bytes=hidden / spread, bytes_per_s=bandwidth, latency_s=latency
+        )
+    )
+    pipeline = nothing_for_one(layout.pipeline, 2.0 * layout.virtual_stages * hop)
+    return ModelTraffic(tensor=tensor, expert=expert, context=context, pipeline=pipeline)
+
+
+def local_parameters(
+    architecture: ModelArchitecture, candidates: Candidates, share: Floats
+) -> tuple[Floats, Floats]:
+    """Dense and expert parameters of the fullest stage's rank. [elements]"""
+    layout = candidates.layout
+    fold = fold_parameters(architecture)
+    ends = fold.embedding_divided + fold.head_divided
+    ends = np.where(layout.pipeline > 1, max(fold.embedding_divided, fold.head_divided), ends)
+    dense = share * (fold.block_divided / layout.tensor + fold.block_replicated)
+    dense = dense + ends / layout.tensor
+    return dense, share * fold.block_expert / (layout.tensor * layout.expert)
+
+
+def data_traffic(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    share: Floats,
+    micro_batches: Floats,
+    cover: Floats,
+) -> Floats:
+    """Gradient and parameter traffic of one step that computation does not hide. [s]"""
+    layout = candidates.layout
+    dense, expert = local_parameters(architecture, candidates, share)
+    group = layout.data * layout.context
+    gradient = FORMAT_BYTES[run.recipe.gradients]
+    weight = 2.0 if run.recipe.compute != "fp32" else 4.0
+    if run.frozen:
+        trainable = trainable_parameters(architecture, run)
+        trained_dense = trainable / (layout.tensor * layout.pipeline)
+        trained_expert = np.zeros_like(trained_dense)
+        gradient = FORMAT_BYTES["fp32"]
+    else:
+        trained_dense, trained_expert = dense, expert
+
+    def gather(message: Floats, ranks: Floats, stride: Floats) -> Floats:
+        bandwidth, latency = _wire(candidates, network, ranks, stride)
+        time = all_gather_time_s(
+            message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=latency
+        )
+        return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
+
+    expert_ranks = group / layout.expert
+    expert_stride = layout.tensor * layout.expert
+    grads = gather(gradient * trained_dense, group, layout.tensor) + gather(
+        gradient * trained_expert, expert_ranks, expert_stride
+    )
+    trained = gather(weight * trained_dense, group, layout.tensor) + gather(
+        weight * trained_expert, expert_ranks, expert_stride
+    )
+    whole = gather(weight * dense, group, layout.tensor) + gather(
+        weight * expert, expert_ranks, expert_stride
+    )
+    # DDP and ZeRO-1/2: gradients reduced and (for DDP: gradients again, else parameters)
+    # gathered once per step, behind one micro-batch. ZeRO-3: parameters gathered for forward
+    # and backward and gradients scattered in every micro-batch.
+    once = grads + np.where(layout.sharding >= 1, trained, grads)
+    every = 2 * whole + grads
+    hidden_once = exposed_time_s(traffic_s=once, cover_s=cover, overlap=network.overlap)
+    hidden_every = micro_batches * exposed_time_s(
+        traffic_s=every, cover_s=cover, overlap=network.overlap
+    )
+    return np.where(layout.sharding >= 3, hidden_every, hidden_once)

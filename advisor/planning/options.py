@@ -1,0 +1,157 @@
+"""Priced configurations, and the limits that sift them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from advisor.hardware import Offer
+from advisor.layout import ParallelLayout
+from advisor.limits import Constraints, Objective, PriceKind
+from advisor.planning.systems import System, price_usd_per_hour
+from advisor.units import HOURS_PER_MONTH
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One configuration with a price: a point of the cost-time chart."""
+
+    system: int
+    count: int
+    instances: int
+    offer: Offer | None
+    precision: str
+    layout: ParallelLayout
+    time: float
+    """What "fast" means: hours of the run (training), seconds per output token (serving)."""
+    first_token_s: float | None
+    """Serving only. [s]"""
+    tokens_per_s: float | None
+    """Serving only: generated tokens of the whole deployment. [tokens/s]"""
+    usd_per_hour: float
+    """0 for owned hardware. [USD/h]"""
+    cost_usd: float
+    """Run (training) or month (serving). [USD]"""
+
+    @property
+    def value(self) -> float:
+        """Cost x time, the smaller the better.
+
+        Owned hardware costs no rent, so its time alone counts.
+        """
+        return self.time * (self.cost_usd if self.cost_usd > 0 else 1.0)
+
+    def key(self, objective: Objective) -> tuple[float, float]:
+        """Sort key: the objective first, then the other axis."""
+        if objective is Objective.CHEAPEST:
+            return (self.cost_usd, self.time)
+        if objective is Objective.FASTEST:
+            return (self.time, self.cost_usd)
+        return (self.value, self.cost_usd)
+
+
+def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
+    """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]"""
+    if system.owned:
+        return None, 0.0
+    priced = [(price_usd_per_hour(offer, kind), offer) for offer in system.offers]
+    price, offer = min(
+        ((price, offer) for price, offer in priced if price is not None),
+        key=lambda item: (item[0], item[1].key),
+    )
+    return offer, price
+
+
+def training_option(
+    system_index: int,
+    system: System,
+    *,
+    count: int,
+    precision: str,
+    layout: ParallelLayout,
+    hours: float,
+    kind: PriceKind,
+) -> Option:
+    """Price one training configuration with the cheapest offer of its system."""
+    offer, price = cheapest_offer(system, kind)
+    instances = -(-count // system.node.accelerators) if offer else 0
+    per_hour = instances * price
+    return Option(
+        system=system_index,
+        count=count,
+        instances=instances,
+        offer=offer,
+        precision=precision,
+        layout=layout,
+        time=hours,
+        first_token_s=None,
+        tokens_per_s=None,
+        usd_per_hour=per_hour,
+        cost_usd=per_hour * hours,
+    )
+
+
+def serving_option(
+    system_index: int,
+    system: System,
+    *,
+    count: int,
+    precision: str,
+    layout: ParallelLayout,
+    tpot_s: float,
+    ttft_s: float,
+    tokens_per_s: float,
+    kind: PriceKind,
+) -> Option:
+    """Price one serving configuration for a month with the cheapest offer of its system."""
+    offer, price = cheapest_offer(system, kind)
+    instances = -(-count // system.node.accelerators) if offer else 0
+    per_hour = instances * price
+    return Option(
+        system=system_index,
+        count=count,
+        instances=instances,
+        offer=offer,
+        precision=precision,
+        layout=layout,
+        time=tpot_s,
+        first_token_s=ttft_s,
+        tokens_per_s=tokens_per_s,
+        usd_per_hour=per_hour,
+        cost_usd=per_hour * HOURS_PER_MONTH,
+    )
+
+
+def meets_time(option: Option, limits: Constraints) -> bool:
+    """Return whether an option meets the deadline (training) or the latency targets (serving)."""
+    if option.first_token_s is None:
+        return limits.deadline_hours is None or option.time <= limits.deadline_hours
+    return (limits.max_tpot_ms is None or option.time * 1e3 <= limits.max_tpot_ms) and (
+        limits.max_ttft_ms is None or option.first_token_s * 1e3 <= limits.max_ttft_ms
+    )
+
+
+def meets_budget(option: Option, limits: Constraints) -> bool:
+    """Return whether an option costs no more than the budget."""
+    return limits.budget_usd is None or option.cost_usd <= limits.budget_usd
+
+
+def frontier(options: Iterable[Option]) -> list[Option]:
+    """Return the options that none beats in both cost and time, fastest first."""
+    best: list[Option] = []
+    for option in sorted(options, key=lambda item: (item.time, item.cost_usd)):
+        if not best or option.cost_usd < best[-1].cost_usd:
+            best.append(option)
+    return best
+
+
+def best_per_accelerator(
+    options: Iterable[Option], systems: Sequence[System], objective: Objective
+) -> list[Option]:
+    """Return each accelerator's best option under an objective, best first."""
+    best: dict[str, Option] = {}
+    for option in options:
+        key = systems[option.system].accelerator.key
+        if key not in best or option.key(objective) < best[key].key(objective):
+            best[key] = option
+    return sorted(best.values(), key=lambda item: item.key(objective))

@@ -1,0 +1,95 @@
+"""What can be rented or is owned: accelerators in nodes, with the offers that sell them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.catalog import Catalog
+from advisor.catalog.nodes import node_for
+from advisor.errors import InputError
+from advisor.hardware import Accelerator, Node, Offer, PriceKind
+from advisor.limits import Constraints
+
+LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
+"""Numbers of instances that are searched: powers of two and three times those."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One kind of node, and who rents it. Owned hardware has no offers."""
+
+    accelerator: Accelerator
+    node: Node
+    offers: tuple[Offer, ...]
+    counts: tuple[int, ...]
+    """Numbers of accelerators to consider, whole instances only."""
+    owned: bool = False
+
+
+def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
+    """Return the price of the whole instance, or None where it is not sold that way. [USD/h]"""
+    return offer.on_demand_usd_per_hour if kind is PriceKind.ON_DEMAND else offer.spot_usd_per_hour
+
+
+def check_names(limits: Constraints, catalog: Catalog) -> None:
+    """Raise ``InputError`` for providers, regions or accelerators that the catalog lacks."""
+    known = {
+        "providers": {offer.provider.casefold() for offer in catalog.offers},
+        "regions": {offer.region.casefold() for offer in catalog.offers},
+    }
+    for field, names in known.items():
+        for value in getattr(limits, field):
+            if value.casefold() not in names:
+                raise InputError(
+                    f"limits.{field} has an unknown name",
+                    value=value,
+                    allowed=", ".join(
+                        sorted({getattr(offer, field[:-1]) for offer in catalog.offers})
+                    ),
+                    remedy="Correct the name or drop the limit.",
+                    field=f"limits.{field}",
+                )
+    for key in (*limits.accelerators, *(item.accelerator for item in limits.owned)):
+        catalog.accelerator(key)
+
+
+def find_systems(catalog: Catalog, limits: Constraints) -> list[System]:
+    """Group the offers that the limits allow into systems; owned hardware replaces them all."""
+    if limits.owned:
+        return [_owned(catalog, item.accelerator, item.count) for item in limits.owned]
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    providers = {name.casefold() for name in limits.providers}
+    regions = {name.casefold() for name in limits.regions}
+    groups: dict[tuple[str, Node], list[Offer]] = {}
+    for offer in catalog.offers:
+        if allowed and offer.accelerator not in allowed:
+            continue
+        if providers and offer.provider.casefold() not in providers:
+            continue
+        if regions and offer.region.casefold() not in regions:
+            continue
+        if price_usd_per_hour(offer, limits.price_kind) is None:
+            continue
+        node = node_for(catalog.accelerator(offer.accelerator), offer)
+        groups.setdefault((offer.accelerator, node), []).append(offer)
+    systems = []
+    for (key, node), offers in groups.items():
+        per_instance = offers[0].accelerators
+        ladder = LADDER if node.inter_bytes_per_s is not None else (1,)
+        counts = tuple(
+            instances * per_instance
+            for instances in ladder
+            if instances * per_instance <= limits.max_accelerators
+        )
+        if counts:
+            systems.append(System(catalog.accelerator(key), node, tuple(offers), counts))
+    return systems
+
+
+def _owned(catalog: Catalog, key: str, count: int) -> System:
+    accelerator = catalog.accelerator(key)
+    node = node_for(accelerator, None)
+    if node.inter_bytes_per_s is None and count > node.accelerators:
+        node = node.model_copy(update={"accelerators": count})
+    divisors = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)
+    return System(accelerator, node, (), divisors, owned=True)
