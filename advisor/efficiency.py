@@ -87,12 +87,21 @@ class ServingFacts(Noun):
     """Scheduler, sampling and host gaps per engine step."""
     layer_overhead_s: NonNegative
     """Fixed cost per layer and step beyond the modelled kernels."""
+    sequence_overhead_s: NonNegative = 0.0
+    """Host time per running sequence and step: scheduling, sampling, detokenisation."""
+    request_overhead_s: NonNegative = 0.0
+    """From a request's arrival to its first step: transport, tokenisation, scheduling."""
     memory_fraction: Fraction
     """Share of the accelerator's memory the engine may fill."""
     batched_tokens: int
     """Token limit of one engine step, which bounds its activation peak."""
     graph_bytes: NonNegative
     """CUDA graphs captured at start-up. [bytes]"""
+    sampled_sequences: Annotated[int, Field(ge=1)] = 256
+    """Sequences for which the engine sizes its sampler at start-up (vLLM ``max_num_seqs``)."""
+    sampling_bytes_per_logit: NonNegative = 28.0
+    """Sampler tensors alive at once, per sequence and vocabulary entry: fp32 logits, their
+    copy, sorted values, 64-bit indices, probabilities, cumulative sums. [bytes]"""
     source: str
 
 

@@ -1,0 +1,367 @@
+"""Serving: cached context, experts touched, and how prefill and generation share an engine.
+
+Every function takes floats or arrays and broadcasts. A *replica* is one engine; it answers its
+requests with continuous batching, in steps that carry the running sequences and, when a new
+request waits, a chunk of its prompt.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
+    r"""Share of a layer's cache that one tensor-parallel rank holds.
+
+    Parameters
+    ----------
+    heads : float or ndarray
+        Heads of the cache (1 for a latent cache, which every rank holds whole).
+    tensor_parallel : float or ndarray
+        Tensor-parallel degree.
+
+    Returns
+    -------
+    float or ndarray
+        Between ``1 / heads`` and 1. [fraction]
+
+    Notes
+    -----
+    .. math:: s = \lceil n_{kv} / t \rceil / n_{kv}
+
+    A head is never split: beyond ``heads`` ranks it is replicated.
+
+    References
+    ----------
+    .. [1] Pope et al., Efficiently Scaling Transformer Inference, 2022, arXiv:2211.05102,
+       section 3.3.
+
+    Examples
+    --------
+    >>> float(cache_share(heads=8, tensor_parallel=16))
+    0.125
+    """
+    share: Number = np.ceil(heads / tensor_parallel) / heads
+    return share
+
+
+def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Number:
+    r"""Mean number of keys attended to while the context grows from ``first`` to ``last``.
+
+    Parameters
+    ----------
+    first, last : float or ndarray
+        Context at the start and at the end, ``first < last``. [tokens]
+    window : float or ndarray
+        Largest number of keys attended to; ``inf`` where attention is full. [tokens]
+
+    Returns
+    -------
+    float or ndarray
+        [tokens]
+
+    Notes
+    -----
+    .. math:: \bar c = \frac{G(b) - G(a)}{b - a}, \qquad
+        G(x) = \int_0^x \min(u, w)\,du = m x - m^2 / 2, \quad m = \min(x, w)
+
+    From 0 to the prompt's length it is the causal half of prefill; from there to the end it is
+    the mean context of generation. Leaves out the half token of discreteness.
+
+    Examples
+    --------
+    >>> float(mean_attended_tokens(first=0, last=4096, window=float("inf")))
+    2048.0
+    >>> float(mean_attended_tokens(first=4096, last=8192, window=1024))
+    1024.0
+    """
+
+    def area(x: Number) -> Number:
+        m = np.minimum(x, window)
+        covered: Number = m * x - m * m / 2
+        return covered
+
+    return (area(last) - area(first)) / (last - first)
+
+
+def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) -> Number:
+    r"""Expected number of distinct experts that a batch of tokens visits.
+
+    Parameters
+    ----------
+    experts : float or ndarray
+        Routed experts in the layer.
+    active_experts : float or ndarray
+        Experts that one token visits.
+    tokens : float or ndarray
+        Tokens in the step.
+
+    Returns
+    -------
+    float or ndarray
+        At most ``experts``; equal to ``active_experts`` for one token.
+
+    Notes
+    -----
+    .. math:: E_m = E\left(1 - (1 - k/E)^m\right)
+
+    Takes routing as uniform and independent. Leaves out imbalance: real routers touch fewer.
+
+    References
+    ----------
+    .. [1] Uniform occupancy; the effect is discussed in DeepSeek-V3, 2024, arXiv:2412.19437,
+       section 3.4.2 (decoding reads few tokens per expert).
+
+    Examples
+    --------
+    >>> float(experts_touched(experts=8, active_experts=2, tokens=1))
+    2.0
+    """
+    return experts * (1 - (1 - active_experts / experts) ** tokens)
+
+
+def direct_all_reduce_time_s(
+    *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
+) -> Number:
+    r"""All-reduce of serving engines: every rank reads its part from all others, twice.
+
+    Parameters
+    ----------
+    message_bytes : float or ndarray
+        Size of the tensor. [bytes]
+    ranks : float or ndarray
+        Group size; a group of one costs nothing.
+    bytes_per_s : float or ndarray
+        Per rank and direction. [bytes/s]
+    latency_s : float or ndarray
+        Of one exchange between all ranks. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = 2\alpha + 2\,\frac{n-1}{n}\,\frac{M}{W} \qquad (n > 1)
+
+    The traffic of a ring with two latencies in place of :math:`2(n-1)`: small messages take
+    about as long on eight ranks as on two.
+
+    References
+    ----------
+    .. [1] aiconfigurator-core 0.12.0, all-reduce tables: custom kernels of vLLM, SGLang and
+       TensorRT-LLM take 3 to 5 microseconds for 8 KiB on two to eight H100.
+
+    Examples
+    --------
+    >>> round(
+    ...     float(
+    ...         direct_all_reduce_time_s(message_bytes=8e9, ranks=8, bytes_per_s=1e9, latency_s=0.5)
+    ...     ),
+    ...     6,
+    ... )
+    15.0
+    """
+    traffic_s = 2 * (ranks - 1) / ranks * message_bytes / bytes_per_s
+    time: Number = np.where(np.asarray(ranks) > 1, 2 * latency_s + traffic_s, 0.0)
+    return time
+
+
+def request_rate_per_s(
+    *,
+    concurrency: Number,
+    decode_step_s: Number,
+    prefill_extra_s: Number,
+    first_token_s: Number,
+    output_tokens: Number,
+) -> Number:
+    r"""Requests per second that one replica would complete if no request waited for another.
+
+    Parameters
+    ----------
+    concurrency : float or ndarray
+        Requests in flight in the replica, :math:`N`.
+    decode_step_s : float or ndarray
+        Step that carries the running sequences alone, :math:`d`. [s]
+    prefill_extra_s : float or ndarray
+        What one prompt adds to the steps that carry it, :math:`E`. [s]
+    first_token_s : float or ndarray
+        Time of the steps that carry one prompt, :math:`F`. [s]
+    output_tokens : float or ndarray
+        Generated tokens per request, :math:`O`. [tokens]
+
+    Returns
+    -------
+    float or ndarray
+        [requests/s]
+
+    Notes
+    -----
+    Of each second the share :math:`u = X E` goes to prompts, so a generated token takes
+    :math:`\tau = d / (1-u)`. Little's law :math:`N = X (F + (O-1)\tau)` gives
+
+    .. math:: F u^2 - (F + (O-1)d + N E)\,u + N E = 0,
+
+    whose smaller root is the rate times :math:`E`. Where the prompt is free (:math:`E = 0`) the
+    rate is :math:`N / (F + (O-1)d)`.
+
+    References
+    ----------
+    .. [1] Little, 1961, doi:10.1287/opre.9.3.383.
+
+    Examples
+    --------
+    >>> round(
+    ...     float(
+    ...         request_rate_per_s(
+    ...             concurrency=1,
+    ...             decode_step_s=0.01,
+    ...             prefill_extra_s=0.1,
+    ...             first_token_s=0.11,
+    ...             output_tokens=1,
+    ...         )
+    ...     ),
+    ...     6,
+    ... )
+    9.090909
+    """
+    offered = concurrency * prefill_extra_s
+    linear = first_token_s + (output_tokens - 1) * decode_step_s + offered
+    root = np.sqrt(np.maximum(linear * linear - 4 * first_token_s * offered, 0.0))
+    # The textbook root divided through by E, so that E = 0 needs no case of its own.
+    rate: Number = 2 * concurrency / (linear + root)
+    return rate
+
+
+def time_per_output_token_s(
+    *, decode_step_s: Number, prefill_extra_s: Number, request_rate_per_s: Number, steps: Number
+) -> Number:
+    r"""Time per generated token after the first, the prompts of other requests included.
+
+    Parameters
+    ----------
+    decode_step_s : float or ndarray
+        Step that carries the running sequences alone, :math:`d`. [s]
+    prefill_extra_s : float or ndarray
+        What one prompt adds to the steps that carry it, :math:`E`. [s]
+    request_rate_per_s : float or ndarray
+        Rate of *other* requests, :math:`X`. [requests/s]
+    steps : float or ndarray
+        Steps that a prompt occupies at the engine's token limit, :math:`n`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: \tau = \min\left(\frac{d}{1 - X E},\; d + \frac{E}{n}\right)
+
+    The second bound is a step that always carries a full chunk of prompt.
+
+    References
+    ----------
+    .. [1] Agrawal et al., Sarathi-Serve, 2024, arXiv:2403.02310, section 4.
+
+    Examples
+    --------
+    >>> round(
+    ...     float(
+    ...         time_per_output_token_s(
+    ...             decode_step_s=0.01, prefill_extra_s=0.1, request_rate_per_s=2.0, steps=1.0
+    ...         )
+    ...     ),
+    ...     6,
+    ... )
+    0.0125
+    """
+    # At X E = 1 prompts would take all the time: the full chunk bounds the step from there on.
+    idle = np.maximum(1 - request_rate_per_s * prefill_extra_s, 1e-9)
+    time: Number = np.minimum(decode_step_s / idle, decode_step_s + prefill_extra_s / steps)
+    return time
+
+
+def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Number) -> Number:
+    r"""Time that a request waits for the prompts ahead of it.
+
+    Parameters
+    ----------
+    concurrency : float or ndarray
+        Requests in flight in the replica, :math:`N`.
+    service_s : float or ndarray
+        Time for which one prompt occupies the engine's prompt slot, :math:`s`. [s]
+    generation_s : float or ndarray
+        Time that a request spends generating, :math:`Z`. [s]
+
+    Returns
+    -------
+    float or ndarray
+        0 for a single request. [s]
+
+    Notes
+    -----
+    A closed system of :math:`N` requests that generate (delay :math:`Z`) and queue for one
+    server (:math:`s`). By the arrival theorem in Schweitzer's form the time at the server is
+    :math:`R = s\,(1 + (N-1) R / (R + Z))`, hence
+
+    .. math:: R = \tfrac12\left(sN - Z + \sqrt{(sN - Z)^2 + 4 s Z}\right), \qquad W = R - s
+
+    Leaves out the burst of a load generator that starts all requests at once.
+
+    References
+    ----------
+    .. [1] Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks,
+       1980, doi:10.1145/322186.322195.
+
+    Examples
+    --------
+    >>> float(prefill_wait_s(concurrency=1, service_s=0.1, generation_s=2.0))
+    0.0
+    >>> float(prefill_wait_s(concurrency=10, service_s=0.1, generation_s=0.0))
+    0.9
+    """
+    load = service_s * concurrency - generation_s
+    response = (load + np.sqrt(load * load + 4 * service_s * generation_s)) / 2
+    wait: Number = np.maximum(response - service_s, 0.0)
+    return wait
+
+
+def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> Number:
+    r"""Mean extra wait for the first token in a benchmark that starts all requests at once.
+
+    Parameters
+    ----------
+    concurrency : float or ndarray
+        Requests in flight in the replica, :math:`N`.
+    service_s : float or ndarray
+        Time for which one prompt occupies the engine, :math:`s`. [s]
+    rounds : float or ndarray
+        Requests of the benchmark over its concurrency, :math:`r`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: B = \frac{(N-1)\,s}{2 r}
+
+    The first round waits for half of the others' prompts on average, later rounds are out of
+    phase. Only for comparison with published measurements: a service in steady state has none.
+
+    References
+    ----------
+    .. [1] SemiAnalysis InferenceMAX benchmark scripts: ten requests per concurrent one.
+
+    Examples
+    --------
+    >>> start_burst_s(concurrency=11, service_s=0.1, rounds=10)
+    0.05
+    """
+    return (concurrency - 1) * service_s / (2 * rounds)

@@ -1,0 +1,180 @@
+"""Serving under continuous batching: latency, throughput and their parts.
+
+The same code serves one configuration and a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.efficiency import Calibration
+from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
+from advisor.estimate.candidates import Candidates, Floats, matmul_peak
+from advisor.estimate.serving_memory import ServingCapacity, serving_capacity
+from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.estimate.serving_step import StepContent, StepShares, engine_step
+from advisor.hardware import Accelerator
+from advisor.precision import WeightFormat
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShares:
+    """Exclusive shares of the time per output token in seconds."""
+
+    weights: Floats
+    cache: Floats
+    compute: Floats
+    network: Floats
+    fixed: Floats
+    prefill: Floats
+    """Prompts of other requests in the same steps."""
+
+    @property
+    def total(self) -> Floats:
+        """Return the time per output token."""
+        total = np.zeros_like(self.weights)
+        for item in fields(self):
+            total = total + getattr(self, item.name)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class ServingTimes:
+    """Steady state of many configurations at once, one element each."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    decode_step_s: Floats
+    request_latency_s: Floats
+    """From arrival to the last token. [s]"""
+    prompt_service_s: Floats
+    """Time for which one prompt occupies the engine; see ``equations.serving.start_burst_s``
+    for what a load generator that starts all requests at once adds to the first token. [s]"""
+    requests_per_s: Floats
+    """Whole deployment."""
+    output_tokens_per_s: Floats
+    """Whole deployment. [tokens/s]"""
+    shares: TokenShares
+    capacity: ServingCapacity
+    feasible: NDArray[np.bool_]
+    """The cache of the asked concurrency fits and every group has its links."""
+
+
+def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str:
+    """Return the format in which ``accelerator`` multiplies weights stored as ``weight_format``.
+
+    Where the card has no matrix units for the format, engines expand the weights to 16 bits
+    inside the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM): memory and traffic
+    stay small, arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
+    """
+    for name in (weight_format.compute, "bf16", "fp16"):
+        if matmul_peak(accelerator, name) is not None:
+            return name
+    return "fp32"
+
+
+def serving_times(
+    served: ServedModel, load: ServingLoad, candidates: Candidates, calibration: Calibration
+) -> ServingTimes:
+    """Return latency and throughput at a steady concurrency.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The network as the engine stores it.
+    load : ServingLoad
+        Requests in flight over the whole deployment, and their lengths.
+    candidates : Candidates
+        ``data`` ranks answer requests side by side; hardware rates are for
+        :func:`compute_format` of the weights.
+    calibration : Calibration
+        Constants of engine and network.
+
+    Returns
+    -------
+    ServingTimes
+        Times are infinite where a card lacks a format or a link; ``feasible`` says whether the
+        cache fits. Nothing raises.
+
+    Notes
+    -----
+    A decode step carries the running sequences of one micro-batch (a pipeline of ``p`` stages
+    keeps ``p`` of them in flight). A prompt rides in ``n = prompt / batched_tokens`` steps, at
+    least one, beside the other sequences; what it adds to them is its interference. Rates
+    follow from Little's law, waiting from a closed queue: see ``equations.serving``. Requests
+    are taken as out of phase; prefix caching, speculative decoding, preemption and separate
+    prefill servers are left out.
+
+    References
+    ----------
+    .. [1] Kwon et al., 2023, arXiv:2309.06180.
+    .. [2] Agrawal et al., 2024, arXiv:2403.02310.
+    """
+    layout, engine = candidates.layout, calibration.serving
+    requests = load.per_engine(layout)
+    batch = np.ceil(requests / layout.pipeline)
+    limit = float(engine.batched_tokens)
+    chunk = np.minimum(load.input_tokens, limit)
+
+    def step(sequences: Floats, prompt_tokens: Floats) -> StepShares:
+        content = StepContent(
+            sequences=sequences,
+            context_first=load.input_tokens,
+            context_last=load.input_tokens + load.output_tokens,
+            prompt_tokens=prompt_tokens,
+            prompt_length=load.input_tokens,
+        )
+        return engine_step(served, content, candidates, engine, calibration.network)
+
+    decode = step(batch, np.zeros_like(chunk))
+    beside = step(batch - 1, np.zeros_like(chunk))
+    mixed = step(batch - 1, chunk)
+    with np.errstate(invalid="ignore"):
+        occupied = load.input_tokens / limit
+        chunks = np.maximum(occupied, 1.0)
+        decode_s = decode.total
+        # An engine without running sequences starts its step for the prompt alone.
+        carrying = np.where(batch > 1, beside.total, 0.0)
+        extra = chunks * (mixed.total - carrying)
+        first_token = chunks * mixed.total
+        # Stages work on different micro-batches: a prompt delays each of them by its share.
+        others = extra / layout.pipeline * (requests - 1) / requests
+        rate = request_rate_per_s(
+            concurrency=requests,
+            decode_step_s=decode_s,
+            prefill_extra_s=others,
+            first_token_s=first_token,
+            output_tokens=load.output_tokens,
+        )
+        tpot = time_per_output_token_s(
+            decode_step_s=decode_s,
+            prefill_extra_s=others,
+            request_rate_per_s=rate,
+            steps=occupied,
+        )
+        generation = (load.output_tokens - 1) * tpot
+        service = (occupied * carrying + extra) / layout.pipeline
+        wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=generation)
+        ttft = engine.request_overhead_s + first_token + np.where(requests > 1, wait, 0.0)
+        latency = ttft + generation
+        requests_per_s = load.concurrency / latency
+        shares = TokenShares(
+            **{item.name: getattr(decode, item.name) for item in fields(StepShares)},
+            prefill=tpot - decode_s,
+        )
+    capacity = serving_capacity(served, load, layout, candidates.hardware.memory_bytes, calibration)
+    return ServingTimes(
+        ttft_s=np.asarray(ttft),
+        tpot_s=np.asarray(tpot),
+        decode_step_s=decode_s,
+        request_latency_s=np.asarray(latency),
+        prompt_service_s=np.asarray(service),
+        requests_per_s=np.asarray(requests_per_s),
+        output_tokens_per_s=np.asarray(requests_per_s * load.output_tokens),
+        shares=shares,
+        capacity=capacity,
+        feasible=np.asarray(capacity.fits & np.isfinite(latency)),
+    )

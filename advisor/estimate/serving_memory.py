@@ -1,0 +1,217 @@
+"""Memory of a serving accelerator: weights, cache, the engine's own share, and what still fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.operators import OperatorKind, Part
+from advisor.efficiency import Calibration
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.serving_rows import (
+    SIXTEEN_BIT_BYTES,
+    ServedModel,
+    ServingLoad,
+    bytes_per_parameter,
+    cached_bytes_per_sequence,
+    model_parallel_ranks,
+    stage_share,
+)
+
+RESIDUAL_COPIES = 3.0
+"""Residual stream, block input and block output live beside the widest operator's tensors."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingMemory:
+    """Expected bytes on the fullest accelerator, one element per configuration."""
+
+    weights: Floats
+    kv_cache: Floats
+    """At the asked concurrency, every request at its full length."""
+    activations: Floats
+    logits: Floats
+    workspace: Floats
+    """CUDA graphs, matmul workspace and collective buffers."""
+    context: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Return the sum of all terms."""
+        total = np.zeros_like(self.weights)
+        for item in fields(self):
+            total = total + getattr(self, item.name)
+        return total
+
+    @property
+    def engine(self) -> Floats:
+        """Return what the engine holds besides weights and cache."""
+        return self.activations + self.logits + self.workspace + self.context
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCapacity:
+    """What fits beside the weights, by the high end of the engine's own share."""
+
+    usable_bytes: Floats
+    """Share of the reported memory that the engine may fill. [bytes]"""
+    cache_room_bytes: Floats
+    """Left for the cache on one accelerator; negative where the weights do not fit. [bytes]"""
+    low_bytes: Floats
+    high_bytes: Floats
+    """Bounds of the total at the asked load. [bytes]"""
+    fits: NDArray[np.bool_]
+    """True where the high end of the total is usable."""
+    cache_tokens: Floats
+    """Tokens that the whole deployment can cache for requests of this length. [tokens]"""
+    max_concurrency: Floats
+    """Requests of this length that fit the whole deployment at once."""
+    max_context_tokens: Floats
+    """Longest request at the asked concurrency. [tokens]"""
+
+
+def serving_memory(
+    served: ServedModel, load: ServingLoad, layout: LayoutArrays, calibration: Calibration
+) -> ServingMemory:
+    """Return the memory of the fullest accelerator.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The network as the engine stores it.
+    load : ServingLoad
+        Requests in flight and their lengths.
+    layout : LayoutArrays
+        ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide the
+        weights.
+    calibration : Calibration
+        Facts of the engine and of a process on an accelerator.
+
+    Returns
+    -------
+    ServingMemory
+        One element per configuration.
+
+    Notes
+    -----
+    The engine sizes its activations for a full step of ``batched_tokens`` tokens: the widest
+    operator's tensors and three copies of the residual stream, in 16 bits (Kwon et al. 2023;
+    the coefficients reproduce start-up logs of vLLM, see the tests). Leaves out block rounding
+    of the paged cache and prefix sharing.
+    """
+    engine, process = calibration.serving, calibration.memory
+    width = np.asarray(_widest(served) / layout.tensor)
+    per_token = width + RESIDUAL_COPIES * served.model.hidden_size
+    sequences = float(engine.sampled_sequences)
+    length = load.input_tokens + load.output_tokens
+    shape = np.broadcast_shapes(layout.tensor.shape, length.shape, load.concurrency.shape)
+    together = layout.accelerators > 1
+    terms = {
+        "weights": _weights(served, layout),
+        "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
+        "activations": SIXTEEN_BIT_BYTES * engine.batched_tokens * per_token,
+        "logits": np.asarray(
+            engine.sampling_bytes_per_logit * sequences * float(served.model.vocab_size)
+        ),
+        "workspace": engine.graph_bytes
+        + process.workspace_bytes
+        + np.where(together, process.communication_bytes, 0.0),
+        "context": np.asarray(process.context_bytes["expected"]),
+    }
+    return ServingMemory(**{name: np.broadcast_to(term, shape) for name, term in terms.items()})
+
+
+def serving_capacity(
+    served: ServedModel,
+    load: ServingLoad,
+    layout: LayoutArrays,
+    memory_bytes: Floats,
+    calibration: Calibration,
+) -> ServingCapacity:
+    """Return what fits, counting the engine's own share at the high end of its interval.
+
+    Parameters
+    ----------
+    served, load, layout, calibration
+        As for :func:`serving_memory`.
+    memory_bytes : ndarray
+        Memory that the driver reports. [bytes]
+
+    Returns
+    -------
+    ServingCapacity
+        Counts are 0 where the weights alone do not fit.
+    """
+    memory = serving_memory(served, load, layout, calibration)
+    interval = calibration.interval("serving_memory", measured=True)
+    context = calibration.memory.context_bytes
+    variable = memory.engine - memory.context
+    low = memory.weights + memory.kv_cache + variable * interval.low + context["low"]
+    engine_high = variable * interval.high + context["high"]
+    high = memory.weights + memory.kv_cache + engine_high
+    usable = calibration.serving.memory_fraction * memory_bytes
+    room = usable - memory.weights - engine_high
+    length = load.input_tokens + load.output_tokens
+    sequences = np.floor(np.maximum(room, 0.0) / cached_bytes_per_sequence(served, layout, length))
+    longest = _longest(served, layout, np.maximum(room, 0.0) / load.per_engine(layout))
+    limit = served.model.max_position_embeddings
+    longest = np.where(room > 0, np.minimum(longest, limit or np.inf), 0.0)
+    return ServingCapacity(
+        usable_bytes=np.broadcast_to(usable, high.shape),
+        cache_room_bytes=room,
+        low_bytes=low,
+        high_bytes=high,
+        fits=high <= usable,
+        cache_tokens=sequences * length * layout.data,
+        max_concurrency=sequences * layout.data,
+        max_context_tokens=np.floor(longest),
+    )
+
+
+def _weights(served: ServedModel, layout: LayoutArrays) -> Floats:
+    """Return the weights of the fullest pipeline stage's rank, in bytes."""
+    model = served.model
+    has_experts = model.num_experts > 1
+    part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}
+    for row in model.operators:
+        each = bytes_per_parameter(row, served.weight_format, has_experts=has_experts)
+        held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
+        part_bytes[row.part] = part_bytes[row.part] + held
+    blocks = part_bytes[Part.BLOCK] * stage_share(model, layout)
+    embedding, head = part_bytes[Part.EMBEDDING], part_bytes[Part.HEAD]
+    # A tied table is needed at both ends of a pipeline, once on a single stage.
+    last = head + (embedding if model.tied_embeddings else 0.0)
+    split = blocks + np.maximum(embedding, last)
+    return np.where(layout.pipeline > 1, split, blocks + embedding + head)
+
+
+def _widest(served: ServedModel) -> float:
+    """Return the elements per token of the widest operator of a block, inputs and outputs."""
+    blocks = [row for row in served.model.operators if row.part is Part.BLOCK]
+    fused = [row.moved_elements_per_token for row in blocks if row.kind is OperatorKind.ACTIVATION]
+    products = [
+        float((matrix.in_features + matrix.out_features) * matrix.active_experts)
+        for matrix in served.matrices
+        if matrix.part is Part.BLOCK
+    ]
+    return max(fused + products, default=0.0)
+
+
+def _longest(served: ServedModel, layout: LayoutArrays, room: Floats) -> Floats:
+    """Return the longest sequence whose cache fits ``room`` bytes; inf where all are windowed.
+
+    The cache grows with the length in straight pieces that bend at each window.
+    """
+    windows = sorted({row.window for row in served.attention if row.window})
+    longest = np.zeros_like(room)
+    for start, end in zip([0, *windows], [*windows, None], strict=True):
+        filled = cached_bytes_per_sequence(served, layout, float(start))
+        # One token more shows the slope of the piece that begins here.
+        slope = cached_bytes_per_sequence(served, layout, start + 1.0) - filled
+        with np.errstate(divide="ignore"):
+            reached = np.where(slope > 0, start + (room - filled) / slope, np.inf)
+        ending = np.inf if end is None else float(end)
+        longest = np.where(room >= filled, np.minimum(reached, ending), longest)
+    return longest

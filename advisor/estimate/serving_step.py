@@ -1,0 +1,296 @@
+"""Time of one step of a serving engine: a fold over the table, the same for prompt and decode.
+
+A step carries the running sequences, one token each, and any number of prompt tokens. Prompt
+tokens share the weights that the running sequences read anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from advisor.architecture.operators import Division, Part
+from advisor.efficiency import NetworkEfficiency, ServingFacts
+from advisor.equations.collectives import (
+    all_to_all_time_s,
+    group_bytes_per_s,
+    point_to_point_time_s,
+)
+from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.equations.serving import (
+    direct_all_reduce_time_s,
+    experts_touched,
+    mean_attended_tokens,
+)
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.serving_rows import (
+    SIXTEEN_BIT_BYTES,
+    ServedMatrix,
+    ServedModel,
+    row_cache_share,
+)
+
+REDUCTIONS_PER_LAYER = 2.0
+"""After attention and after the feed-forward network (Narayanan et al. 2021, section 2.3)."""
+EXPERT_EXCHANGES = 2.0
+"""Dispatch to the experts and return."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepShares:
+    """Exclusive shares of one step in seconds, one element per configuration."""
+
+    weights: Floats
+    """Reading weights (and the activations beside them) for the matrix products."""
+    cache: Floats
+    """Reading keys and values."""
+    compute: Floats
+    """Arithmetic beyond the time of reading, prompt attention, memory-bound rows."""
+    network: Floats
+    fixed: Floats
+    """Kernel, layer and step overheads."""
+
+    @property
+    def total(self) -> Floats:
+        """Return the time of the step."""
+        total = np.zeros_like(self.weights)
+        for item in fields(self):
+            total = total + getattr(self, item.name)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class StepContent:
+    """What one step carries on each data-parallel rank. Fields broadcast."""
+
+    sequences: Floats
+    """Running sequences, one token each."""
+    context_first: Floats
+    """Cached tokens of a sequence when it starts to generate. [tokens]"""
+    context_last: Floats
+    """Cached tokens when it ends. [tokens]"""
+    prompt_tokens: Floats
+    """Prompt tokens in the step. [tokens]"""
+    prompt_length: Floats
+    """Length of the prompt that they belong to. [tokens]"""
+
+    @property
+    def tokens(self) -> Floats:
+        """Return the rows of the block matrices."""
+        return self.sequences + self.prompt_tokens
+
+    @property
+    def sampled(self) -> Floats:
+        """Return the rows of the head: one for each sequence and each prompt in the step."""
+        return self.sequences + np.minimum(self.prompt_tokens, 1.0)
+
+
+def engine_step(
+    served: ServedModel,
+    content: StepContent,
+    candidates: Candidates,
+    engine: ServingFacts,
+    network: NetworkEfficiency,
+) -> StepShares:
+    """Return the exclusive shares of one step from its start to its sampled tokens.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The network as the engine stores it.
+    content : StepContent
+        What the step carries.
+    candidates : Candidates
+        Hardware rates are for the compute format of the stored weights.
+    engine : ServingFacts
+        Overheads of the engine.
+    network : NetworkEfficiency
+        Shares and latencies of the links.
+
+    Returns
+    -------
+    StepShares
+        Infinite where the card lacks the format or a group needs a missing network. [s]
+
+    Notes
+    -----
+    All pipeline stages in sequence. Leaves out expert imbalance, overlap of traffic with
+    computation, and quantisation of activations (part of the fitted overheads).
+    """
+    hardware = candidates.hardware
+    shape = np.broadcast_shapes(
+        content.tokens.shape, content.context_last.shape, hardware.memory_bytes.shape
+    )
+    weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for matrix in served.matrices:
+            total, memory = _matrix_time(matrix, content, candidates)
+            # The roofs join by squares, so each takes its square's share of the time.
+            reading = np.where(total > 0, memory * memory / total, 0.0)
+            weights = weights + matrix.layers * reading
+            compute = compute + matrix.layers * (total - reading)
+            fixed = fixed + matrix.layers * hardware.matmul_overhead_s
+        reading, scores = _attention_time(served, content, candidates)
+        cache = cache + reading
+        compute = compute + scores + _elementwise_time(served, content, candidates)
+        fixed = fixed + engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
+        fixed = fixed + engine.layer_overhead_s * served.model.num_hidden_layers
+        traffic = _traffic(served, content, candidates, network)
+    return StepShares(
+        weights=weights,
+        cache=cache,
+        compute=compute,
+        network=np.broadcast_to(traffic, shape),
+        fixed=fixed,
+    )
+
+
+def _matrix_time(
+    matrix: ServedMatrix, content: StepContent, candidates: Candidates
+) -> tuple[Floats, Floats]:
+    """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
+    layout, hardware = candidates.layout, candidates.hardware
+    tokens = content.sampled if matrix.part is Part.HEAD else content.tokens
+    split = np.ones_like(layout.tensor)
+    if matrix.division is not Division.REPLICATED:
+        split = layout.tensor
+    depth = matrix.in_features / split if matrix.input_divided else float(matrix.in_features)
+    width = float(matrix.out_features) if matrix.input_divided else matrix.out_features / split
+    # Ranks of an expert group pool their tokens, and each holds its share of the experts.
+    if matrix.experts > 1:
+        pooled = tokens * layout.expert
+        touched = experts_touched(
+            experts=float(matrix.experts),
+            active_experts=float(matrix.active_experts),
+            tokens=pooled,
+        )
+        held = np.maximum(touched / layout.expert, 1.0)
+    else:
+        held = np.ones_like(tokens)
+    rows = tokens * matrix.active_experts
+    quantised = matrix.bytes_per_parameter < SIXTEEN_BIT_BYTES
+    peak = hardware.peak_flops_per_s if quantised else hardware.peak16_flops_per_s
+    moved = held * depth * width * matrix.bytes_per_parameter
+    moved = moved + rows * (depth + width) * SIXTEEN_BIT_BYTES
+    time = matmul_time_s(
+        flops=2.0 * rows * depth * width,
+        moved_bytes=moved,
+        output_elements=rows * width,
+        depth=depth,
+        peak_flops_per_s=peak,
+        bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+        overhead_s=0.0,
+        compute=hardware.matmul_compute,
+        bandwidth=hardware.matmul_bandwidth,
+        half_tiles=hardware.matmul_half_tiles,
+        half_depth=hardware.matmul_half_depth,
+    )
+    reading = moved / (hardware.memory_bandwidth_bytes_per_s * hardware.matmul_bandwidth)
+    return np.asarray(time), np.asarray(reading)
+
+
+def _attention_time(
+    served: ServedModel, content: StepContent, candidates: Candidates
+) -> tuple[Floats, Floats]:
+    """Return the time to read the cache, and the time of attention arithmetic, in s."""
+    layout, hardware = candidates.layout, candidates.hardware
+    reading = np.zeros(np.broadcast_shapes(content.tokens.shape, hardware.memory_bytes.shape))
+    scores = np.zeros_like(reading)
+    for row in served.attention:
+        window = float(row.window) if row.window else np.inf
+        keys = mean_attended_tokens(
+            first=content.context_first, last=content.context_last, window=window
+        )
+        elements = row.cache_elements_per_token * row_cache_share(row, layout)
+        state = 2.0 * row.state_elements_per_sequence / layout.tensor
+        per_sequence = (elements * keys + state) * served.cache_bytes_per_element
+        read = bandwidth_time_s(
+            moved_bytes=content.sequences * per_sequence,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=0.0,
+        )
+        reading = reading + row.layers * np.asarray(read)
+        attended = mean_attended_tokens(first=0.0, last=content.prompt_length, window=window)
+        prompt = content.prompt_tokens * attended * row.flops_per_token_per_key / layout.tensor
+        score = attention_time_s(
+            flops=prompt,
+            peak_flops_per_s=hardware.peak16_flops_per_s,
+            efficiency=hardware.attention_forward,
+            overhead_s=0.0,
+        )
+        scores = scores + row.layers * np.asarray(score)
+    return reading, scores
+
+
+def _elementwise_time(served: ServedModel, content: StepContent, candidates: Candidates) -> Floats:
+    """Return the time of norms, activations and residuals, in s."""
+    layout, hardware = candidates.layout, candidates.hardware
+    elements = np.zeros(np.broadcast_shapes(content.tokens.shape, layout.tensor.shape))
+    for row in served.elementwise:
+        tokens = content.sampled if row.part is Part.HEAD else content.tokens
+        split = 1.0 if row.division is Division.REPLICATED else layout.tensor
+        elements = elements + row.layers * row.moved_elements_per_token * tokens / split
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=SIXTEEN_BIT_BYTES * elements,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=0.0,
+        )
+    )
+
+
+def _link(
+    candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
+) -> tuple[Floats, Floats]:
+    """Return the bandwidth and latency that a group's collectives reach, in bytes/s and s."""
+    hardware = candidates.hardware
+    bandwidth = group_bytes_per_s(
+        ranks=ranks,
+        stride=stride,
+        node_accelerators=hardware.node_accelerators,
+        intra_domain=hardware.intra_domain,
+        intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
+        pcie_bytes_per_s=hardware.pcie_bytes_per_s * network.intra_bandwidth,
+        inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
+    )
+    reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
+    latency = np.where(ranks * stride <= reach, network.intra_latency_s, network.inter_latency_s)
+    return np.asarray(bandwidth), latency
+
+
+def _traffic(
+    served: ServedModel, content: StepContent, candidates: Candidates, network: NetworkEfficiency
+) -> Floats:
+    """Return the time of all exchanges between accelerators in one step, in s."""
+    layout = candidates.layout
+    one = np.ones_like(layout.tensor)
+    hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * content.tokens
+    bandwidth, latency = _link(candidates, network, layout.tensor, one)
+    reduction = direct_all_reduce_time_s(
+        message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
+    )
+    total = REDUCTIONS_PER_LAYER * served.model.num_hidden_layers * np.asarray(reduction)
+
+    routed = [matrix for matrix in served.matrices if matrix.experts > 1]
+    if routed:
+        bandwidth, latency = _link(candidates, network, layout.expert, layout.tensor)
+        # A token travels once to each rank that holds one of its experts.
+        copies = np.minimum(float(routed[0].active_experts), layout.expert)
+        exchange = all_to_all_time_s(
+            message_bytes=hidden * copies / layout.tensor,
+            ranks=layout.expert,
+            bytes_per_s=bandwidth,
+            latency_s=latency / np.maximum(layout.expert - 1, 1.0),
+        )
+        layers = max(matrix.layers for matrix in routed)
+        total = total + np.where(
+            layout.expert > 1, EXPERT_EXCHANGES * layers * np.asarray(exchange), 0.0
+        )
+
+    # Neighbouring stages sit a whole tensor-parallel group apart.
+    bandwidth, latency = _link(candidates, network, 2 * one, layout.tensor)
+    hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
+    return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)
