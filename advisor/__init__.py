@@ -1,0 +1,70 @@
+"""GPU advisor: which accelerators, how many, arranged how, for how long, at what cost.
+
+>>> import advisor
+>>> catalog = advisor.load_catalog()
+>>> case = advisor.load_case({
+...     "model": {"preset": "llama-3.1-8b"},
+...     "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
+...     "limits": {"deadline_hours": 24},
+... })
+>>> advisor.recommend(case).plans[0].rank
+1
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from advisor.api import compare as compare
+    from advisor.api import estimate as estimate
+    from advisor.api import load_case as load_case
+    from advisor.api import load_catalog as load_catalog
+    from advisor.api import recommend as recommend
+    from advisor.api import resolve_model as resolve_model
+    from advisor.case import Case as Case
+    from advisor.errors import AdvisorError as AdvisorError
+    from advisor.errors import CatalogError as CatalogError
+    from advisor.errors import InputError as InputError
+    from advisor.estimate.results import Estimate as Estimate
+    from advisor.layout import ParallelLayout as ParallelLayout
+    from advisor.limits import Constraints as Constraints
+    from advisor.planning.results import Recommendation as Recommendation
+    from advisor.quantities import Range as Range
+
+_HOMES = {
+    "compare": "advisor.api",
+    "estimate": "advisor.api",
+    "load_case": "advisor.api",
+    "load_catalog": "advisor.api",
+    "recommend": "advisor.api",
+    "resolve_model": "advisor.api",
+    "AdvisorError": "advisor.errors",
+    "CatalogError": "advisor.errors",
+    "InputError": "advisor.errors",
+    "Case": "advisor.case",
+    "Estimate": "advisor.estimate.results",
+    "ParallelLayout": "advisor.layout",
+    "Constraints": "advisor.limits",
+    "Recommendation": "advisor.planning.results",
+    "Range": "advisor.quantities",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names on first use, so that ``import advisor`` stays instant."""
+    if name not in _HOMES:
+        msg = f"module 'advisor' has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return list(__all__)

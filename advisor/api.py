@@ -1,0 +1,243 @@
+"""The facade: what Python, the command line and the page call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.resolve import resolve_model
+from advisor.case import Case
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.nodes import node_for
+from advisor.errors import InputError
+from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.results import Estimate
+from advisor.hardware import Accelerator
+from advisor.planning.recommend import recommend as _recommend
+from advisor.planning.results import Recommendation
+from advisor.planning.single import best_placement
+
+MAX_CASE_BYTES = 1_000_000
+
+
+def load_case(source: str | Path | Mapping[str, Any]) -> Case:
+    """Read a case from a file (YAML or JSON) or a mapping.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Path of a file, or the content itself.
+
+    Returns
+    -------
+    Case
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a field is missing, unknown or out of bounds; the message
+        names the field.
+    """
+    if not isinstance(source, Mapping):
+        source = _read_case(Path(source))
+    try:
+        return Case.model_validate(source)
+    except ValidationError as error:
+        raise input_error(error) from None
+
+
+def _read_case(path: Path) -> Mapping[str, Any]:
+    remedy = "Give a YAML or JSON file as docs/cli.md shows."
+    try:
+        size = path.stat().st_size
+        if size > MAX_CASE_BYTES:
+            raise InputError(
+                "the case file is too large",
+                value=f"{size:,} bytes",
+                allowed=f"up to {MAX_CASE_BYTES:,} bytes",
+                remedy=remedy,
+            )
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"the case file cannot be read ({error.__class__.__name__})",
+            value=str(path),
+            allowed="a readable UTF-8 file",
+            remedy=remedy,
+        ) from None
+    return parse_case(text)
+
+
+def parse_case(text: str) -> Mapping[str, Any]:
+    """Parse the text of a case file, YAML or JSON.
+
+    Raises
+    ------
+    InputError
+        If the text is neither, or not a mapping.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" at line {where.line + 1}" if where else ""
+        raise InputError(
+            f"the case is not valid YAML or JSON{line}",
+            value=text[:60],
+            allowed="a mapping with model and workload",
+            remedy="Correct the text; docs/cli.md shows examples.",
+        ) from None
+    if not isinstance(content, Mapping):
+        raise InputError(
+            "the case is not a mapping",
+            value=text[:60],
+            allowed="a mapping with model and workload",
+            remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
+        )
+    return content
+
+
+def input_error(error: ValidationError) -> InputError:
+    """Return the first problem that pydantic found, in the project's words."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    others = error.error_count() - 1
+    more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
+    kind = first["type"]
+    message = first["msg"].removeprefix("Value error, ")
+    remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
+    if kind == "missing":
+        return InputError(
+            f"{field} is missing{more}",
+            value=None,
+            allowed="a value",
+            remedy=remedy,
+            field=field,
+        )
+    if kind == "extra_forbidden":
+        return InputError(
+            f"{field} is not a known field{more}",
+            value=first["input"],
+            allowed="only the documented fields",
+            remedy=remedy,
+            field=field,
+        )
+    return InputError(
+        f"{field or 'the case'} is not usable{more}",
+        value=first["input"] if not isinstance(first["input"], dict) else json.dumps(
+            first["input"], default=str
+        ),
+        allowed=message[:1].lower() + message[1:],
+        remedy=remedy,
+        field=field,
+    )
+
+
+def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Recommendation:
+    """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
+
+    Parameters
+    ----------
+    case : Case or mapping
+    catalog : Catalog, optional
+        The shipped catalog by default.
+
+    Returns
+    -------
+    Recommendation
+
+    Raises
+    ------
+    InputError
+        If the case asks for something unknown or impossible to compute.
+    """
+    case = _as_case(case)
+    return _recommend(
+        case,
+        architecture=resolve_model(case.model),
+        catalog=catalog or load_catalog(),
+        calibration=load_calibration(),
+    )
+
+
+def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Estimate:
+    """Estimate one configuration: the case's hardware, and its layout or the best one.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        ``hardware`` is required. Without ``layout`` the fastest layout that fits is used, or,
+        when none fits, the one that needs least memory.
+    catalog : Catalog, optional
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    InputError
+        If the hardware is missing or unknown, or lacks the precision.
+    """
+    case = _as_case(case)
+    if case.hardware is None:
+        raise InputError(
+            "hardware is missing",
+            value=None,
+            allowed="an accelerator and a count",
+            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
+            field="hardware",
+        )
+    catalog = catalog or load_catalog()
+    architecture = resolve_model(case.model)
+    calibration = load_calibration()
+    accelerator = catalog.accelerator(case.hardware.accelerator)
+    placement = best_placement(
+        case,
+        architecture=architecture,
+        accelerator=accelerator,
+        catalog=catalog,
+        calibration=calibration,
+    )
+    return estimate_configuration(
+        case, placement, architecture=architecture, calibration=calibration
+    )
+
+
+def _as_case(case: Case | Mapping[str, Any]) -> Case:
+    return case if isinstance(case, Case) else load_case(case)
+
+
+def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Accelerator, ...]:
+    """Return the accelerators named by ``keys``, in that order.
+
+    Raises
+    ------
+    InputError
+        If one is unknown; the message names the nearest.
+    """
+    catalog = catalog or load_catalog()
+    return tuple(catalog.accelerator(key) for key in keys)
+
+
+__all__ = [
+    "Case",
+    "Catalog",
+    "Estimate",
+    "ModelArchitecture",
+    "Recommendation",
+    "compare",
+    "estimate",
+    "load_case",
+    "load_catalog",
+    "node_for",
+    "recommend",
+    "resolve_model",
+]

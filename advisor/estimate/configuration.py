@@ -1,0 +1,173 @@
+"""One configuration in full: the function behind ``advisor.estimate`` and behind every plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.case import Case
+from advisor.efficiency import Calibration
+from advisor.errors import InputError
+from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.cost import cost_breakdown
+from advisor.estimate.results import Estimate
+from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.serving_report import describe_serving
+from advisor.estimate.training import (
+    count_flops,
+    describe_memory,
+    describe_time,
+    parameters_of,
+)
+from advisor.hardware import Accelerator, Node, Offer
+from advisor.layout import ParallelLayout
+from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.workload import FineTuning, Pretraining, Serving, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a configuration runs, how it is arranged and what is paid for it."""
+
+    accelerator: Accelerator
+    node: Node
+    count: int
+    layout: ParallelLayout
+    precision: str
+    """Recipe (training) or weight format (serving)."""
+    offer: Offer | None = None
+    usd_per_hour: float | None = None
+    """All instances together; None where nothing rents this hardware. [USD/h]"""
+    instances: int = 0
+    owned: bool = False
+
+
+def describe_workload(workload: Workload, run: TrainingRun | None) -> str:
+    """Return the work in one line."""
+    if isinstance(workload, Serving):
+        return (
+            f"serve {workload.concurrency:,} concurrent requests of {workload.input_tokens:,} "
+            f"tokens in, {workload.output_tokens:,} out"
+        )
+    if run is None:
+        msg = "a training workload comes with its resolved run"
+        raise ValueError(msg)
+    what = "pretrain" if isinstance(workload, Pretraining) else "fine-tune"
+    method = f" by {workload.method.value}" if isinstance(workload, FineTuning) else ""
+    return (
+        f"{what}{method} on {run.tokens:,.0f} tokens in sequences of {run.sequence_length:,}, "
+        f"{run.global_batch:,} sequences per step"
+    )
+
+
+def estimate_configuration(
+    case: Case,
+    placement: Placement,
+    *,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+    run: TrainingRun | None = None,
+) -> Estimate:
+    """Estimate memory, FLOPs, time and cost of one configuration.
+
+    Parameters
+    ----------
+    case : Case
+    placement : Placement
+    architecture : ModelArchitecture
+    calibration : Calibration
+    run : TrainingRun, optional
+        The resolved training workload, where the caller has it already.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    InputError
+        If the accelerator lacks the precision, or the layout does not occupy ``count``
+        accelerators.
+    """
+    accelerator, layout = placement.accelerator, placement.layout
+    if layout.accelerators != placement.count:
+        raise InputError(
+            "the layout does not occupy the accelerators",
+            value=f"data {layout.data} x tensor {layout.tensor} x pipeline {layout.pipeline} x "
+            f"context {layout.context} = {layout.accelerators}",
+            allowed=f"a product of {placement.count}",
+            remedy=f"Set data to {max(1, placement.count // (layout.accelerators // layout.data))} "
+            "or change the count.",
+            field="layout.data",
+        )
+    workload = case.workload
+    assumptions = [*architecture.assumptions, *placement.node.assumptions]
+    if isinstance(workload, Serving):
+        weight_format = WEIGHT_FORMATS[placement.precision]
+        cache = workload.kv_cache_format or "bf16"
+        parts = describe_serving(
+            architecture=architecture,
+            workload=workload,
+            layout=layout,
+            accelerator=accelerator,
+            node=placement.node,
+            weight_format=weight_format,
+            cache_bytes=KV_CACHE_FORMATS[cache],
+            calibration=calibration,
+        )
+        memory, flops, time, serving = parts.memory, parts.flops, None, parts.serving
+        assumptions.append(f"weights in {weight_format.title}, cache in {cache}")
+        hours = None
+        tokens_per_hour = serving.output_tokens_per_s.scaled(3600.0)
+    else:
+        recipe = recipe_named(placement.precision)
+        if matmul_peak(accelerator, recipe.compute) is None:
+            has = ", ".join(sorted(accelerator.peak_flops_per_s))
+            raise InputError(
+                f"{accelerator.name} has no {recipe.compute} rate for the precision",
+                value=recipe.name,
+                allowed=f"recipes that compute in {has}",
+                remedy="Choose another precision or accelerator.",
+                field="workload.precision",
+            )
+        run = run or resolve_training(workload, architecture, recipe)
+        memory = describe_memory(architecture, run, layout, accelerator, calibration)
+        flops = count_flops(architecture, run, layout)
+        time = describe_time(
+            architecture, run, layout, accelerator, placement.node, calibration
+        )
+        serving = None
+        assumptions.extend(run.assumptions)
+        assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")
+        hours = time.run_hours
+        tokens_per_hour = time.tokens_per_s.scaled(3600.0)
+    cost = cost_breakdown(
+        accelerator=accelerator,
+        count=placement.count,
+        hours=hours,
+        tokens_per_hour=tokens_per_hour,
+        offer=placement.offer,
+        usd_per_hour=placement.usd_per_hour,
+        instances=placement.instances,
+        owned=placement.owned,
+    )
+    terms = [*memory.terms, *flops.terms, *cost.terms]
+    terms.extend(time.terms if time else ())
+    terms.extend(serving.terms if serving else ())
+    return Estimate(
+        model=architecture.name,
+        workload=describe_workload(workload, run),
+        accelerator=accelerator.key,
+        accelerator_name=accelerator.name,
+        count=placement.count,
+        layout=layout,
+        precision=placement.precision,
+        parameters=parameters_of(architecture, run),
+        memory=memory,
+        flops=flops,
+        time=time,
+        serving=serving,
+        cost=cost,
+        assumptions=tuple(dict.fromkeys(assumptions)),
+        references=tuple(dict.fromkeys(item.reference for item in terms if item.reference)),
+    )

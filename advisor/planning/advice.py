@@ -1,0 +1,178 @@
+"""Remarks beside the numbers: ties, stale prices, other precisions, limits in reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.case import Case
+from advisor.formatting import duration, money, percent
+from advisor.planning.options import Option, meets_budget, meets_time
+from advisor.planning.results import Advice, Ranking
+from advisor.planning.search import SearchResult
+from advisor.planning.sentences import OBJECTIVE_WORDS, label, too_close
+from advisor.planning.systems import System
+from advisor.precision import RECIPES, WEIGHT_FORMATS
+from advisor.quantities import Evidence
+from advisor.units import HOUR_S
+from advisor.workload import Serving
+
+STALE_DAYS = 60
+"""A list price older than this is flagged wherever it is used."""
+WORTH_SAYING = 0.9
+"""An alternative precision is mentioned when it improves the objective by a tenth or more."""
+
+
+def advise(
+    case: Case,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    result: SearchResult,
+    *,
+    feasible: Sequence[Option],
+    rankings: Sequence[Ranking],
+    today: date | None = None,
+) -> tuple[Advice, ...]:
+    """Return what a careful colleague would add to the answer, warnings first."""
+    found: list[Advice] = []
+    plans = rankings[0].plans
+    if architecture.evidence is Evidence.ASSUMED:
+        found.append(
+            Advice(
+                code="assumed-shape",
+                severity="warning",
+                message=(
+                    f"{architecture.name}: the shape is assumed, so the ranges are wider. Give the "
+                    "config.json of the model to narrow them."
+                ),
+            )
+        )
+    if plans:
+        found.extend(_limits_in_reach(case, plans[0].estimate.time))
+        found.extend(_stale(plans[0].estimate.cost.price_date, today or date.today()))
+        if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
+            plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
+        ):
+            found.append(
+                Advice(
+                    code="assumed-efficiency",
+                    severity="warning",
+                    message=(
+                        "The ranges rest on assumptions, not on residuals of comparable measured "
+                        "runs. Time a few steps before you commit to a long rental."
+                    ),
+                )
+            )
+        found.extend(_tie(case, rankings[0]))
+    found.extend(_lower_precision(case, systems, result, feasible))
+    return tuple(sorted(found, key=lambda item: item.severity != "warning"))
+
+
+def _limits_in_reach(case: Case, time: object) -> list[Advice]:
+    from advisor.estimate.results import StepTime
+
+    deadline = case.limits.deadline_hours
+    if deadline is None or not isinstance(time, StepTime) or time.run_hours.high <= deadline:
+        return []
+    return [
+        Advice(
+            code="deadline-in-range",
+            severity="warning",
+            message=(
+                f"The slow end of the range, {duration(time.run_hours.high * HOUR_S)}, misses the "
+                f"deadline of {duration(deadline * HOUR_S)}."
+            ),
+        )
+    ]
+
+
+def _stale(price_date: str | None, today: date) -> list[Advice]:
+    if price_date is None:
+        return []
+    parts = [int(part) for part in price_date.split("-")[:3] if part.isdigit()]
+    if not parts:
+        return []
+    parts += [12, 28][len(parts) - 1 :] if len(parts) < 3 else []
+    age = (today - date(*parts)).days
+    if age <= STALE_DAYS:
+        return []
+    return [
+        Advice(
+            code="stale-price",
+            severity="warning",
+            message=f"The price is from {price_date}, {age} days old. Check it before you rent.",
+        )
+    ]
+
+
+def _tie(case: Case, ranking: Ranking) -> list[Advice]:
+    if len(ranking.plans) < 2:
+        return []
+    first, second = ranking.plans[0].estimate, ranking.plans[1].estimate
+    figures = [
+        (item.cost.rent_usd if case.objective.value == "cheapest" else None)
+        or (item.time.run_hours if item.time else item.serving.tpot_ms if item.serving else None)
+        for item in (first, second)
+    ]
+    if figures[0] is None or figures[1] is None or figures[0].low == figures[0].high:
+        return []
+    if not too_close(figures[0], figures[1]):
+        return []
+    return [
+        Advice(
+            code="tie",
+            severity="info",
+            message=(
+                f"{first.count}x {first.accelerator_name} and {second.count}x "
+                f"{second.accelerator_name} are too close to call; choose the one that is easier "
+                "to get."
+            ),
+        )
+    ]
+
+
+def _lower_precision(
+    case: Case,
+    systems: Sequence[System],
+    result: SearchResult,
+    feasible: Sequence[Option],
+) -> list[Advice]:
+    within = [
+        option
+        for option in result.alternatives
+        if meets_time(option, case.limits) and meets_budget(option, case.limits)
+    ]
+    if not within:
+        return []
+    best = min(within, key=lambda option: option.key(case.objective))
+    names = WEIGHT_FORMATS if isinstance(case.workload, Serving) else RECIPES
+    what = names[best.precision].title
+    if not feasible:
+        return [
+            Advice(
+                code="lower-precision",
+                severity="info",
+                message=f"With {what} it works: {label(best, systems[best.system])}.",
+            )
+        ]
+    current = min(feasible, key=lambda option: option.key(case.objective))
+    ratio = best.key(case.objective)[0] / max(current.key(case.objective)[0], 1e-12)
+    if ratio > WORTH_SAYING:
+        return []
+    figure = (
+        money(best.cost_usd)
+        if best.cost_usd
+        else duration(best.time if best.first_token_s is not None else best.time * HOUR_S)
+    )
+    return [
+        Advice(
+            code="lower-precision",
+            severity="info",
+            message=(
+                f"With {what} the {OBJECTIVE_WORDS[case.objective]} plan improves by "
+                f"{percent(1 - ratio)}: {label(best, systems[best.system])}, {figure}. Check the "
+                "model's quality in that format first."
+            ),
+        )
+    ]

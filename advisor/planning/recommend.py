@@ -1,0 +1,283 @@
+"""The answer to a case: plans, the frontier, and why everything else lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.case import Case
+from advisor.catalog import Catalog
+from advisor.efficiency import Calibration
+from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.results import Estimate, Parameters
+from advisor.estimate.training import parameters_of
+from advisor.limits import Constraints, Objective
+from advisor.planning.advice import advise
+from advisor.planning.options import (
+    Option,
+    best_per_accelerator,
+    frontier,
+    meets_budget,
+    meets_time,
+)
+from advisor.planning.rejections import Outcome, reject
+from advisor.planning.results import Candidate, Plan, Ranking, Recommendation, Rejection
+from advisor.planning.search import SearchResult, search
+from advisor.planning.sentences import label, nothing_works, sentence, title, why
+from advisor.planning.systems import System, check_names, find_systems
+from advisor.quantities import Range
+from advisor.workload import FineTuning, FineTuningMethod, Serving
+
+PLANS_PER_OBJECTIVE = 4
+CHART_CANDIDATES = 240
+"""Points shown in the cost-time chart, the frontier included."""
+
+
+def recommend(
+    case: Case, *, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+) -> Recommendation:
+    """Search the catalog for a case.
+
+    Parameters
+    ----------
+    case : Case
+        ``hardware`` and ``layout`` are ignored: the search covers all of them.
+    architecture : ModelArchitecture
+        The model of the case, resolved.
+    catalog : Catalog
+    calibration : Calibration
+
+    Returns
+    -------
+    Recommendation
+        With empty rankings and all rejections when nothing meets the limits.
+
+    Raises
+    ------
+    InputError
+        If a limit names an unknown provider, region or accelerator, or the workload asks for
+        what the model cannot do.
+    """
+    limits = case.limits
+    check_names(limits, catalog)
+    systems = find_systems(catalog, limits)
+    result = search(case, architecture, systems, calibration)
+    feasible = [
+        option
+        for option in result.options
+        if meets_time(option, limits) and meets_budget(option, limits)
+    ]
+    objectives = (case.objective, *(item for item in Objective if item is not case.objective))
+    estimates: dict[Option, Estimate] = {}
+
+    def full(option: Option) -> Estimate:
+        if option not in estimates:
+            estimates[option] = estimate_configuration(
+                case,
+                placement(option, systems[option.system]),
+                architecture=architecture,
+                calibration=calibration,
+                run=result.runs.get(option.precision),
+            )
+        return estimates[option]
+
+    rankings = tuple(
+        Ranking(objective=objective, plans=_plans(feasible, systems, objective, full))
+        for objective in objectives
+    )
+    chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
+    best = min(feasible, key=lambda option: option.key(case.objective), default=None)
+    rejections = _rejections(case, catalog, systems, result, chosen=chosen, best=best)
+    chart = _chart(feasible or result.options, systems, calibration, limits)
+    return Recommendation(
+        case=case,
+        answer=_answer(rankings[0].plans, rejections, limits),
+        parameters=_parameters(case, architecture, result),
+        rankings=rankings,
+        frontier=tuple(item for item in chart if item.on_frontier),
+        candidates=chart,
+        rejections=rejections,
+        advice=advise(case, architecture, systems, result, feasible=feasible, rankings=rankings),
+        assumptions=_assumptions(architecture, result, estimates),
+        references=tuple(
+            dict.fromkeys(key for item in estimates.values() for key in item.references)
+        ),
+        searched=result.searched,
+        feasible=len(feasible),
+        catalog_date=catalog.newest_price_date,
+    )
+
+
+def placement(option: Option, system: System) -> Placement:
+    """Return an option as the estimate layer wants it."""
+    return Placement(
+        accelerator=system.accelerator,
+        node=system.node,
+        count=option.count,
+        layout=option.layout,
+        precision=option.precision,
+        offer=option.offer,
+        usd_per_hour=option.usd_per_hour if option.offer else None,
+        instances=option.instances,
+        owned=system.owned,
+    )
+
+
+def _plans(
+    feasible: Sequence[Option],
+    systems: Sequence[System],
+    objective: Objective,
+    full: object,
+) -> tuple[Plan, ...]:
+    ordered = best_per_accelerator(feasible, systems, objective)
+    plans = []
+    for rank, option in enumerate(ordered[:PLANS_PER_OBJECTIVE]):
+        system = systems[option.system]
+        estimate = full(option)  # type: ignore[operator]
+        following = ordered[rank + 1] if rank + 1 < len(ordered) else None
+        runner_up = None if following is None else (following, systems[following.system])
+        plans.append(
+            Plan(
+                rank=rank + 1,
+                title=title(option, system),
+                sentence=sentence(option, system, estimate),
+                why=why(option, estimate, objective, runner_up),
+                estimate=estimate,
+            )
+        )
+    return tuple(plans)
+
+
+def _answer(
+    plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Constraints
+) -> str:
+    if plans:
+        return plans[0].sentence
+    codes = {"deadline", "budget", "latency", "memory"}
+    nearest = [item.message for item in rejections if item.code.value in codes]
+    return nothing_works(
+        nearest, deadline_hours=limits.deadline_hours, budget_usd=limits.budget_usd
+    )
+
+
+def _rejections(
+    case: Case,
+    catalog: Catalog,
+    systems: Sequence[System],
+    result: SearchResult,
+    *,
+    chosen: frozenset[str],
+    best: Option | None,
+) -> tuple[Rejection, ...]:
+    options: dict[str, list[Option]] = {}
+    for option in result.options:
+        options.setdefault(systems[option.system].accelerator.key, []).append(option)
+    outcome = Outcome(
+        options=options,
+        least_memory_bytes=result.least_memory_bytes,
+        searched=result.with_format,
+        rentable=frozenset(system.accelerator.key for system in systems),
+    )
+    return reject(
+        catalog,
+        case.limits,
+        outcome,
+        chosen=chosen,
+        best=best,
+        best_name="" if best is None else label(best, systems[best.system]),
+        formats=result.formats,
+        memory_remedy=memory_remedy(case),
+        serving=isinstance(case.workload, Serving),
+    )
+
+
+def memory_remedy(case: Case) -> str:
+    """Return what lowers the memory need of this workload most, smallest sacrifice first."""
+    workload = case.workload
+    if isinstance(workload, Serving):
+        return "Serve 8-bit or 4-bit weights, shorten the context, or use more cards per replica."
+    if isinstance(workload, FineTuning):
+        if workload.method is FineTuningMethod.LORA:
+            return "QLoRA keeps the base in 4 bits; shorter sequences save activations."
+        if workload.method is FineTuningMethod.FULL:
+            return "LoRA trains adapters only; 8-bit optimizer states halve the rest."
+        return "Shorten the sequence or choose a smaller model."
+    return "More accelerators share the states; shorter sequences save activations."
+
+
+def _chart(
+    options: Sequence[Option],
+    systems: Sequence[System],
+    calibration: Calibration,
+    limits: Constraints,
+) -> tuple[Candidate, ...]:
+    """Frontier and the best of each accelerator and system, fastest first."""
+    del limits
+    best = frontier(options)
+    keep = dict.fromkeys(best)
+    by_system: dict[int, list[Option]] = {}
+    for option in options:
+        by_system.setdefault(option.system, []).append(option)
+    for group in by_system.values():
+        for objective in Objective:
+            keep[min(group, key=lambda item, o=objective: item.key(o))] = None  # type: ignore[misc]
+    on_frontier = set(best)
+    shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
+    shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
+    return tuple(
+        _candidate(option, systems[option.system], calibration, option in on_frontier)
+        for option in shown
+    )
+
+
+def _candidate(
+    option: Option, system: System, calibration: Calibration, on_frontier: bool
+) -> Candidate:
+    kernels, measured = calibration.kernels_for(system.accelerator)
+    serving = option.first_token_s is not None
+    interval = calibration.interval(
+        "serving_time" if serving else "training_time", measured=measured
+    )
+    time = Range.around(
+        option.time,
+        low_factor=interval.low,
+        high_factor=interval.high,
+        evidence=interval.evidence.weakest(kernels.evidence),
+    )
+    if option.offer is None:
+        cost = None
+    elif serving:
+        cost = Range.exact(option.cost_usd)
+    else:
+        cost = time.scaled(option.usd_per_hour)
+    return Candidate(
+        accelerator=system.accelerator.key,
+        accelerator_name=system.accelerator.name,
+        count=option.count,
+        provider=option.offer.provider if option.offer else None,
+        instance_type=option.offer.instance_type if option.offer else None,
+        hours=None if serving else time,
+        tpot_ms=time.scaled(1e3) if serving else None,
+        cost_usd=cost,
+        on_frontier=on_frontier,
+        label=label(option, system),
+    )
+
+
+def _parameters(
+    case: Case, architecture: ModelArchitecture, result: SearchResult
+) -> Parameters:
+    del case
+    run = next(iter(result.runs.values()), None)
+    return parameters_of(architecture, run)
+
+
+def _assumptions(
+    architecture: ModelArchitecture, result: SearchResult, estimates: dict[Option, Estimate]
+) -> tuple[str, ...]:
+    stated = list(architecture.assumptions)
+    for run in result.runs.values():
+        stated.extend(run.assumptions)
+    for estimate in estimates.values():
+        stated.extend(estimate.assumptions)
+    return tuple(dict.fromkeys(stated))

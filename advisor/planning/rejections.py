@@ -1,0 +1,289 @@
+"""Why each accelerator lost, told with the nearest miss and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.catalog import Catalog
+from advisor.estimate.candidates import matmul_peak
+from advisor.formatting import duration, memory, memory_against, milliseconds, money
+from advisor.hardware import Accelerator, PriceKind
+from advisor.limits import Constraints
+from advisor.planning.options import Option, meets_budget, meets_time
+from advisor.planning.results import Rejection, RejectionCode
+from advisor.planning.systems import System
+from advisor.units import GIB, HOUR_S
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the search learned about the accelerators, by catalog key."""
+
+    options: Mapping[str, Sequence[Option]]
+    """All configurations that fit, limits not yet applied."""
+    least_memory_bytes: Mapping[str, float]
+    """Smallest need of any layout where none fits. [bytes]"""
+    searched: frozenset[str]
+    """Accelerators with at least one system and a supported number format."""
+    rentable: frozenset[str]
+    """Accelerators with at least one system."""
+
+
+def reject(
+    catalog: Catalog,
+    limits: Constraints,
+    outcome: Outcome,
+    *,
+    chosen: frozenset[str],
+    best: Option | None,
+    best_name: str,
+    formats: tuple[str, ...],
+    memory_remedy: str,
+    serving: bool,
+) -> tuple[Rejection, ...]:
+    """Return one rejection for every accelerator of the catalog that is in no plan.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    limits : Constraints
+    outcome : Outcome
+    chosen : frozenset of str
+        Accelerators that some plan uses.
+    best : Option or None
+        The best plan of the asked objective.
+    best_name : str
+        Its label.
+    formats : tuple of str
+        Number formats the workload would accept.
+    memory_remedy : str
+        What lowers the memory need of this workload.
+    serving : bool
+        Whether time means time per output token instead of hours.
+
+    Returns
+    -------
+    tuple of Rejection
+        In the catalog's order.
+    """
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    owned = {catalog.accelerator(item.accelerator).key for item in limits.owned}
+    rejections = []
+    for accelerator in catalog.accelerators:
+        key = accelerator.key
+        if key in chosen:
+            continue
+        if (allowed and key not in allowed) or (owned and key not in owned):
+            rejections.append(_excluded(accelerator))
+        elif key not in outcome.rentable:
+            rejections.append(_not_offered(accelerator, catalog, limits))
+        elif key not in outcome.searched:
+            rejections.append(_no_format(accelerator, formats))
+        elif not outcome.options.get(key):
+            rejections.append(
+                _too_small(accelerator, outcome.least_memory_bytes.get(key), memory_remedy)
+            )
+        else:
+            rejections.append(
+                _lost(accelerator, outcome.options[key], limits, best, best_name, serving=serving)
+            )
+    return tuple(rejections)
+
+
+def _rejection(
+    accelerator: Accelerator,
+    code: RejectionCode,
+    message: str,
+    remedy: str,
+    *,
+    actual: float | None = None,
+    limit: float | None = None,
+    unit: str = "",
+) -> Rejection:
+    return Rejection(
+        accelerator=accelerator.key,
+        accelerator_name=accelerator.name,
+        code=code,
+        actual=actual,
+        limit=limit,
+        unit=unit,
+        message=message,
+        remedy=remedy,
+    )
+
+
+def _excluded(accelerator: Accelerator) -> Rejection:
+    return _rejection(
+        accelerator,
+        RejectionCode.EXCLUDED,
+        f"{accelerator.name} is outside the accelerators you allowed.",
+        "Add it to the allowed accelerators to have it searched.",
+    )
+
+
+def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints) -> Rejection:
+    offers = catalog.offers_for(accelerator.key)
+    if not offers:
+        bought = (
+            f" It sells for about {money(accelerator.purchase_usd)}."
+            if accelerator.purchase_usd
+            else ""
+        )
+        return _rejection(
+            accelerator,
+            RejectionCode.NOT_OFFERED,
+            f"No provider in the catalog rents {accelerator.name}.",
+            f"Plan with it as owned hardware.{bought}",
+        )
+    elsewhere = sorted({offer.provider for offer in offers})
+    kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
+    return _rejection(
+        accelerator,
+        RejectionCode.NOT_OFFERED,
+        f"{accelerator.name} has no {kind} offer within your providers, regions and "
+        f"{limits.max_accelerators:,} accelerators.",
+        f"Allow {', '.join(elsewhere[:4])}" + (" or others." if len(elsewhere) > 4 else "."),
+    )
+
+
+def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
+    has = [name for name in ("fp32", "fp16", "bf16", "fp8", "fp4", "int8") if
+           matmul_peak(accelerator, name)]
+    return _rejection(
+        accelerator,
+        RejectionCode.FORMAT,
+        f"{accelerator.name} has no dense rate in {' or '.join(formats)} in the catalog; it has "
+        f"{', '.join(has) or 'none'}.",
+        f"Choose a precision that computes in {has[0]}." if has else "Choose another accelerator.",
+    )
+
+
+def _too_small(
+    accelerator: Accelerator, least_bytes: float | None, memory_remedy: str
+) -> Rejection:
+    usable = accelerator.memory_reported_bytes
+    if least_bytes is None:
+        return _rejection(
+            accelerator,
+            RejectionCode.MEMORY,
+            f"{accelerator.name} has no layout for this model: its nodes are too small to divide "
+            "the work.",
+            memory_remedy,
+            limit=usable / GIB,
+            unit="GiB",
+        )
+    needs, has = memory_against(least_bytes, usable)
+    return _rejection(
+        accelerator,
+        RejectionCode.MEMORY,
+        f"{accelerator.name} is {memory(least_bytes - usable)} short: the leanest layout needs up "
+        f"to {needs} on each, it has {has}.",
+        memory_remedy,
+        actual=least_bytes / GIB,
+        limit=usable / GIB,
+        unit="GiB",
+    )
+
+
+def _lost(
+    accelerator: Accelerator,
+    options: Sequence[Option],
+    limits: Constraints,
+    best: Option | None,
+    best_name: str,
+    *,
+    serving: bool,
+) -> Rejection:
+    in_time = [option for option in options if meets_time(option, limits)]
+    if not in_time:
+        return _latency(accelerator, options, limits) if serving else _late(
+            accelerator, options, limits
+        )
+    affordable = [option for option in in_time if meets_budget(option, limits)]
+    if not affordable:
+        least = min(option.cost_usd for option in in_time)
+        limit = limits.budget_usd or 0.0
+        per = " a month" if serving else ""
+        return _rejection(
+            accelerator,
+            RejectionCode.BUDGET,
+            f"{accelerator.name} costs at least {money(least)}{per}, budget {money(limit)}.",
+            f"Raise the budget to {money(least)}"
+            + ("." if limits.deadline_hours is None or serving else " or allow more time."),
+            actual=least,
+            limit=limit,
+            unit="USD",
+        )
+    cheapest = min(affordable, key=lambda option: (option.cost_usd, option.time))
+    fastest = min(affordable, key=lambda option: (option.time, option.cost_usd))
+    if best is None:
+        msg = "an affordable option exists, so a best plan must too"
+        raise AssertionError(msg)
+    return _rejection(
+        accelerator,
+        RejectionCode.DOMINATED,
+        f"{accelerator.name} works, from {_figures(cheapest, serving=serving)}, but the chosen "
+        f"{best_name} is {_figures(best, serving=serving)}.",
+        _where_it_wins(cheapest, fastest, best, serving=serving),
+        actual=cheapest.cost_usd,
+        limit=best.cost_usd,
+        unit="USD",
+    )
+
+
+def _figures(option: Option, *, serving: bool) -> str:
+    if serving:
+        return f"{money(option.cost_usd)} a month at {milliseconds(option.time)} per token"
+    return f"{money(option.cost_usd)} in {duration(option.time * HOUR_S)}"
+
+
+def _where_it_wins(cheapest: Option, fastest: Option, best: Option, *, serving: bool) -> str:
+    if cheapest.cost_usd < best.cost_usd:
+        return "Choose it if cost alone matters."
+    if fastest.time < best.time:
+        return f"Choose it if speed alone matters: {_figures(fastest, serving=serving)}."
+    if best.cost_usd > 0:
+        return f"Its rent would have to fall by {1 - best.cost_usd / cheapest.cost_usd:.0%}."
+    return "Choose it if the best plan's hardware is taken."
+
+
+def _late(
+    accelerator: Accelerator, options: Sequence[Option], limits: Constraints
+) -> Rejection:
+    hours = min(option.time for option in options)
+    deadline = limits.deadline_hours or 0.0
+    count = min(options, key=lambda option: option.time).count
+    return _rejection(
+        accelerator,
+        RejectionCode.DEADLINE,
+        f"{accelerator.name} misses your deadline: {duration(hours * HOUR_S)} on {count:,}, limit "
+        f"{duration(deadline * HOUR_S)}.",
+        f"Meets it with {deadline / hours:.0%} of the tokens, or with a deadline of "
+        f"{duration(hours * HOUR_S)}.",
+        actual=hours,
+        limit=deadline,
+        unit="h",
+    )
+
+
+def _latency(
+    accelerator: Accelerator, options: Sequence[Option], limits: Constraints
+) -> Rejection:
+    per_token = min(option.time for option in options)
+    if limits.max_tpot_ms is not None and per_token * 1e3 > limits.max_tpot_ms:
+        what, actual, limit = "time per output token", per_token * 1e3, limits.max_tpot_ms
+    else:
+        what = "time to first token"
+        actual = min(option.first_token_s or 0.0 for option in options) * 1e3
+        limit = limits.max_ttft_ms or 0.0
+    return _rejection(
+        accelerator,
+        RejectionCode.LATENCY,
+        f"{accelerator.name} misses your {what}: {milliseconds(actual / 1e3)}, limit "
+        f"{milliseconds(limit / 1e3)}.",
+        f"Allow {milliseconds(actual / 1e3)}, quantise the weights, or lower the concurrency.",
+        actual=actual,
+        limit=limit,
+        unit="ms",
+    )

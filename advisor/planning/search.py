@@ -1,0 +1,181 @@
+"""From a case to priced options: which precisions to try, on which systems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.case import Case
+from advisor.efficiency import Calibration
+from advisor.errors import InputError
+from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.planning.options import Option, serving_option, training_option
+from advisor.planning.serving_search import search_serving
+from advisor.planning.systems import System
+from advisor.planning.training_search import search_training
+from advisor.precision import RECIPES, WEIGHT_FORMATS
+from advisor.workload import Pretraining, Serving
+
+PROVEN_RECIPES = ("bf16_mixed", "fp16_mixed", "fp32")
+"""Tried in this order; a card uses the first that it has."""
+LOW_PRECISION_RECIPES = ("fp8",)
+"""Searched as well, but only advised: the user has to accept another numeric regime."""
+LOW_PRECISION_WEIGHTS = ("fp8", "w4a16")
+DEFAULT_CACHE_FORMAT = "bf16"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Options of the proven precisions, those of lower ones, and the nearest misses."""
+
+    options: tuple[Option, ...]
+    alternatives: tuple[Option, ...]
+    searched: int
+    least_memory_bytes: dict[str, float]
+    """Accelerator -> smallest need of any layout, where none fits. [bytes]"""
+    with_format: frozenset[str]
+    """Accelerators that have one of the asked number formats."""
+    formats: tuple[str, ...]
+    runs: dict[str, TrainingRun]
+    """Resolved training workloads by recipe; empty for serving."""
+
+
+def search(
+    case: Case,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> SearchResult:
+    """Evaluate a case on all systems, in every precision worth trying."""
+    if isinstance(case.workload, Serving):
+        return _search_serving(case, case.workload, architecture, systems, calibration)
+    return _search_training(case, architecture, systems, calibration)
+
+
+def _search_training(
+    case: Case,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> SearchResult:
+    workload = case.workload
+    if isinstance(workload, Serving):
+        msg = "a serving workload has no training search"
+        raise TypeError(msg)
+    asked = workload.precision
+    proven = (asked,) if asked else PROVEN_RECIPES
+    lower = () if asked or not isinstance(workload, Pretraining) else LOW_PRECISION_RECIPES
+    runs = {
+        name: resolve_training(workload, architecture, RECIPES[name]) for name in (*proven, *lower)
+    }
+    options: list[Option] = []
+    alternatives: list[Option] = []
+    least: dict[str, float] = {}
+    searched = 0
+    served: set[int] = set()
+    for name, run in runs.items():
+        indices = [
+            index
+            for index, system in enumerate(systems)
+            if matmul_peak(system.accelerator, run.recipe.compute) is not None
+            and (name in lower or index not in served)
+        ]
+        result = search_training(
+            architecture, run, [systems[index] for index in indices], calibration
+        )
+        searched += result.searched
+        target = alternatives if name in lower else options
+        for found in result.found:
+            index = indices[found.system]
+            target.append(
+                training_option(
+                    index,
+                    systems[index],
+                    count=found.count,
+                    precision=found.precision,
+                    layout=found.layout,
+                    hours=found.hours,
+                    kind=case.limits.price_kind,
+                )
+            )
+        if name not in lower:
+            served.update(indices)
+            for place, value in result.least_memory_bytes.items():
+                key = systems[indices[place]].accelerator.key
+                least[key] = min(least.get(key, float("inf")), value)
+    return SearchResult(
+        options=tuple(options),
+        alternatives=tuple(alternatives),
+        searched=searched,
+        least_memory_bytes=least,
+        with_format=frozenset(systems[index].accelerator.key for index in served),
+        formats=tuple(dict.fromkeys(RECIPES[name].compute for name in proven)),
+        runs=runs,
+    )
+
+
+def served_format(workload: Serving, architecture: ModelArchitecture) -> str:
+    """Return the weight format to serve in: the asked one or the model's own."""
+    return workload.weight_format or architecture.weight_format
+
+
+def _search_serving(
+    case: Case,
+    workload: Serving,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> SearchResult:
+    longest = architecture.max_position_embeddings
+    length = workload.input_tokens + workload.output_tokens
+    if longest is not None and length > longest:
+        raise InputError(
+            "input_tokens + output_tokens exceed the model's context",
+            value=length,
+            allowed=f"at most {longest:,} tokens for {architecture.name}",
+            remedy="Shorten the prompt or the answer, or choose a long-context model.",
+            field="workload.input_tokens",
+        )
+    own = served_format(workload, architecture)
+    lower = () if workload.weight_format else LOW_PRECISION_WEIGHTS
+    cache = workload.kv_cache_format or DEFAULT_CACHE_FORMAT
+    options: list[Option] = []
+    alternatives: list[Option] = []
+    least: dict[str, float] = {}
+    searched = 0
+    size = WEIGHT_FORMATS[own].bytes_per_parameter
+    for name in (own, *(item for item in lower if WEIGHT_FORMATS[item].bytes_per_parameter < size)):
+        result = search_serving(
+            architecture, workload, WEIGHT_FORMATS[name], cache, systems, calibration
+        )
+        searched += result.searched
+        target = options if name == own else alternatives
+        for found in result.found:
+            target.append(
+                serving_option(
+                    found.system,
+                    systems[found.system],
+                    count=found.count,
+                    precision=found.precision,
+                    layout=found.layout,
+                    tpot_s=found.tpot_s,
+                    ttft_s=found.ttft_s,
+                    tokens_per_s=found.tokens_per_s,
+                    kind=case.limits.price_kind,
+                )
+            )
+        if name == own:
+            for index, value in result.least_memory_bytes.items():
+                key = systems[index].accelerator.key
+                least[key] = min(least.get(key, float("inf")), value)
+    return SearchResult(
+        options=tuple(options),
+        alternatives=tuple(alternatives),
+        searched=searched,
+        least_memory_bytes=least,
+        with_format=frozenset(system.accelerator.key for system in systems),
+        formats=(WEIGHT_FORMATS[own].compute,),
+        runs={},
+    )

@@ -1,0 +1,126 @@
+"""The words around the numbers: titles, answers, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.estimate.results import Estimate
+from advisor.formatting import duration, memory, milliseconds, money, percent
+from advisor.limits import Objective
+from advisor.planning.options import Option
+from advisor.planning.systems import System
+from advisor.quantities import Range
+from advisor.units import HOUR_S
+
+OBJECTIVE_WORDS = {
+    Objective.CHEAPEST: "cheapest",
+    Objective.FASTEST: "fastest",
+    Objective.BEST_VALUE: "best value",
+}
+
+BOUND_WORDS = {
+    "compute": "arithmetic",
+    "bandwidth": "memory bandwidth",
+    "network": "traffic between accelerators",
+    "bubble": "the pipeline bubble",
+    "launch": "kernel launches",
+    "optimizer": "the optimizer update",
+    "weights": "reading the weights from memory",
+    "cache": "reading the key-value cache from memory",
+    "fixed": "fixed costs of the serving engine",
+    "prefill": "prompts of other requests",
+}
+
+
+def label(option: Option, system: System) -> str:
+    """Return a short label, e.g. ``8x NVIDIA H100 SXM5 80GB (Lambda)``."""
+    where = option.offer.provider if option.offer else "owned"
+    return f"{option.count:,}x {system.accelerator.name} ({where})"
+
+
+def title(option: Option, system: System) -> str:
+    """Return what to do, e.g. ``Rent 8x NVIDIA H100 SXM5 80GB at Lambda``."""
+    name = f"{option.count:,}x {system.accelerator.name}"
+    if option.offer is None:
+        return f"Use your {name}"
+    return f"Rent {name} at {option.offer.provider}"
+
+
+def sentence(option: Option, system: System, estimate: Estimate) -> str:
+    """Return the plan in one line with its ranges."""
+    used = estimate.memory.total_bytes.expected
+    fill = f"Uses {memory(used)} of {memory(estimate.memory.usable_bytes)} on each."
+    rent = estimate.cost.rent_usd
+    start = title(option, system)
+    if estimate.time is not None:
+        hours = estimate.time.run_hours
+        text = f"{start}: {duration(hours.scaled(HOUR_S), with_range=True)}"
+        if rent is not None:
+            text += f", {money(rent, with_range=True)}"
+        return f"{text}. {fill}"
+    serving = estimate.serving
+    if serving is None:
+        msg = "an estimate has either a training time or serving figures"
+        raise AssertionError(msg)
+    text = (
+        f"{start}: {milliseconds(serving.tpot_ms.scaled(1e-3), with_range=True)} per token, first "
+        f"token after {milliseconds(serving.ttft_ms.scaled(1e-3), with_range=True)}"
+    )
+    if rent is not None:
+        text += f", {money(rent)} a month"
+    return f"{text}. {fill}"
+
+
+def why(
+    option: Option,
+    estimate: Estimate,
+    objective: Objective,
+    runner_up: tuple[Option, System] | None,
+) -> str:
+    """Return what binds the plan and what the next accelerator would cost or take."""
+    bound = estimate.time.bound_by if estimate.time else ""
+    terms = estimate.time.terms if estimate.time else ()
+    if estimate.serving is not None:
+        bound, terms = estimate.serving.bound_by, estimate.serving.terms
+    total = sum(item.value for item in terms)
+    largest = max(terms, key=lambda item: item.value) if terms else None
+    text = f"Limited by {BOUND_WORDS.get(bound, bound)}"
+    if largest is not None and total > 0:
+        text += f"; {largest.title.lower()} takes {percent(largest.value / total)} of the time"
+    text += "."
+    if runner_up is None:
+        return f"{text} No other accelerator meets the limits."
+    other, system = runner_up
+    return f"{text} {_compared(option, other, objective)} with {label(other, system)}."
+
+
+def _compared(option: Option, other: Option, objective: Objective) -> str:
+    serving = option.first_token_s is not None
+    if objective is Objective.FASTEST:
+        figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
+        return f"Next fastest: {figure}"
+    if other.cost_usd == 0:
+        figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
+        return f"Next: {figure}"
+    return f"Next: {money(other.cost_usd)}" + (" a month" if serving else "")
+
+
+def too_close(first: Range, second: Range) -> bool:
+    """Return whether two ranges overlap so far that each expected value lies in the other."""
+    return (
+        first.low <= second.expected <= first.high and second.low <= first.expected <= second.high
+    )
+
+
+def nothing_works(
+    reasons: Sequence[str], *, deadline_hours: float | None, budget_usd: float | None
+) -> str:
+    """Return the answer when no configuration meets the limits."""
+    limits = []
+    if deadline_hours is not None:
+        limits.append(f"within {duration(deadline_hours * HOUR_S)}")
+    if budget_usd is not None:
+        limits.append(f"under {money(budget_usd)}")
+    asked = " ".join(limits) or "in the catalog"
+    nearest = f" Nearest: {' '.join(reasons[:2])}" if reasons else ""
+    return f"Nothing works {asked}.{nearest}"

@@ -1,0 +1,171 @@
+"""The search for serving: every system, count, replica layout and weight format in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.efficiency import Calibration
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.serving import compute_format, serving_times
+from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.layout import ParallelLayout
+from advisor.planning.systems import System
+from advisor.planning.training_search import CHUNK
+from advisor.precision import KV_CACHE_FORMATS, WeightFormat
+from advisor.workload import Serving
+
+TENSOR_DEGREES = (1, 2, 4, 8, 16)
+PIPELINE_DEGREES = (1, 2, 4)
+MAX_REPLICAS = 64
+"""Replicas of one deployment that are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServing:
+    """One configuration that fits: all counts and replica layouts that none beats."""
+
+    system: int
+    count: int
+    precision: str
+    layout: ParallelLayout
+    tpot_s: float
+    ttft_s: float
+    tokens_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSearch:
+    """What the search found, and the nearest misses."""
+
+    found: tuple[FoundServing, ...]
+    searched: int
+    least_memory_bytes: dict[int, float]
+    """System -> smallest need of any layout, where none fits. [bytes]"""
+
+
+def _rows(
+    architecture: ModelArchitecture, systems: Sequence[System], concurrency: int
+) -> list[tuple[int, int, int, int, int, int]]:
+    heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
+    rows = []
+    for index, system in enumerate(systems):
+        reach = max(system.node.accelerators, system.node.intra_domain)
+        for count in system.counts:
+            for tensor in TENSOR_DEGREES:
+                if tensor > reach or heads % tensor:
+                    continue
+                for pipeline in PIPELINE_DEGREES:
+                    replica = tensor * pipeline
+                    if pipeline > layers or count % replica:
+                        continue
+                    replicas = count // replica
+                    if replicas > min(concurrency, MAX_REPLICAS):
+                        continue
+                    rows.append((index, count, replicas, tensor, pipeline, 1))
+    return rows
+
+
+def search_serving(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    kv_cache_format: str,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> ServingSearch:
+    """Evaluate one weight format on all systems.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    workload : Serving
+    weight_format : WeightFormat
+    kv_cache_format : str
+        Key into ``precision.KV_CACHE_FORMATS``.
+    systems : sequence of System
+    calibration : Calibration
+
+    Returns
+    -------
+    ServingSearch
+        For each system and count, the configurations that none beats in both latencies.
+    """
+    rows = _rows(architecture, systems, workload.concurrency)
+    if not rows:
+        return ServingSearch(found=(), searched=0, least_memory_bytes={})
+    table = np.array(rows, dtype=np.intp)
+    stacked = HardwareArrays.stack(
+        [
+            HardwareArrays.of(
+                system.accelerator,
+                system.node,
+                calibration.kernels_for(system.accelerator)[0],
+                compute=compute_format(system.accelerator, weight_format),
+            )
+            for system in systems
+        ]
+    )
+    served = ServedModel.of(
+        architecture,
+        weight_format=weight_format,
+        cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
+    )
+    load = ServingLoad.of(workload)
+    tpot, ttft, throughput, fits, need = (np.empty(len(table)) for _ in range(5))
+    for begin in range(0, len(table), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        candidates = Candidates(
+            layout=_layouts(table[part]), hardware=stacked.take(table[part, 0])
+        )
+        times = serving_times(served, load, candidates, calibration)
+        tpot[part], ttft[part] = times.tpot_s, times.ttft_s
+        throughput[part] = times.output_tokens_per_s
+        fits[part] = times.feasible
+        need[part] = times.capacity.high_bytes
+    found = []
+    least: dict[int, float] = {}
+    for place in np.flatnonzero(fits > 0):
+        index = int(table[place, 0])
+        least[index] = 0.0
+        found.append(
+            FoundServing(
+                system=index,
+                count=int(table[place, 1]),
+                precision=weight_format.name,
+                layout=_layouts(table[place : place + 1]).layout(0),
+                tpot_s=float(tpot[place]),
+                ttft_s=float(ttft[place]),
+                tokens_per_s=float(throughput[place]),
+            )
+        )
+    for place in np.flatnonzero(fits == 0):
+        index = int(table[place, 0])
+        if least.get(index) != 0.0:
+            least[index] = min(least.get(index, np.inf), float(need[place]))
+    return ServingSearch(
+        found=tuple(found),
+        searched=len(table),
+        least_memory_bytes={index: value for index, value in least.items() if value > 0},
+    )
+
+
+def _layouts(table: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> LayoutArrays:
+    columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 6)]
+    replicas, tensor, pipeline, expert = columns
+    one = np.ones_like(replicas)
+    return LayoutArrays(
+        data=replicas,
+        tensor=tensor,
+        pipeline=pipeline,
+        context=one,
+        expert=expert,
+        sharding=0 * one,
+        micro_batch=one,
+        recompute=0 * one,
+        sequence_parallel=0 * one,
+        virtual_stages=one,
+    )
