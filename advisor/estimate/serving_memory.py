@@ -19,6 +19,7 @@ from advisor.estimate.serving_rows import (
     model_parallel_ranks,
     stage_share,
 )
+from advisor.estimate.shape import shape_widening
 
 RESIDUAL_COPIES = 3.0
 """Residual stream, block input and block output live beside the widest operator's tensors."""
@@ -147,15 +148,18 @@ def serving_capacity(
     memory = serving_memory(served, load, layout, calibration)
     interval = calibration.interval("serving_memory", measured=True)
     context = calibration.memory.context_bytes
+    widening = shape_widening(served.model)
     variable = memory.engine - memory.context
-    low = memory.weights + memory.kv_cache + variable * interval.low + context["low"]
-    engine_high = variable * interval.high + context["high"]
-    high = memory.weights + memory.kv_cache + engine_high
+    cache_low, cache_high = memory.kv_cache / widening, memory.kv_cache * widening
+    low = memory.weights + cache_low + variable * interval.low / widening + context["low"]
+    engine_high = variable * interval.high * widening + context["high"]
+    high = memory.weights + cache_high + engine_high
     usable = calibration.serving.memory_fraction * memory_bytes
     room = usable - memory.weights - engine_high
+    spare = np.maximum(room, 0.0) / widening
     length = load.input_tokens + load.output_tokens
-    sequences = np.floor(np.maximum(room, 0.0) / cached_bytes_per_sequence(served, layout, length))
-    longest = _longest(served, layout, np.maximum(room, 0.0) / load.per_engine(layout))
+    sequences = np.floor(spare / cached_bytes_per_sequence(served, layout, length))
+    longest = _longest(served, layout, spare / load.per_engine(layout))
     limit = served.model.max_position_embeddings
     longest = np.where(room > 0, np.minimum(longest, limit or np.inf), 0.0)
     return ServingCapacity(

@@ -13,6 +13,7 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.fold import fold_flops, trainable_parameters
 from advisor.estimate.results import FlopCount, MemoryBreakdown, Parameters, StepTime
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.shape import shape_widening
 from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, term
 from advisor.estimate.training_memory import TrainingMemory, training_memory
 from advisor.estimate.training_time import (
@@ -27,11 +28,6 @@ from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOUR_S
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")
-
-ASSUMED_SHAPE_WIDENING = 1.1
-"""A bare parameter count fixes weights and FLOPs but not the shape: bounds move this much
-further out. Llama, Mistral, Qwen and Gemma models of 7 to 9 billion parameters differ by about
-this factor in activation bytes per token."""
 
 
 def memory_totals(
@@ -63,11 +59,6 @@ def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
             restart_s=reliability.restart_s,
         )
     )
-
-
-def shape_widening(architecture: ModelArchitecture) -> float:
-    """Factor by which bounds move out where the shape is assumed."""
-    return ASSUMED_SHAPE_WIDENING if architecture.evidence is Evidence.ASSUMED else 1.0
 
 
 def evaluate_memory(
@@ -307,7 +298,5 @@ _BINDING = {
 
 def binding(shares: dict[str, float]) -> str:
     """Return the resource with the largest share of a step."""
-    totals = {
-        resource: sum(shares[name] for name in names) for resource, names in _BINDING.items()
-    }
+    totals = {resource: sum(shares[name] for name in names) for resource, names in _BINDING.items()}
     return max(totals, key=lambda resource: totals[resource])

@@ -1,0 +1,172 @@
+"""Renting by the hour: whole instances, billed time, price per token, interruptions.
+
+Every function takes floats or arrays and broadcasts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.equations.goodput import goodput
+from advisor.units import MILLION
+
+Number = float | NDArray[np.float64]
+
+
+def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
+    r"""Whole instances that hold a number of accelerators.
+
+    Parameters
+    ----------
+    accelerators : float or ndarray
+        Accelerators in use.
+    per_instance : float or ndarray
+        Accelerators of one instance.
+
+    Returns
+    -------
+    float or ndarray
+        Instances; providers rent no fractions of them.
+
+    Notes
+    -----
+    .. math:: I = \lceil n / n_I \rceil
+
+    Examples
+    --------
+    >>> float(instances_needed(accelerators=12, per_instance=8))
+    2.0
+    """
+    needed: Number = np.ceil(accelerators / per_instance)
+    return needed
+
+
+def rent_usd(
+    *, hours: Number, instances: Number, usd_per_hour: Number, billing_step_hours: float = 0.0
+) -> Number:
+    r"""Rent of whole instances over a time.
+
+    Parameters
+    ----------
+    hours : float or ndarray
+        Time in use. [h]
+    instances : float or ndarray
+        Whole instances.
+    usd_per_hour : float or ndarray
+        List price of one instance. [USD/h]
+    billing_step_hours : float, optional
+        Time is billed in multiples of this; 0 bills the exact time. [h]
+
+    Returns
+    -------
+    float or ndarray
+        [USD]
+
+    Raises
+    ------
+    ValueError
+        If ``billing_step_hours`` is negative.
+
+    Notes
+    -----
+    .. math:: C = I\,p\,\lceil h / s \rceil\,s
+
+    Leaves out storage, traffic, taxes and minimum terms.
+
+    Examples
+    --------
+    >>> float(rent_usd(hours=1.5, instances=2, usd_per_hour=10.0))
+    30.0
+    >>> float(rent_usd(hours=1.5, instances=2, usd_per_hour=10.0, billing_step_hours=1.0))
+    40.0
+    """
+    if billing_step_hours < 0:
+        msg = f"billing_step_hours must be 0 or more, got {billing_step_hours}"
+        raise ValueError(msg)
+    billed = hours
+    if billing_step_hours > 0:
+        billed = np.ceil(hours / billing_step_hours) * billing_step_hours
+    return instances * usd_per_hour * billed
+
+
+def usd_per_million_tokens(*, usd_per_hour: Number, tokens_per_hour: Number) -> Number:
+    r"""Price of a million tokens at a steady rate.
+
+    Parameters
+    ----------
+    usd_per_hour : float or ndarray
+        All instances together. [USD/h]
+    tokens_per_hour : float or ndarray
+        Tokens that they train or generate. [tokens/h]
+
+    Returns
+    -------
+    float or ndarray
+        [USD per million tokens]
+
+    Notes
+    -----
+    .. math:: c = 10^6\,p / r
+
+    For serving this is the price at the stated concurrency all day: idle hours raise it.
+
+    Examples
+    --------
+    >>> usd_per_million_tokens(usd_per_hour=3.6, tokens_per_hour=3.6e6)
+    1.0
+    """
+    return usd_per_hour / tokens_per_hour * MILLION
+
+
+def spot_hours(
+    *, hours: Number, interruptions_per_hour: float, checkpoint_s: float, restart_s: float
+) -> Number:
+    r"""Time that a run takes on instances that the provider may take back.
+
+    Parameters
+    ----------
+    hours : float or ndarray
+        Time without interruptions. [h]
+    interruptions_per_hour : float
+        Rate at which the whole job is interrupted. [1/h]
+    checkpoint_s, restart_s : float
+        Time to save a checkpoint; time to obtain new instances and reload it. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [h]
+
+    Notes
+    -----
+    .. math:: h' = h \left(1 + \frac{\delta}{\tau} + \frac{\tau/2 + R}{M}\right),
+        \qquad \tau = \sqrt{2\,\delta\,M}
+
+    with :math:`M` the time between interruptions, :math:`\delta` the checkpoint and :math:`R`
+    the restart: checkpoints at Young's interval, half an interval of work done again. Leaves
+    out waiting for capacity and interruptions during a restart.
+
+    References
+    ----------
+    .. [1] Daly, 2006, doi:10.1016/j.future.2004.11.016.
+
+    Examples
+    --------
+    One interruption in 8 hours, 36 s to save, 360 s to restart: an interval of 24 minutes.
+
+    >>> round(
+    ...     float(
+    ...         spot_hours(hours=100, interruptions_per_hour=1 / 8, checkpoint_s=36, restart_s=360)
+    ...     ),
+    ...     2,
+    ... )
+    106.25
+    """
+    share = goodput(
+        accelerators=1.0,
+        interruptions_per_accelerator_hour=interruptions_per_hour,
+        checkpoint_s=checkpoint_s,
+        restart_s=restart_s,
+    )
+    return hours / share

@@ -1,0 +1,280 @@
+"""One serving configuration in full: nouns in, ``Estimate`` parts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.efficiency import Calibration
+from advisor.equations.serving import mean_attended_tokens
+from advisor.errors import InputError
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
+from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
+from advisor.estimate.serving_memory import ServingMemory, serving_memory
+from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.estimate.serving_terms import SERVING_MEMORY, SERVING_TIME
+from advisor.estimate.shape import shape_widening
+from advisor.estimate.terms import term
+from advisor.hardware import Accelerator, Node
+from advisor.layout import ParallelLayout
+from advisor.precision import WeightFormat
+from advisor.quantities import Evidence, Range, Term
+from advisor.units import MILLISECOND
+from advisor.workload import Serving
+
+LONGEST_CONTEXT_TOKENS = 10_000_000
+"""Longest request that a workload may ask for; shown where windows alone bound the cache."""
+
+_BINDING = {
+    "bandwidth": ("weights", "cache"),
+    "compute": ("compute", "prefill"),
+    "network": ("network",),
+    "launch": ("fixed",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServingReport:
+    """The parts of an ``Estimate`` for one serving configuration."""
+
+    memory: MemoryBreakdown
+    flops: FlopCount
+    serving: ServingEstimate
+
+
+def describe_serving(
+    *,
+    architecture: ModelArchitecture,
+    workload: Serving,
+    layout: ParallelLayout,
+    accelerator: Accelerator,
+    node: Node,
+    weight_format: WeightFormat,
+    cache_bytes: float,
+    calibration: Calibration,
+) -> ServingReport:
+    """Estimate one serving configuration with ranges and terms.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        The network.
+    workload : Serving
+        Requests in flight and their lengths.
+    layout : ParallelLayout
+        ``data`` ranks answer side by side; ``expert`` of them share the routed experts.
+    accelerator : Accelerator
+        What every rank runs on.
+    node : Node
+        What joins them.
+    weight_format : WeightFormat
+        Storage of the weights.
+    cache_bytes : float
+        Bytes of one cached element. [bytes]
+    calibration : Calibration
+        Fitted constants and intervals.
+
+    Returns
+    -------
+    ServingReport
+        Memory that does not fit has ``fits=False``; the times are then those of a card with
+        enough memory.
+    """
+    kernels, measured = calibration.kernels_for(accelerator)
+    arrays = LayoutArrays.of(layout)
+    served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
+    load = ServingLoad.of(workload)
+    compute = compute_format(accelerator, weight_format)
+    candidates = Candidates(
+        layout=arrays,
+        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
+    )
+    times = serving_times(served, load, candidates, calibration)
+    memory = serving_memory(served, load, arrays, calibration)
+    interval = calibration.interval("serving_time", measured=measured)
+    evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
+    widening = shape_widening(architecture)
+
+    def spread(value: float) -> Range:
+        return Range(
+            low=value * interval.low / widening,
+            expected=value,
+            high=value * interval.high * widening,
+            evidence=evidence,
+        )
+
+    return ServingReport(
+        memory=_memory(
+            served,
+            workload=workload,
+            layout=layout,
+            memory=memory,
+            times=times,
+            calibration=calibration,
+        ),
+        flops=_flops(served, workload),
+        serving=_serving(times, workload, layout, spread),
+    )
+
+
+def _serving(
+    times: ServingTimes, workload: Serving, layout: ParallelLayout, spread: Callable[[float], Range]
+) -> ServingEstimate:
+    latency = float(times.request_latency_s[0])
+    if not np.isfinite(latency):
+        raise InputError(
+            "the layout needs a link that this hardware lacks",
+            value=f"tensor {layout.tensor}, pipeline {layout.pipeline}, expert {layout.expert}",
+            allowed="groups within one node, or nodes joined by a network",
+            remedy="Lower the degrees until each replica fits one node.",
+            field="layout",
+        )
+    rate = spread(latency).reciprocal(workload.concurrency)
+    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
+    longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
+    return ServingEstimate(
+        ttft_ms=spread(float(times.ttft_s[0]) / MILLISECOND),
+        tpot_ms=spread(float(times.tpot_s[0]) / MILLISECOND),
+        output_tokens_per_s=rate.scaled(workload.output_tokens),
+        requests_per_s=rate,
+        max_concurrency=int(times.capacity.max_concurrency[0]),
+        max_context_tokens=int(longest),
+        replicas=layout.data // layout.expert,
+        bound_by=binding(shares),
+        terms=tuple(
+            term(SERVING_TIME, name, value, "s") for name, value in shares.items() if value > 0
+        ),
+    )
+
+
+def binding(shares: dict[str, float]) -> str:
+    """Return the resource with the largest share of the time per output token."""
+    totals = {resource: sum(shares[name] for name in names) for resource, names in _BINDING.items()}
+    return max(totals, key=lambda resource: totals[resource])
+
+
+def _memory(
+    served: ServedModel,
+    *,
+    workload: Serving,
+    layout: ParallelLayout,
+    memory: ServingMemory,
+    times: ServingTimes,
+    calibration: Calibration,
+) -> MemoryBreakdown:
+    values = {item.name: float(getattr(memory, item.name)[0]) for item in fields(ServingMemory)}
+    capacity = times.capacity
+    interval = calibration.interval("serving_memory", measured=True)
+    widening = shape_widening(served.model)
+    known = served.model.evidence.weakest(Evidence.DERIVED)
+    evidence = interval.evidence.weakest(known)
+
+    def spread(name: str) -> Range:
+        return Range.around(
+            values[name],
+            low_factor=interval.low / widening,
+            high_factor=interval.high * widening,
+            evidence=evidence,
+        )
+
+    texts = _memory_substitutions(served, workload, layout, calibration)
+    return MemoryBreakdown(
+        weights_bytes=Range.exact(values["weights"], known),
+        gradients_bytes=Range.exact(0.0),
+        optimizer_bytes=Range.exact(0.0),
+        activations_bytes=spread("activations"),
+        logits_bytes=spread("logits"),
+        kv_cache_bytes=Range.around(
+            values["kv_cache"], low_factor=1 / widening, high_factor=widening, evidence=known
+        ),
+        workspace_bytes=spread("workspace"),
+        context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
+        # Engines allocate the cache once, at start-up: there is nothing to fragment.
+        fragmentation_bytes=Range.exact(0.0),
+        total_bytes=Range(
+            low=float(capacity.low_bytes[0]),
+            expected=float(memory.total[0]),
+            high=float(capacity.high_bytes[0]),
+            evidence=evidence.weakest(Evidence.DERIVED),
+        ),
+        usable_bytes=float(capacity.usable_bytes[0]),
+        fits=bool(capacity.fits[0]),
+        peak_moment="serving",
+        limiting_stage="all" if layout.pipeline == 1 else "first",
+        terms=tuple(
+            term(SERVING_MEMORY, name, value, "bytes", texts.get(name, ""))
+            for name, value in values.items()
+        ),
+    )
+
+
+def _memory_substitutions(
+    served: ServedModel, workload: Serving, layout: ParallelLayout, calibration: Calibration
+) -> dict[str, str]:
+    model, engine = served.model, calibration.serving
+    split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
+    if layout.expert > 1:
+        split += f" x expert {layout.expert} (routed experts)"
+    requests = -(-workload.concurrency // layout.data)
+    length = workload.input_tokens + workload.output_tokens
+    return {
+        "weights": (
+            f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
+            f"{served.weight_format.bytes_per_parameter:.4g} bytes, / ({split})"
+        ),
+        "kv_cache": (
+            f"{requests:,} requests x {length:,} tokens x "
+            f"{model.cache_elements_per_token:,.0f} elements x "
+            f"{served.cache_bytes_per_element:g} bytes / ({split})"
+        ),
+        "activations": f"{engine.batched_tokens:,} tokens, hidden {model.hidden_size:,}",
+        "logits": (
+            f"{engine.sampled_sequences} x {model.vocab_size:,} x "
+            f"{engine.sampling_bytes_per_logit:g} bytes"
+        ),
+    }
+
+
+def _flops(served: ServedModel, workload: Serving) -> FlopCount:
+    """Count the operations of one generated token and of one decode step of all requests."""
+    first = workload.input_tokens
+    matrices = float(sum(op.layers * op.flops_per_token for op in served.model.operators))
+    attention = sum(
+        op.layers
+        * op.flops_per_token_per_key
+        * float(
+            mean_attended_tokens(
+                first=float(first),
+                last=float(first + workload.output_tokens),
+                window=float(op.window) if op.window else np.inf,
+            )
+        )
+        for op in served.attention
+    )
+    per_token = matrices + attention
+    step = per_token * workload.concurrency
+    parts = (
+        ("matmul", "Matrix products of one decode step", matrices),
+        ("attention", "Attention at the mean context of one decode step", attention),
+    )
+    return FlopCount(
+        model_per_step=step,
+        hardware_per_step=step,
+        per_token=per_token,
+        terms=tuple(
+            Term(
+                name=name,
+                title=title,
+                value=value * workload.concurrency,
+                unit="FLOPs",
+                formula="requests x FLOPs per generated token",
+                substituted=f"{workload.concurrency:,} x {value:.4g}",
+                reference="pope2022",
+            )
+            for name, title, value in parts
+        ),
+    )
