@@ -1,15 +1,16 @@
 """What share of the data sheet real kernels, links and software reach: the fitted constants.
 
-The values live in ``data/calibration.yaml``, each with the data it was fitted on. An
-accelerator finds its constants by architecture generation; one without measurements inherits
-from its relatives, its evidence is ``assumed`` and its range wider.
+The fitted values live in ``data/calibration.yaml``, each with the data it was fitted on, the
+stated ones in ``data/calibration_facts.yaml``. An accelerator finds its constants by
+architecture generation; one without measurements inherits from its relatives, its evidence is
+``assumed`` and its range wider.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from advisor.hardware import Accelerator
 from advisor.noun import Noun
@@ -18,6 +19,19 @@ from advisor.workload import SoftwareStack
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class FitQuality(Noun):
+    """How well a fitted curve matches the measurements: absolute errors of the time."""
+
+    rows: Annotated[int, Field(ge=1)]
+    """Measurements fitted."""
+    median_error: NonNegative
+    p90_error: NonNegative
+    held_out_median_error: NonNegative | None = None
+    """On an accelerator that the curve has not seen (leave one out); None where there is no
+    other accelerator to fit on."""
+    held_out_p90_error: NonNegative | None = None
 
 
 class MatmulEfficiency(Noun):
@@ -32,6 +46,7 @@ class MatmulEfficiency(Noun):
     """Output tiles of 128 x 128 at which the rate is half of its limit."""
     half_depth: NonNegative
     """Inner dimension k at which the rate is half of its limit."""
+    fit: FitQuality | None = None
 
 
 class AttentionEfficiency(Noun):
@@ -41,6 +56,7 @@ class AttentionEfficiency(Noun):
     forward: Fraction
     backward: Fraction
     """On 2.5 times the forward FLOPs (the scores are recomputed)."""
+    fit: FitQuality | None = None
 
 
 class KernelEfficiency(Noun):
@@ -65,6 +81,10 @@ class NetworkEfficiency(Noun):
     overlap: Fraction
     """Share of the backward (and forward) pass that data-parallel traffic can hide behind."""
     source: str
+    """Of what happens inside a node."""
+    inter_source: str = ""
+    """Of the network between nodes and of the overlap."""
+    fit: FitQuality | None = None
 
 
 class SoftwareFacts(Noun):
@@ -138,12 +158,14 @@ class Reliability(Noun):
 
 
 class Calibration(Noun):
-    """Everything in ``data/calibration.yaml``."""
+    """Everything in ``data/calibration.yaml`` and ``data/calibration_facts.yaml``."""
 
     kernels: dict[str, KernelEfficiency]
-    """By architecture generation of the catalog; ``default`` is for unmeasured ones."""
+    """By architecture generation of the catalog, or by generation and compute capability
+    (``Blackwell 12.0``) where one generation has unlike chips; ``default`` is for unmeasured
+    ones."""
     relatives: dict[str, str]
-    """Unmeasured generation -> measured generation it inherits from."""
+    """Unmeasured generation -> measured generation it inherits from; keys as of ``kernels``."""
     network: NetworkEfficiency
     software: dict[SoftwareStack, SoftwareFacts]
     serving: ServingFacts
@@ -153,14 +175,34 @@ class Calibration(Noun):
     ``_unmeasured`` for generations without measurements."""
     reliability: Reliability
 
+    @model_validator(mode="after")
+    def _closed(self) -> Calibration:
+        if "default" not in self.kernels:
+            msg = "kernels has no 'default'; add one for generations without measurements"
+            raise ValueError(msg)
+        for name, kernels in self.kernels.items():
+            if "default" not in kernels.matmul:
+                msg = f"kernels.{name}.matmul has no 'default'; add the 16-bit curve"
+                raise ValueError(msg)
+        for name, relative in self.relatives.items():
+            if name in self.kernels:
+                msg = f"relatives.{name}: the generation has kernels of its own; remove one"
+                raise ValueError(msg)
+            if relative not in self.kernels:
+                msg = f"relatives.{name}: no kernels for {relative!r}"
+                raise ValueError(msg)
+        return self
+
     def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
         """Return the constants for ``accelerator`` and whether they were measured on its kind."""
         generation = accelerator.architecture
-        if generation in self.kernels:
-            found = self.kernels[generation]
-            return found, found.evidence is not Evidence.ASSUMED
-        relative = self.relatives.get(generation)
-        return self.kernels[relative or "default"], False
+        for name in (f"{generation} {accelerator.compute_capability}", generation):
+            if name in self.kernels:
+                found = self.kernels[name]
+                return found, found.evidence is not Evidence.ASSUMED
+            if name in self.relatives:
+                return self.kernels[self.relatives[name]], False
+        return self.kernels["default"], False
 
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
