@@ -1,0 +1,25 @@
+"""Run all benchmarks: ``python -m benchmarks [engine|process|page]``."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import engine, page, process
+
+PARTS = {"engine": engine.main, "process": process.main, "page": page.main}
+
+
+def main() -> int:
+    """Run the named parts, or all of them."""
+    names = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        print(f"unknown benchmark {unknown[0]!r}; choose among {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    for name in names:
+        PARTS[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
