@@ -107,14 +107,23 @@ class ServingFacts(Noun):
     """Scheduler, sampling and host gaps per engine step."""
     layer_overhead_s: NonNegative
     """Fixed cost per layer and step beyond the modelled kernels."""
+    grouped_compute: Fraction = 1.0
+    """Arithmetic rate of routed experts over that of one dense product of the same format."""
     sequence_overhead_s: NonNegative = 0.0
     """Host time per running sequence and step: scheduling, sampling, detokenisation."""
+    prompt_overhead_s: NonNegative = 0.0
+    """What one prompt adds to the step that carries it, beyond its tokens: larger batches run
+    without captured graphs, cache blocks are allocated."""
     request_overhead_s: NonNegative = 0.0
     """From a request's arrival to its first step: transport, tokenisation, scheduling."""
     memory_fraction: Fraction
     """Share of the accelerator's memory the engine may fill."""
     batched_tokens: int
     """Token limit of one engine step, which bounds its activation peak."""
+    small_batched_tokens: int = 2048
+    """The same on accelerators with less than ``large_memory_bytes``."""
+    large_memory_bytes: NonNegative = 70.0 * 2**30
+    """Reported memory from which the engine takes the larger limit (vLLM V1). [bytes]"""
     graph_bytes: NonNegative
     """CUDA graphs captured at start-up. [bytes]"""
     sampled_sequences: Annotated[int, Field(ge=1)] = 256
@@ -171,7 +180,8 @@ class Calibration(Noun):
     serving: ServingFacts
     memory: MemoryFacts
     intervals: dict[str, Interval]
-    """By quantity: training_time, serving_time, training_memory, serving_memory; with suffix
+    """By quantity: training_time, serving_time, serving_first_token, training_memory,
+    serving_memory; with suffix
     ``_unmeasured`` for generations without measurements."""
     reliability: Reliability
 

@@ -14,7 +14,7 @@ from advisor.efficiency import Calibration
 from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
 from advisor.estimate.candidates import Candidates, Floats, matmul_peak
 from advisor.estimate.serving_memory import ServingCapacity, serving_capacity
-from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.estimate.serving_rows import ServedModel, ServingLoad, batched_tokens
 from advisor.estimate.serving_step import StepContent, StepShares, engine_step
 from advisor.hardware import Accelerator
 from advisor.precision import WeightFormat
@@ -116,7 +116,8 @@ def serving_times(
     layout, engine = candidates.layout, calibration.serving
     requests = load.per_engine(layout)
     batch = np.ceil(requests / layout.pipeline)
-    limit = float(engine.batched_tokens)
+    memory_bytes = candidates.hardware.memory_bytes
+    limit = batched_tokens(engine, memory_bytes)
     chunk = np.minimum(load.input_tokens, limit)
 
     def step(sequences: Floats, prompt_tokens: Floats) -> StepShares:
@@ -138,8 +139,8 @@ def serving_times(
         decode_s = decode.total
         # An engine without running sequences starts its step for the prompt alone.
         carrying = np.where(batch > 1, beside.total, 0.0)
-        extra = chunks * (mixed.total - carrying)
-        first_token = chunks * mixed.total
+        extra = engine.prompt_overhead_s + chunks * (mixed.total - carrying)
+        first_token = engine.prompt_overhead_s + chunks * mixed.total
         # Stages work on different micro-batches: a prompt delays each of them by its share.
         others = extra / layout.pipeline * (requests - 1) / requests
         rate = request_rate_per_s(
@@ -165,7 +166,7 @@ def serving_times(
             **{item.name: getattr(decode, item.name) for item in fields(StepShares)},
             prefill=tpot - decode_s,
         )
-    capacity = serving_capacity(served, load, layout, candidates.hardware.memory_bytes, calibration)
+    capacity = serving_capacity(served, load, layout, memory_bytes, calibration)
     return ServingTimes(
         ttft_s=np.asarray(ttft),
         tpot_s=np.asarray(tpot),

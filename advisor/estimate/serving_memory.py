@@ -14,6 +14,7 @@ from advisor.estimate.serving_rows import (
     SIXTEEN_BIT_BYTES,
     ServedModel,
     ServingLoad,
+    batched_tokens,
     bytes_per_parameter,
     cached_bytes_per_sequence,
     model_parallel_ranks,
@@ -57,7 +58,8 @@ class ServingCapacity:
     """What fits beside the weights, by the high end of the engine's own share."""
 
     usable_bytes: Floats
-    """Share of the reported memory that the engine may fill. [bytes]"""
+    """What the engine's memory fraction, its graphs and the context may fill together; at most
+    the reported memory. [bytes]"""
     cache_room_bytes: Floats
     """Left for the cache on one accelerator; negative where the weights do not fit. [bytes]"""
     low_bytes: Floats
@@ -74,7 +76,11 @@ class ServingCapacity:
 
 
 def serving_memory(
-    served: ServedModel, load: ServingLoad, layout: LayoutArrays, calibration: Calibration
+    served: ServedModel,
+    load: ServingLoad,
+    layout: LayoutArrays,
+    memory_bytes: Floats,
+    calibration: Calibration,
 ) -> ServingMemory:
     """Return the memory of the fullest accelerator.
 
@@ -87,6 +93,8 @@ def serving_memory(
     layout : LayoutArrays
         ``data`` ranks share the requests; ``tensor``, ``pipeline`` and ``expert`` divide the
         weights.
+    memory_bytes : ndarray
+        Memory that the driver reports. [bytes]
     calibration : Calibration
         Facts of the engine and of a process on an accelerator.
 
@@ -107,12 +115,14 @@ def serving_memory(
     per_token = width + RESIDUAL_COPIES * served.model.hidden_size
     sequences = float(engine.sampled_sequences)
     length = load.input_tokens + load.output_tokens
-    shape = np.broadcast_shapes(layout.tensor.shape, length.shape, load.concurrency.shape)
+    shape = np.broadcast_shapes(
+        layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
+    )
     together = layout.accelerators > 1
     terms = {
         "weights": _weights(served, layout),
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
-        "activations": SIXTEEN_BIT_BYTES * engine.batched_tokens * per_token,
+        "activations": SIXTEEN_BIT_BYTES * batched_tokens(engine, memory_bytes) * per_token,
         "logits": np.asarray(
             engine.sampling_bytes_per_logit * sequences * float(served.model.vocab_size)
         ),
@@ -135,17 +145,15 @@ def serving_capacity(
 
     Parameters
     ----------
-    served, load, layout, calibration
+    served, load, layout, memory_bytes, calibration
         As for :func:`serving_memory`.
-    memory_bytes : ndarray
-        Memory that the driver reports. [bytes]
 
     Returns
     -------
     ServingCapacity
         Counts are 0 where the weights alone do not fit.
     """
-    memory = serving_memory(served, load, layout, calibration)
+    memory = serving_memory(served, load, layout, memory_bytes, calibration)
     interval = calibration.interval("serving_memory", measured=True)
     context = calibration.memory.context_bytes
     widening = shape_widening(served.model)
@@ -154,11 +162,15 @@ def serving_capacity(
     low = memory.weights + cache_low + variable * interval.low / widening + context["low"]
     engine_high = variable * interval.high * widening + context["high"]
     high = memory.weights + cache_high + engine_high
-    usable = calibration.serving.memory_fraction * memory_bytes
+    # The engine's fraction covers weights, activations and cache; graphs and the driver's
+    # context lie outside it, as long as the card holds all of them.
+    outside = calibration.serving.graph_bytes + memory.context
+    usable = np.minimum(memory_bytes, calibration.serving.memory_fraction * memory_bytes + outside)
     room = usable - memory.weights - engine_high
     spare = np.maximum(room, 0.0) / widening
     length = load.input_tokens + load.output_tokens
-    sequences = np.floor(spare / cached_bytes_per_sequence(served, layout, length))
+    each = cached_bytes_per_sequence(served, layout, length)
+    sequences = np.floor(spare / each)
     longest = _longest(served, layout, spare / load.per_engine(layout))
     limit = served.model.max_position_embeddings
     longest = np.where(room > 0, np.minimum(longest, limit or np.inf), 0.0)
@@ -168,7 +180,7 @@ def serving_capacity(
         low_bytes=low,
         high_bytes=high,
         fits=high <= usable,
-        cache_tokens=sequences * length * layout.data,
+        cache_tokens=spare / each * length * layout.data,
         max_concurrency=sequences * layout.data,
         max_context_tokens=np.floor(longest),
     )

@@ -15,7 +15,7 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
 from advisor.estimate.serving_memory import ServingMemory, serving_memory
-from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.estimate.serving_rows import ServedModel, ServingLoad, batched_tokens
 from advisor.estimate.serving_terms import SERVING_MEMORY, SERVING_TIME
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.terms import term
@@ -94,17 +94,17 @@ def describe_serving(
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
     )
     times = serving_times(served, load, candidates, calibration)
-    memory = serving_memory(served, load, arrays, calibration)
-    interval = calibration.interval("serving_time", measured=measured)
-    evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
+    memory = serving_memory(served, load, arrays, candidates.hardware.memory_bytes, calibration)
     widening = shape_widening(architecture)
+    known = kernels.evidence.weakest(architecture.evidence)
 
-    def spread(value: float) -> Range:
-        return Range(
-            low=value * interval.low / widening,
-            expected=value,
-            high=value * interval.high * widening,
-            evidence=evidence,
+    def ranges(quantity: str) -> Callable[[float], Range]:
+        interval = calibration.interval(quantity, measured=measured)
+        return lambda value: Range.around(
+            value,
+            low_factor=interval.low / widening,
+            high_factor=interval.high * widening,
+            evidence=interval.evidence.weakest(known),
         )
 
     return ServingReport(
@@ -113,17 +113,30 @@ def describe_serving(
             workload=workload,
             layout=layout,
             memory=memory,
+            memory_bytes=accelerator.memory_reported_bytes,
             times=times,
             calibration=calibration,
         ),
         flops=_flops(served, workload),
-        serving=_serving(times, workload, layout, spread),
+        serving=_serving(
+            times,
+            workload,
+            layout,
+            later=ranges("serving_time"),
+            first=ranges("serving_first_token"),
+        ),
     )
 
 
 def _serving(
-    times: ServingTimes, workload: Serving, layout: ParallelLayout, spread: Callable[[float], Range]
+    times: ServingTimes,
+    workload: Serving,
+    layout: ParallelLayout,
+    *,
+    later: Callable[[float], Range],
+    first: Callable[[float], Range],
 ) -> ServingEstimate:
+    """Put ranges around the first token (``first``) and around all that follows (``later``)."""
     latency = float(times.request_latency_s[0])
     if not np.isfinite(latency):
         raise InputError(
@@ -133,12 +146,12 @@ def _serving(
             remedy="Lower the degrees until each replica fits one node.",
             field="layout",
         )
-    rate = spread(latency).reciprocal(workload.concurrency)
+    rate = later(latency).reciprocal(workload.concurrency)
     shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
     longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
-        ttft_ms=spread(float(times.ttft_s[0]) / MILLISECOND),
-        tpot_ms=spread(float(times.tpot_s[0]) / MILLISECOND),
+        ttft_ms=first(float(times.ttft_s[0]) / MILLISECOND),
+        tpot_ms=later(float(times.tpot_s[0]) / MILLISECOND),
         output_tokens_per_s=rate.scaled(workload.output_tokens),
         requests_per_s=rate,
         max_concurrency=int(times.capacity.max_concurrency[0]),
@@ -163,6 +176,7 @@ def _memory(
     workload: Serving,
     layout: ParallelLayout,
     memory: ServingMemory,
+    memory_bytes: float,
     times: ServingTimes,
     calibration: Calibration,
 ) -> MemoryBreakdown:
@@ -181,7 +195,9 @@ def _memory(
             evidence=evidence,
         )
 
+    tokens = float(batched_tokens(calibration.serving, np.array([memory_bytes]))[0])
     texts = _memory_substitutions(served, workload, layout, calibration)
+    texts["activations"] = f"{tokens:,.0f} tokens, hidden {served.model.hidden_size:,}"
     return MemoryBreakdown(
         weights_bytes=Range.exact(values["weights"], known),
         gradients_bytes=Range.exact(0.0),
@@ -231,7 +247,6 @@ def _memory_substitutions(
             f"{model.cache_elements_per_token:,.0f} elements x "
             f"{served.cache_bytes_per_element:g} bytes / ({split})"
         ),
-        "activations": f"{engine.batched_tokens:,} tokens, hidden {model.hidden_size:,}",
         "logits": (
             f"{engine.sampled_sequences} x {model.vocab_size:,} x "
             f"{engine.sampling_bytes_per_logit:g} bytes"

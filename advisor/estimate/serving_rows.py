@@ -14,6 +14,7 @@ import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.efficiency import ServingFacts
 from advisor.equations.memory import stage_share as layer_share
 from advisor.equations.serving import cache_share
 from advisor.estimate.candidates import Floats, LayoutArrays
@@ -190,3 +191,9 @@ def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:
     """Return the share of the row's cache that one tensor-parallel rank holds."""
     heads = float(max(row.cache_heads, 1))
     return np.asarray(cache_share(heads=heads, tensor_parallel=layout.tensor))
+
+
+def batched_tokens(engine: ServingFacts, memory_bytes: Floats) -> Floats:
+    """Return the token limit of one engine step, which grows with the card."""
+    large = memory_bytes >= engine.large_memory_bytes
+    return np.where(large, float(engine.batched_tokens), float(engine.small_batched_tokens))

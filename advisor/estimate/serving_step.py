@@ -125,7 +125,7 @@ def engine_step(
     weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
     with np.errstate(divide="ignore", invalid="ignore"):
         for matrix in served.matrices:
-            total, memory = _matrix_time(matrix, content, candidates)
+            total, memory = _matrix_time(matrix, content, candidates, engine.grouped_compute)
             # The roofs join by squares, so each takes its square's share of the time.
             reading = np.where(total > 0, memory * memory / total, 0.0)
             weights = weights + matrix.layers * reading
@@ -147,7 +147,7 @@ def engine_step(
 
 
 def _matrix_time(
-    matrix: ServedMatrix, content: StepContent, candidates: Candidates
+    matrix: ServedMatrix, content: StepContent, candidates: Candidates, grouped_compute: float
 ) -> tuple[Floats, Floats]:
     """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
     layout, hardware = candidates.layout, candidates.hardware
@@ -166,8 +166,10 @@ def _matrix_time(
             tokens=pooled,
         )
         held = np.maximum(touched / layout.expert, 1.0)
+        efficiency = hardware.matmul_compute * grouped_compute
     else:
         held = np.ones_like(tokens)
+        efficiency = hardware.matmul_compute
     rows = tokens * matrix.active_experts
     quantised = matrix.bytes_per_parameter < SIXTEEN_BIT_BYTES
     peak = hardware.peak_flops_per_s if quantised else hardware.peak16_flops_per_s
@@ -181,7 +183,7 @@ def _matrix_time(
         peak_flops_per_s=peak,
         bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
         overhead_s=0.0,
-        compute=hardware.matmul_compute,
+        compute=efficiency,
         bandwidth=hardware.matmul_bandwidth,
         half_tiles=hardware.matmul_half_tiles,
         half_depth=hardware.matmul_half_depth,

@@ -1,0 +1,150 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.equations.flops import attended_keys
+from advisor.equations.serving import (
+    cache_share,
+    direct_all_reduce_time_s,
+    experts_touched,
+    mean_attended_tokens,
+    prefill_wait_s,
+    request_rate_per_s,
+    start_burst_s,
+    time_per_output_token_s,
+)
+
+times = st.floats(1e-4, 10.0)
+counts = st.integers(1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("heads", "tensor", "share"),
+    [(8, 1, 1.0), (8, 4, 0.25), (8, 8, 0.125), (8, 16, 0.125), (4, 8, 0.25), (1, 8, 1.0)],
+)
+def test_heads_are_replicated_not_split(heads: int, tensor: int, share: float) -> None:
+    assert cache_share(heads=heads, tensor_parallel=tensor) == share
+
+
+def test_uneven_heads_fill_the_fullest_rank() -> None:
+    # Ten heads over four ranks: 3 + 3 + 2 + 2.
+    assert cache_share(heads=10, tensor_parallel=4) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "window", "mean"),
+    [
+        (0, 1000, math.inf, 500),
+        (1000, 2000, math.inf, 1500),
+        (0, 1000, 1000, 500),
+        (1000, 2000, 1000, 1000),
+        # Grows for 100 tokens (mean 50), then stays at 100 for 300.
+        (0, 400, 100, (100 * 50 + 300 * 100) / 400),
+    ],
+)
+def test_mean_context(first: float, last: float, window: float, mean: float) -> None:
+    assert mean_attended_tokens(first=first, last=last, window=window) == pytest.approx(mean)
+
+
+@given(st.integers(1, 100_000), st.integers(1, 100_000))
+def test_prefill_agrees_with_the_training_equation(length: int, window: int) -> None:
+    mean = mean_attended_tokens(first=0.0, last=float(length), window=float(window))
+    trained = attended_keys(sequence_length=float(length), window=float(window), causal=True)
+    assert mean == pytest.approx(trained)
+
+
+def test_experts_touched_by_counting() -> None:
+    # Two tokens, one of two experts each: the same one half of the time.
+    assert experts_touched(experts=2, active_experts=1, tokens=2) == pytest.approx(1.5)
+    # Mixtral, two of eight: 8 x (1 - 0.75^2).
+    assert experts_touched(experts=8, active_experts=2, tokens=2) == pytest.approx(3.5)
+
+
+def test_a_large_batch_touches_all_experts() -> None:
+    assert experts_touched(experts=256, active_experts=8, tokens=4096) == pytest.approx(256)
+
+
+def test_direct_all_reduce_moves_what_a_ring_moves() -> None:
+    # 8 KiB on eight H100 take 3.5 to 5.1 us (aiconfigurator all-reduce table); the wire alone
+    # would take 2 x 7/8 x 8192 / 450e9 = 32 ns.
+    time = direct_all_reduce_time_s(
+        message_bytes=8192, ranks=8, bytes_per_s=450e9, latency_s=1.8e-6
+    )
+    assert time == pytest.approx(3.63e-6, rel=1e-2)
+
+
+def test_one_rank_reduces_for_free() -> None:
+    assert direct_all_reduce_time_s(message_bytes=1e9, ranks=1, bytes_per_s=1, latency_s=1) == 0
+
+
+def test_rate_without_prompts_is_batch_over_decoding() -> None:
+    # Ten requests, 100 steps of 10 ms, free prompts: 10 per second.
+    rate = request_rate_per_s(
+        concurrency=10,
+        decode_step_s=0.01,
+        prefill_extra_s=0.0,
+        first_token_s=0.01,
+        output_tokens=100,
+    )
+    assert rate == pytest.approx(10.0)
+
+
+@given(counts, times, times, times, st.integers(2, 1000))
+def test_rate_obeys_littles_law(
+    concurrency: int, step: float, extra: float, beside: float, output: int
+) -> None:
+    first = beside + extra
+    rate = request_rate_per_s(
+        concurrency=concurrency,
+        decode_step_s=step,
+        prefill_extra_s=extra,
+        first_token_s=first,
+        output_tokens=output,
+    )
+    busy = rate * extra
+    assert 0 < busy < 1
+    latency = first + (output - 1) * step / (1 - busy)
+    # Close to saturation the difference 1 - busy has few digits left.
+    assert rate * latency == pytest.approx(concurrency, rel=1e-9 / (1 - busy))
+
+
+def test_token_time_is_bounded_by_a_full_chunk() -> None:
+    common = {"decode_step_s": 0.01, "prefill_extra_s": 0.1}
+    light = time_per_output_token_s(**common, request_rate_per_s=5.0, steps=1.0)
+    assert light == pytest.approx(0.02)
+    heavy = time_per_output_token_s(**common, request_rate_per_s=50.0, steps=2.0)
+    assert heavy == pytest.approx(0.06)
+
+
+@given(counts, times, times)
+def test_waiting_lies_between_none_and_all_others(
+    concurrency: int, service: float, generation: float
+) -> None:
+    wait = prefill_wait_s(concurrency=concurrency, service_s=service, generation_s=generation)
+    assert -1e-9 <= wait <= (concurrency - 1) * service * (1 + 1e-9)
+
+
+def test_waiting_by_mean_value_analysis() -> None:
+    # Exact MVA of two customers: R = s (1 + s / (s + Z)) = 1.5 for s = Z = 1. Schweitzer's
+    # approximation solves R^2 - R = 1, the golden ratio.
+    wait = prefill_wait_s(concurrency=2, service_s=1.0, generation_s=1.0)
+    assert wait == pytest.approx((1 + math.sqrt(5)) / 2 - 1)
+    assert wait == pytest.approx(0.5, abs=0.12)
+
+
+def test_burst_of_a_benchmark() -> None:
+    # 64 prompts of 20 ms at once wait 0.63 s on average in the first of ten rounds.
+    assert start_burst_s(concurrency=64, service_s=0.02, rounds=10) == pytest.approx(0.063)
+
+
+def test_arrays_equal_scalars() -> None:
+    concurrency = np.array([1.0, 8.0, 64.0])
+    together = prefill_wait_s(concurrency=concurrency, service_s=0.1, generation_s=2.0)
+    alone = [
+        prefill_wait_s(concurrency=float(one), service_s=0.1, generation_s=2.0)
+        for one in concurrency
+    ]
+    assert together == pytest.approx(alone)
