@@ -97,6 +97,9 @@ class SoftwareFacts(Noun):
     slowdown: Annotated[float, Field(ge=1)]
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
+    grouped_compute: Fraction = 1.0
+    """Rate of routed experts' products over that of one dense product of the same size
+    (permutation, imbalance, quantisation of small groups)."""
     source: str
 
 
@@ -163,6 +166,8 @@ class Reliability(Noun):
     interruptions_per_accelerator_hour: NonNegative
     checkpoint_s: NonNegative
     restart_s: NonNegative
+    startup_s: NonNegative
+    """From renting to the first step: boot, image, weights and data, compilation."""
     source: str
 
 

@@ -45,7 +45,8 @@ class Constraints(Noun):
     regions: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
     """Allow only these catalog keys; empty allows all."""
-    max_accelerators: Annotated[int, Field(ge=1, le=16384)] = 2048
+    max_accelerators: Annotated[int, Field(ge=1, le=16384)] = 512
+    """More than this is seldom rented on demand."""
     price_kind: PriceKind = PriceKind.ON_DEMAND
     owned: tuple[OwnedHardware, ...] = ()
     """When given, only these are searched, at no rent."""

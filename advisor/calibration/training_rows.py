@@ -177,9 +177,11 @@ def _targets(row: Row) -> tuple[str, ...]:
 def row_layout(row: Row) -> ParallelLayout:
     """Return a row's parallel layout."""
     count = integer(row, "num_accelerators", 1)
-    tensor = integer(row, "tensor_parallel", 1)
     pipeline = integer(row, "pipeline_parallel", 1)
     context = integer(row, "context_parallel", 1)
+    batch = integer(row, "global_batch", count)
+    # Where the table leaves the degree open, ranks cannot outnumber the sequences of a batch.
+    tensor = integer(row, "tensor_parallel", min(8, max(1, -(-count // batch))))
     model_parallel = tensor * pipeline * context
     if count % model_parallel:
         raise InputError(
@@ -198,7 +200,7 @@ def row_layout(row: Row) -> ParallelLayout:
         context=context,
         expert=expert if (data * context) % expert == 0 else int(np.gcd(expert, data * context)),
         sharding=SHARDINGS.get(sharding) or Sharding(sharding),
-        micro_batch=integer(row, "micro_batch", max(1, integer(row, "global_batch", 1) // data)),
+        micro_batch=integer(row, "micro_batch", 1),
         recompute=Recompute(row["recompute"] or "none"),
         sequence_parallel=flag(row, "sequence_parallel") or not row["sequence_parallel"],
         virtual_stages=integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1,

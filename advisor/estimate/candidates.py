@@ -69,7 +69,8 @@ class LayoutArrays:
         """Return element ``index`` as a noun."""
         sharding = list(Sharding)[int(self.sharding[index])]
         recompute = list(Recompute)[int(self.recompute[index])]
-        return ParallelLayout(
+        # The search makes thousands of these from values it enumerated itself.
+        return ParallelLayout.model_construct(
             data=int(self.data[index]),
             tensor=int(self.tensor[index]),
             pipeline=int(self.pipeline[index]),

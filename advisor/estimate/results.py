@@ -70,7 +70,10 @@ class StepTime(Noun):
     """Model FLOPs achieved over the dense peak of the compute format. [fraction]"""
     goodput: Range
     """Share of wall-clock time that trains: the rest is failures, restarts, checkpoints."""
+    startup_s: Range
+    """From renting to the first step."""
     run_hours: Range
+    """Start-up, all steps, and what failures and checkpoints add."""
     bound_by: str
     """Largest share of the step: ``compute`` | ``bandwidth`` | ``network`` | ``bubble`` |
     ``launch`` | ``optimizer``."""

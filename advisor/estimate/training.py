@@ -81,13 +81,14 @@ def evaluate_run_hours(
     candidates: Candidates,
     calibration: Calibration,
 ) -> tuple[Floats, TrainingTime]:
-    """Wall-clock hours of the whole run, and the shares of a step. [h], [s]"""
+    """Wall-clock hours of the whole run, start-up included, and the shares of a step. [h], [s]"""
     time = training_time(
         architecture, run, candidates, calibration.network, calibration.software[run.software]
     )
     steps = np.ceil(run.tokens / run.tokens_per_step)
     share = run_goodput(calibration.reliability, candidates.layout.accelerators)
-    return steps * time.step / share / HOUR_S, time
+    startup = calibration.reliability.startup_s
+    return (startup + steps * time.step / share) / HOUR_S, time
 
 
 def count_flops(
@@ -273,6 +274,7 @@ def describe_time(
         tokens_per_s_per_accelerator=step_range.reciprocal(tokens_per_step / layout.accelerators),
         model_flops_utilization=step_range.reciprocal(useful / layout.accelerators / peak),
         goodput=Range.exact(share, Evidence.ASSUMED),
+        startup_s=Range.exact(calibration.reliability.startup_s, Evidence.ASSUMED),
         run_hours=spread(float(hours_array[0])),
         bound_by=binding(shares),
         terms=tuple(

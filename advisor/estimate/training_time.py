@@ -165,7 +165,7 @@ def _one_micro_batch(
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         block = op.part is Part.BLOCK
         if op.kind is OperatorKind.MATMUL:
-            forward = _matmul_forward(op, run, candidates, tokens)
+            forward = _matmul_forward(op, run, candidates, software, tokens)
             frozen = run.frozen
             total.matmul += held * forward * (2.0 if frozen else 3.0)
             extra = _adapter_forward(op, run, candidates, tokens)
@@ -191,7 +191,11 @@ def _one_micro_batch(
 
 
 def _matmul_forward(
-    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
 ) -> Floats:
     """Forward time of one matmul row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
@@ -214,7 +218,7 @@ def _matmul_forward(
             peak_flops_per_s=peak,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             overhead_s=hardware.matmul_overhead_s,
-            compute=hardware.matmul_compute,
+            compute=hardware.matmul_compute * (software.grouped_compute if op.experts > 1 else 1.0),
             bandwidth=hardware.matmul_bandwidth,
             half_tiles=hardware.matmul_half_tiles,
             half_depth=hardware.matmul_half_depth,

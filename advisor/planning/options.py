@@ -12,6 +12,10 @@ from advisor.planning.systems import System, price_usd_per_hour
 from advisor.units import HOURS_PER_MONTH
 
 
+NEAR_FASTEST = 1.05
+"""Options within this factor of the least time count as equally fast."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One configuration with a price: a point of the cost-time chart."""
@@ -145,13 +149,29 @@ def frontier(options: Iterable[Option]) -> list[Option]:
     return best
 
 
+def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
+    """Return the best option under an objective, or None where there is none.
+
+    The fastest is the cheapest of those that differ by less than ``NEAR_FASTEST``: a few percent
+    of speed lie far inside every range and can cost a multiple.
+    """
+    if not options:
+        return None
+    if objective is not Objective.FASTEST:
+        return min(options, key=lambda option: option.key(objective))
+    least = min(option.time for option in options)
+    near = (option for option in options if option.time <= NEAR_FASTEST * least)
+    return min(near, key=lambda option: option.key(Objective.CHEAPEST))
+
+
 def best_per_accelerator(
     options: Iterable[Option], systems: Sequence[System], objective: Objective
 ) -> list[Option]:
     """Return each accelerator's best option under an objective, best first."""
-    best: dict[str, Option] = {}
+    groups: dict[str, list[Option]] = {}
     for option in options:
-        key = systems[option.system].accelerator.key
-        if key not in best or option.key(objective) < best[key].key(objective):
-            best[key] = option
-    return sorted(best.values(), key=lambda item: item.key(objective))
+        groups.setdefault(systems[option.system].accelerator.key, []).append(option)
+    best = [found for group in groups.values() if (found := best_option(group, objective))]
+    ordered = sorted(best, key=lambda item: item.key(objective))
+    first = best_option(ordered, objective)
+    return ordered if first is None else [first, *(item for item in ordered if item is not first)]

@@ -15,6 +15,7 @@ from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
 from advisor.planning.options import (
     Option,
+    best_option,
     best_per_accelerator,
     frontier,
     meets_budget,
@@ -86,7 +87,7 @@ def recommend(
         for objective in objectives
     )
     chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
-    best = min(feasible, key=lambda option: option.key(case.objective), default=None)
+    best = best_option(feasible, case.objective)
     rejections = _rejections(case, catalog, systems, result, chosen=chosen, best=best)
     chart = _chart(feasible or result.options, systems, calibration, limits)
     return Recommendation(

@@ -99,6 +99,8 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
     if objective is Objective.FASTEST:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next fastest: {figure}"
+    if objective is Objective.BEST_VALUE and not serving and other.cost_usd > 0:
+        return f"Next: {money(other.cost_usd)} in {duration(other.time * HOUR_S)}"
     if other.cost_usd == 0:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next: {figure}"

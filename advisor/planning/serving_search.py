@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
@@ -17,6 +18,10 @@ from advisor.planning.systems import System
 from advisor.planning.training_search import CHUNK
 from advisor.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.workload import Serving
+
+Table = NDArray[np.intp]
+"""Columns: system, count, replicas, tensor, pipeline, expert."""
+Indices = NDArray[np.intp]
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
@@ -118,42 +123,49 @@ def search_serving(
     tpot, ttft, throughput, fits, need = (np.empty(len(table)) for _ in range(5))
     for begin in range(0, len(table), CHUNK):
         part = slice(begin, begin + CHUNK)
-        candidates = Candidates(
-            layout=_layouts(table[part]), hardware=stacked.take(table[part, 0])
-        )
+        candidates = Candidates(layout=_layouts(table[part]), hardware=stacked.take(table[part, 0]))
         times = serving_times(served, load, candidates, calibration)
         tpot[part], ttft[part] = times.tpot_s, times.ttft_s
         throughput[part] = times.output_tokens_per_s
         fits[part] = times.feasible
         need[part] = times.capacity.high_bytes
-    found = []
-    least: dict[int, float] = {}
-    for place in np.flatnonzero(fits > 0):
-        index = int(table[place, 0])
-        least[index] = 0.0
-        found.append(
-            FoundServing(
-                system=index,
-                count=int(table[place, 1]),
-                precision=weight_format.name,
-                layout=_layouts(table[place : place + 1]).layout(0),
-                tpot_s=float(tpot[place]),
-                ttft_s=float(ttft[place]),
-                tokens_per_s=float(throughput[place]),
-            )
+    places = np.flatnonzero(fits > 0)
+    found = tuple(
+        FoundServing(
+            system=int(table[place, 0]),
+            count=int(table[place, 1]),
+            precision=weight_format.name,
+            layout=_layouts(table[place : place + 1]).layout(0),
+            tpot_s=float(tpot[place]),
+            ttft_s=float(ttft[place]),
+            tokens_per_s=float(throughput[place]),
         )
-    for place in np.flatnonzero(fits == 0):
-        index = int(table[place, 0])
-        if least.get(index) != 0.0:
-            least[index] = min(least.get(index, np.inf), float(need[place]))
-    return ServingSearch(
-        found=tuple(found),
-        searched=len(table),
-        least_memory_bytes={index: value for index, value in least.items() if value > 0},
+        for place in _best_places(table, places, tpot, ttft)
     )
+    fitting = set(table[places, 0].tolist())
+    least = {
+        index: float(need[table[:, 0] == index].min())
+        for index in np.unique(table[:, 0]).tolist()
+        if index not in fitting
+    }
+    return ServingSearch(found=found, searched=len(table), least_memory_bytes=least)
 
 
-def _layouts(table: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> LayoutArrays:
+def _best_places(
+    table: Table, places: Indices, tpot: Floats, ttft: Floats
+) -> list[int]:
+    """Of each system and count, the rows with the least of either latency."""
+    kept: set[int] = set()
+    for latency in (tpot, ttft):
+        order = places[np.lexsort((latency[places], table[places, 1], table[places, 0]))]
+        keys = table[order, :2]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+        kept.update(order[first].tolist())
+    return sorted(kept)
+
+
+def _layouts(table: Table) -> LayoutArrays:
     columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 6)]
     replicas, tensor, pipeline, expert = columns
     one = np.ones_like(replicas)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for
@@ -12,6 +13,10 @@ from advisor.limits import Constraints
 
 LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
 """Numbers of instances that are searched: powers of two and three times those."""
+
+
+STALE_PRICE_RATIO = 0.3
+STALE_PRICE_OFFERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,28 @@ class System:
 def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
     """Return the price of the whole instance, or None where it is not sold that way. [USD/h]"""
     return offer.on_demand_usd_per_hour if kind is PriceKind.ON_DEMAND else offer.spot_usd_per_hour
+
+
+def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
+    """Return the keys of offers too cheap to be believed without asking the provider.
+
+    A price per accelerator under ``STALE_PRICE_RATIO`` of the median over at least
+    ``STALE_PRICE_OFFERS`` providers is more often a forgotten listing than a bargain.
+    """
+    by_accelerator: dict[str, list[tuple[float, Offer]]] = {}
+    for offer in catalog.offers:
+        price = price_usd_per_hour(offer, kind)
+        if price is not None:
+            by_accelerator.setdefault(offer.accelerator, []).append(
+                (price / offer.accelerators, offer)
+            )
+    return frozenset(
+        offer.key
+        for priced in by_accelerator.values()
+        if len({offer.provider for _, offer in priced}) >= STALE_PRICE_OFFERS
+        for price, offer in priced
+        if price < STALE_PRICE_RATIO * median(value for value, _ in priced)
+    )
 
 
 def check_names(limits: Constraints, catalog: Catalog) -> None:
@@ -60,6 +87,7 @@ def find_systems(catalog: Catalog, limits: Constraints) -> list[System]:
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
+    doubtful = implausible_offers(catalog, limits.price_kind)
     groups: dict[tuple[str, Node], list[Offer]] = {}
     for offer in catalog.offers:
         if allowed and offer.accelerator not in allowed:
@@ -68,7 +96,7 @@ def find_systems(catalog: Catalog, limits: Constraints) -> list[System]:
             continue
         if regions and offer.region.casefold() not in regions:
             continue
-        if price_usd_per_hour(offer, limits.price_kind) is None:
+        if price_usd_per_hour(offer, limits.price_kind) is None or offer.key in doubtful:
             continue
         node = node_for(catalog.accelerator(offer.accelerator), offer)
         groups.setdefault((offer.accelerator, node), []).append(offer)
