@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from advisor.estimate.candidates import LayoutArrays
 from advisor.hardware import Offer
 from advisor.layout import ParallelLayout
 from advisor.limits import Constraints, Objective, PriceKind
@@ -16,16 +17,18 @@ NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Option:
-    """One configuration with a price: a point of the cost-time chart."""
+    """One configuration with a price: a point of the cost-time chart. Equal only to itself."""
 
     system: int
     count: int
     instances: int
     offer: Offer | None
     precision: str
-    layout: ParallelLayout
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
     time: float
     """What "fast" means: hours of the run (training), seconds per output token (serving)."""
     first_token_s: float | None
@@ -36,6 +39,11 @@ class Option:
     """0 for owned hardware. [USD/h]"""
     cost_usd: float
     """Run (training) or month (serving). [USD]"""
+
+    @property
+    def layout(self) -> ParallelLayout:
+        """The layout as a noun."""
+        return self.layouts.layout(self.row)
 
     @property
     def value(self) -> float:
@@ -72,7 +80,8 @@ def training_option(
     *,
     count: int,
     precision: str,
-    layout: ParallelLayout,
+    layouts: LayoutArrays,
+    row: int,
     hours: float,
     kind: PriceKind,
 ) -> Option:
@@ -86,7 +95,8 @@ def training_option(
         instances=instances,
         offer=offer,
         precision=precision,
-        layout=layout,
+        layouts=layouts,
+        row=row,
         time=hours,
         first_token_s=None,
         tokens_per_s=None,
@@ -101,7 +111,8 @@ def serving_option(
     *,
     count: int,
     precision: str,
-    layout: ParallelLayout,
+    layouts: LayoutArrays,
+    row: int,
     tpot_s: float,
     ttft_s: float,
     tokens_per_s: float,
@@ -117,7 +128,8 @@ def serving_option(
         instances=instances,
         offer=offer,
         precision=precision,
-        layout=layout,
+        layouts=layouts,
+        row=row,
         time=tpot_s,
         first_token_s=ttft_s,
         tokens_per_s=tokens_per_s,

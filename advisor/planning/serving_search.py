@@ -13,7 +13,6 @@ from advisor.efficiency import Calibration
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving import compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
-from advisor.layout import ParallelLayout
 from advisor.planning.systems import System
 from advisor.planning.training_search import CHUNK
 from advisor.precision import KV_CACHE_FORMATS, WeightFormat
@@ -36,7 +35,9 @@ class FoundServing:
     system: int
     count: int
     precision: str
-    layout: ParallelLayout
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
     tpot_s: float
     ttft_s: float
     tokens_per_s: float
@@ -120,10 +121,11 @@ def search_serving(
         cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
     )
     load = ServingLoad.of(workload)
+    layouts = _layouts(table)
     tpot, ttft, throughput, fits, need = (np.empty(len(table)) for _ in range(5))
     for begin in range(0, len(table), CHUNK):
         part = slice(begin, begin + CHUNK)
-        candidates = Candidates(layout=_layouts(table[part]), hardware=stacked.take(table[part, 0]))
+        candidates = Candidates(layout=layouts.take(part), hardware=stacked.take(table[part, 0]))
         times = serving_times(served, load, candidates, calibration)
         tpot[part], ttft[part] = times.tpot_s, times.ttft_s
         throughput[part] = times.output_tokens_per_s
@@ -135,7 +137,8 @@ def search_serving(
             system=int(table[place, 0]),
             count=int(table[place, 1]),
             precision=weight_format.name,
-            layout=_layouts(table[place : place + 1]).layout(0),
+            layouts=layouts,
+            row=place,
             tpot_s=float(tpot[place]),
             ttft_s=float(ttft[place]),
             tokens_per_s=float(throughput[place]),

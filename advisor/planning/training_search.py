@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, matmul_peak
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import evaluate_memory, evaluate_run_hours
-from advisor.layout import ParallelLayout
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid, layout_grid
 from advisor.planning.systems import System
 
 CHUNK = 16_384
 """Configurations evaluated at a time: bounds memory and stays in the cache."""
+
+BLOCK = 262_144
+"""Configurations whose memory is compared at a time."""
 
 Indices = NDArray[np.intp]
 
@@ -31,7 +33,9 @@ class Found:
     count: int
     hours: float
     precision: str
-    layout: ParallelLayout
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +46,6 @@ class TrainingSearch:
     searched: int
     least_memory_bytes: dict[int, float]
     """System -> smallest need of any layout, where none fits. [bytes]"""
-
-
-def _pairs(systems: Sequence[System], grid: LayoutGrid) -> Iterator[tuple[int, int, int, int]]:
-    for index, system in enumerate(systems):
-        for count in system.counts:
-            first, end = grid.start[count]
-            if end > first:
-                yield index, count, first, end
 
 
 def search_training(
@@ -96,50 +92,80 @@ def search_training(
             for index in usable
         ]
     )
-    position = {index: place for place, index in enumerate(usable)}
     need = {
         measured: _high_bytes(architecture, run, grid, measured, calibration)
         for measured in {known[index][1] for index in usable}
     }
 
+    pairs = list(_pairs(systems, usable, grid))
+    rows_per_pair = np.array([end - first for _, first, end in pairs])
+    searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
+    capacity = np.array([systems[i].accelerator.memory_reported_bytes for i in usable])
+    reach = np.array([max(systems[i].node.accelerators, systems[i].node.intra_domain) for i in usable])
+    is_measured = np.array([known[index][1] for index in usable])
     system_parts: list[Indices] = []
     row_parts: list[Indices] = []
-    least: dict[int, float] = {}
-    searched = 0
-    for index, count, first, end in _pairs([systems[i] for i in usable], grid):
-        original = usable[index]
-        system = systems[original]
-        capacity = system.accelerator.memory_reported_bytes
-        reach = max(system.node.accelerators, system.node.intra_domain)
-        allowed = grid.tensor[first:end] <= reach
-        wanted = need[known[original][1]][:, first:end]
-        searched += wanted.size
-        fitting = (wanted <= capacity) & allowed
-        any_fits = fitting.any(axis=0)
-        if any_fits.any():
-            rows = np.flatnonzero(any_fits)
-            policy = fitting.argmax(axis=0)[rows]
-            row_parts.append(policy * grid.rows + first + rows)
-            system_parts.append(np.full(len(rows), position[original], dtype=np.intp))
-            least[original] = 0.0
-        elif least.get(original) != 0.0 and allowed.any():
-            smallest = float(wanted[:, allowed].min())
-            least[original] = min(least.get(original, np.inf), smallest)
-        del count
-    misses = {index: value for index, value in least.items() if value > 0.0}
-    if not row_parts:
-        return TrainingSearch(found=(), searched=searched, least_memory_bytes=misses)
-    found = _fastest(
-        architecture,
-        run,
-        grid,
-        hardware,
-        np.concatenate(system_parts),
-        np.concatenate(row_parts),
-        calibration,
-        usable,
-    )
+    least = np.full(len(usable), np.inf)
+    for block in _blocks(rows_per_pair):
+        system, row = _flatten(pairs[block], rows_per_pair[block])
+        wanted = _wanted(need, is_measured, system, row)
+        allowed = grid.tensor[row] <= reach[system]
+        fitting = (wanted <= capacity[system]) & allowed
+        keep = fitting.any(axis=0)
+        policy = fitting.argmax(axis=0)[keep]
+        system_parts.append(system[keep])
+        row_parts.append(policy * grid.rows + row[keep])
+        np.minimum.at(least, system[allowed], wanted[:, allowed].min(axis=0))
+    system, row = np.concatenate(system_parts), np.concatenate(row_parts)
+    fits_somewhere = np.zeros(len(usable), dtype=bool)
+    fits_somewhere[system] = True
+    misses = {
+        usable[place]: float(least[place])
+        for place in np.flatnonzero(~fits_somewhere & np.isfinite(least))
+    }
+    found = _fastest(architecture, run, grid, hardware, system, row, calibration, usable)
     return TrainingSearch(found=tuple(found), searched=searched, least_memory_bytes=misses)
+
+
+def _pairs(
+    systems: Sequence[System], usable: Sequence[int], grid: LayoutGrid
+) -> Iterator[tuple[int, int, int]]:
+    """Yield each usable system's place with the rows of each of its counts."""
+    for place, index in enumerate(usable):
+        for count in systems[index].counts:
+            first, end = grid.start[count]
+            yield place, first, end
+
+
+def _blocks(rows_per_pair: Indices) -> Iterator[slice]:
+    """Yield slices of pairs with about ``BLOCK`` rows each, so that memory stays bounded."""
+    begin, rows = 0, 0
+    for place, size in enumerate(rows_per_pair.tolist()):
+        if rows and rows + size > BLOCK:
+            yield slice(begin, place)
+            begin, rows = place, 0
+        rows += size
+    yield slice(begin, len(rows_per_pair))
+
+
+def _flatten(
+    pairs: Sequence[tuple[int, int, int]], rows_per_pair: Indices
+) -> tuple[Indices, Indices]:
+    """Return the system and the grid row of every configuration of the pairs."""
+    table = np.array(pairs, dtype=np.intp).reshape(-1, 3)
+    system = np.repeat(table[:, 0], rows_per_pair)
+    begins = np.cumsum(rows_per_pair) - rows_per_pair
+    row = np.arange(rows_per_pair.sum()) + np.repeat(table[:, 1] - begins, rows_per_pair)
+    return system, row
+
+
+def _wanted(
+    need: dict[bool, Floats], is_measured: NDArray[np.bool_], system: Indices, row: Indices
+) -> Floats:
+    """High end of the memory range of every configuration: policies x configurations. [bytes]"""
+    if len(need) == 1:
+        return next(iter(need.values()))[:, row]
+    return np.where(is_measured[system], need[True][:, row], need[False][:, row])
 
 
 def _high_bytes(
@@ -176,19 +202,24 @@ def _fastest(
             layout=grid.layouts.take(row[part]), hardware=hardware.take(system[part])
         )
         hours[part] = evaluate_run_hours(architecture, run, candidates, calibration)[0]
+    if not len(row):
+        return
+    # Configurations of one system and count lie side by side.
     count = grid.count[row % grid.rows]
-    order = np.lexsort((hours, count, system))
-    ordered_system, ordered_count = system[order], count[order]
-    is_first = np.ones(len(order), dtype=bool)
-    is_first[1:] = (ordered_system[1:] != ordered_system[:-1]) | (
-        ordered_count[1:] != ordered_count[:-1]
-    )
-    for place in order[is_first]:
+    change = (system[1:] != system[:-1]) | (count[1:] != count[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(change) + 1))
+    least = np.minimum.reduceat(hours, begins)
+    segment = np.zeros(len(row), dtype=np.intp)
+    segment[begins[1:]] = 1
+    is_least = np.flatnonzero(hours == least[np.cumsum(segment)])
+    _, first = np.unique(np.cumsum(segment)[is_least], return_index=True)
+    for place in is_least[first]:
         if np.isfinite(hours[place]):
             yield Found(
                 system=usable[int(system[place])],
                 count=int(count[place]),
                 hours=float(hours[place]),
                 precision=run.recipe.name,
-                layout=grid.layouts.layout(int(row[place])),
+                layouts=grid.layouts,
+                row=int(row[place]),
             )
