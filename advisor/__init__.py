@@ -2,11 +2,13 @@
 
 >>> import advisor
 >>> catalog = advisor.load_catalog()
->>> case = advisor.load_case({
-...     "model": {"preset": "llama-3.1-8b"},
-...     "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
-...     "limits": {"deadline_hours": 24},
-... })
+>>> case = advisor.load_case(
+...     {
+...         "model": {"preset": "llama-3.1-8b"},
+...         "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
+...         "limits": {"deadline_hours": 24},
+...     }
+... )
 >>> advisor.recommend(case).plans[0].rank
 1
 """
@@ -52,7 +54,10 @@ _HOMES = {
     "Range": "advisor.quantities",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = [  # noqa: PLE0604
+    "__version__",
+    *sorted(_HOMES),
+]
 
 
 def __getattr__(name: str) -> Any:

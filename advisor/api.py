@@ -17,7 +17,7 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.hardware import Accelerator
 from advisor.planning.recommend import recommend as _recommend
@@ -131,9 +131,9 @@ def input_error(error: ValidationError) -> InputError:
         )
     return InputError(
         f"{field or 'the case'} is not usable{more}",
-        value=first["input"] if not isinstance(first["input"], dict) else json.dumps(
-            first["input"], default=str
-        ),
+        value=first["input"]
+        if not isinstance(first["input"], dict)
+        else json.dumps(first["input"], default=str),
         allowed=message[:1].lower() + message[1:],
         remedy=remedy,
         field=field,

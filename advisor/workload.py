@@ -54,7 +54,8 @@ class FineTuningMethod(StrEnum):
     QLORA = "qlora"
 
 
-LORA_TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
+LoraTarget = Literal["q", "k", "v", "o", "gate", "up", "down"]
+LORA_TARGETS: tuple[LoraTarget, ...] = ("q", "k", "v", "o", "gate", "up", "down")
 """Projections that adapters can sit on."""
 
 
@@ -93,7 +94,7 @@ class FineTuning(_Training):
     kind: Literal["fine_tuning"] = "fine_tuning"
     method: FineTuningMethod = FineTuningMethod.LORA
     lora_rank: Annotated[int, Field(ge=1, le=4096)] = 16
-    lora_targets: tuple[Literal["q", "k", "v", "o", "gate", "up", "down"], ...] = LORA_TARGETS
+    lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
 
 
 class Serving(Noun):

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import find_preset
 from advisor.architecture.resolve import load_config_text
+
+from advisor.architecture.model import ModelArchitecture
 from advisor.errors import AdvisorError, InputError
 
 MAX_TABLE_BYTES = 50_000_000
@@ -114,7 +115,9 @@ def _shape_config(row: Row) -> dict[str, Any]:
     gated = flag(row, "gated_mlp")
     learned = flag(row, "learned_positions")
     config: dict[str, Any] = {name: integer(row, name, 0) for name in required}
-    config["num_key_value_heads"] = integer(row, "num_key_value_heads", config["num_attention_heads"])
+    config["num_key_value_heads"] = integer(
+        row, "num_key_value_heads", config["num_attention_heads"]
+    )
     config["intermediate_size"] = integer(row, "intermediate_size", 0)
     if number(row, "head_dim") is not None:
         config["head_dim"] = integer(row, "head_dim", 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from advisor.catalog.nodes import node_for
 
 from advisor.calibration.report import SkippedRow, ValidationReport, ValidationRow, summarise
 from advisor.calibration.tables import Row, flag, integer, number, row_architecture
 from advisor.catalog import Catalog
-from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.run import TrainingRun, recipe_named

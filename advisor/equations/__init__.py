@@ -1,0 +1,1 @@
+"""Pure functions on plain numbers or arrays, one physical quantity each."""

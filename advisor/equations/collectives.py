@@ -192,8 +192,17 @@ def group_bytes_per_s(
 
     Examples
     --------
-    >>> float(group_bytes_per_s(ranks=16, stride=1, node_accelerators=8, intra_domain=8,
-    ...     intra_bytes_per_s=450e9, pcie_bytes_per_s=63e9, inter_bytes_per_s=50e9))
+    >>> float(
+    ...     group_bytes_per_s(
+    ...         ranks=16,
+    ...         stride=1,
+    ...         node_accelerators=8,
+    ...         intra_domain=8,
+    ...         intra_bytes_per_s=450e9,
+    ...         pcie_bytes_per_s=63e9,
+    ...         inter_bytes_per_s=50e9,
+    ...     )
+    ... )
     400000000000.0
     """
     reach = np.maximum(node_accelerators, intra_domain)

@@ -53,8 +53,17 @@ def goodput(
     Llama 3 405B: 16,384 accelerators, 419 unplanned interruptions in 54 days:
 
     >>> rate = 419 / (54 * 24 * 16384)
-    >>> round(float(goodput(accelerators=16384, interruptions_per_accelerator_hour=rate,
-    ...     checkpoint_s=30.0, restart_s=300.0)), 3)
+    >>> round(
+    ...     float(
+    ...         goodput(
+    ...             accelerators=16384,
+    ...             interruptions_per_accelerator_hour=rate,
+    ...             checkpoint_s=30.0,
+    ...             restart_s=300.0,
+    ...         )
+    ...     ),
+    ...     3,
+    ... )
     0.909
     """
     between_s = HOUR_S / (interruptions_per_accelerator_hour * accelerators)

@@ -1,0 +1,1 @@
+"""Nouns and equations combined into memory, time, serving figures and cost."""

@@ -133,9 +133,7 @@ def estimate_configuration(
         run = run or resolve_training(workload, architecture, recipe)
         memory = describe_memory(architecture, run, layout, accelerator, calibration)
         flops = count_flops(architecture, run, layout)
-        time = describe_time(
-            architecture, run, layout, accelerator, placement.node, calibration
-        )
+        time = describe_time(architecture, run, layout, accelerator, placement.node, calibration)
         serving = None
         assumptions.extend(run.assumptions)
         assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")

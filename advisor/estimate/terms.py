@@ -22,7 +22,9 @@ TRAINING_MEMORY: dict[str, TermText] = {
         "rajbhandari2020",
     ),
     "gradients": TermText("Gradients", "P_local x b_gradient / n(zero2..3)", "rajbhandari2020"),
-    "optimizer": TermText("Optimizer states", "P_local x b_states / n(zero1..3)", "rajbhandari2020"),
+    "optimizer": TermText(
+        "Optimizer states", "P_local x b_states / n(zero1..3)", "rajbhandari2020"
+    ),
     "activations": TermText(
         "Activations kept for the backward pass",
         "micro-batch tokens x bytes per token and layer x layers x micro-batches in flight",

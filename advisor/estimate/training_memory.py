@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Part
@@ -296,7 +297,7 @@ def _frozen_weights(
     )
     local = quantised * np.asarray(share) / layout.tensor
     saving = 2.0 * local - np.asarray(nf4_bytes(parameters=local))
-    return sixteen - saving / shards[0]
+    return np.asarray(sixteen - saving / shards[0])
 
 
 def _autocast_copies(
@@ -324,7 +325,7 @@ def _peak(
     layers_held: Floats,
     loss: Floats,
     casts: Floats,
-    accumulates: Floats,
+    accumulates: NDArray[np.bool_],
     is_last: bool,
 ) -> TrainingMemory:
     """Pick the fullest of three moments: the loss, the end of the backward pass, the update."""
@@ -365,7 +366,7 @@ def _larger(first: TrainingMemory, last: TrainingMemory) -> TrainingMemory:
     choose_last = last.allocated >= first.allocated
 
     def pick(name: str) -> Floats:
-        return np.where(choose_last, getattr(last, name), getattr(first, name))
+        return np.asarray(np.where(choose_last, getattr(last, name), getattr(first, name)))
 
     return TrainingMemory(
         weights=pick("weights"),

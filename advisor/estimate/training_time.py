@@ -264,8 +264,8 @@ def _attention(
     """Forward and backward time of one attention row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
     if run.attention is AttentionKernel.FLASH:
-        flops = op.flops_per_token_per_key * keys_attended(op, run.sequence_length)
-        flops = tokens * flops / layout.tensor
+        per_token = op.flops_per_token_per_key * keys_attended(op, run.sequence_length)
+        flops = tokens * per_token / layout.tensor
         forward = attention_time_s(
             flops=flops,
             peak_flops_per_s=hardware.peak16_flops_per_s,

@@ -127,8 +127,9 @@ def local_parameters(
     """Dense and expert parameters of the fullest stage's rank. [elements]"""
     layout = candidates.layout
     fold = fold_parameters(architecture)
-    ends = fold.embedding_divided + fold.head_divided
-    ends = np.where(layout.pipeline > 1, max(fold.embedding_divided, fold.head_divided), ends)
+    both = fold.embedding_divided + fold.head_divided
+    larger = max(fold.embedding_divided, fold.head_divided)
+    ends = np.where(layout.pipeline > 1, larger, both)
     dense = share * (fold.block_divided / layout.tensor + fold.block_replicated)
     dense = dense + ends / layout.tensor
     return dense, share * fold.block_expert / (layout.tensor * layout.expert)

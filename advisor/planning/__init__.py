@@ -1,0 +1,1 @@
+"""The search: enumerate, evaluate in bulk, reject, rank, explain."""

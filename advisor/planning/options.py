@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from advisor.estimate.candidates import LayoutArrays
-from advisor.hardware import Offer
+from advisor.hardware import Offer, PriceKind
 from advisor.layout import ParallelLayout
-from advisor.limits import Constraints, Objective, PriceKind
+from advisor.limits import Constraints, Objective
 from advisor.planning.systems import System, price_usd_per_hour
 from advisor.units import HOURS_PER_MONTH
-
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""

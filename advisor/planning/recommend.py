@@ -149,9 +149,7 @@ def _plans(
     return tuple(plans)
 
 
-def _answer(
-    plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Constraints
-) -> str:
+def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Constraints) -> str:
     if plans:
         return plans[0].sentence
     codes = {"deadline", "budget", "latency", "memory"}
@@ -265,9 +263,7 @@ def _candidate(
     )
 
 
-def _parameters(
-    case: Case, architecture: ModelArchitecture, result: SearchResult
-) -> Parameters:
+def _parameters(case: Case, architecture: ModelArchitecture, result: SearchResult) -> Parameters:
     del case
     run = next(iter(result.runs.values()), None)
     return parameters_of(architecture, run)

@@ -12,7 +12,6 @@ from advisor.hardware import Accelerator, PriceKind
 from advisor.limits import Constraints
 from advisor.planning.options import Option, meets_budget, meets_time
 from advisor.planning.results import Rejection, RejectionCode
-from advisor.planning.systems import System
 from advisor.units import GIB, HOUR_S
 
 
@@ -148,8 +147,11 @@ def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints
 
 
 def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
-    has = [name for name in ("fp32", "fp16", "bf16", "fp8", "fp4", "int8") if
-           matmul_peak(accelerator, name)]
+    has = [
+        name
+        for name in ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
+        if matmul_peak(accelerator, name)
+    ]
     return _rejection(
         accelerator,
         RejectionCode.FORMAT,
@@ -197,8 +199,10 @@ def _lost(
 ) -> Rejection:
     in_time = [option for option in options if meets_time(option, limits)]
     if not in_time:
-        return _latency(accelerator, options, limits) if serving else _late(
-            accelerator, options, limits
+        return (
+            _latency(accelerator, options, limits)
+            if serving
+            else _late(accelerator, options, limits)
         )
     affordable = [option for option in in_time if meets_budget(option, limits)]
     if not affordable:
@@ -248,9 +252,7 @@ def _where_it_wins(cheapest: Option, fastest: Option, best: Option, *, serving: 
     return "Choose it if the best plan's hardware is taken."
 
 
-def _late(
-    accelerator: Accelerator, options: Sequence[Option], limits: Constraints
-) -> Rejection:
+def _late(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:
     hours = min(option.time for option in options)
     deadline = limits.deadline_hours or 0.0
     count = min(options, key=lambda option: option.time).count
@@ -267,9 +269,7 @@ def _late(
     )
 
 
-def _latency(
-    accelerator: Accelerator, options: Sequence[Option], limits: Constraints
-) -> Rejection:
+def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:
     per_token = min(option.time for option in options)
     if limits.max_tpot_ms is not None and per_token * 1e3 > limits.max_tpot_ms:
         what, actual, limit = "time per output token", per_token * 1e3, limits.max_tpot_ms

@@ -154,9 +154,7 @@ def search_serving(
     return ServingSearch(found=found, searched=len(table), least_memory_bytes=least)
 
 
-def _best_places(
-    table: Table, places: Indices, tpot: Floats, ttft: Floats
-) -> list[int]:
+def _best_places(table: Table, places: Indices, tpot: Floats, ttft: Floats) -> list[int]:
     """Of each system and count, the rows with the least of either latency."""
     kept: set[int] = set()
     for latency in (tpot, ttft):

@@ -1,4 +1,4 @@
-"""The configuration that ``estimate`` answers for: as asked, or the best layout of that hardware."""
+"""The configuration that ``estimate`` answers for: as asked, or the best of that hardware."""
 
 from __future__ import annotations
 

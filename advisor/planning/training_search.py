@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays, matmul_peak
+from advisor.estimate.candidates import (
+    Candidates,
+    Floats,
+    HardwareArrays,
+    LayoutArrays,
+    matmul_peak,
+)
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import evaluate_memory, evaluate_run_hours
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid, layout_grid
@@ -101,7 +107,9 @@ def search_training(
     rows_per_pair = np.array([end - first for _, first, end in pairs])
     searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
     capacity = np.array([systems[i].accelerator.memory_reported_bytes for i in usable])
-    reach = np.array([max(systems[i].node.accelerators, systems[i].node.intra_domain) for i in usable])
+    reach = np.array(
+        [max(systems[i].node.accelerators, systems[i].node.intra_domain) for i in usable]
+    )
     is_measured = np.array([known[index][1] for index in usable])
     system_parts: list[Indices] = []
     row_parts: list[Indices] = []

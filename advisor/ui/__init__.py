@@ -1,0 +1,1 @@
+"""The web page: inputs, one advisor call, frames, charts."""
