@@ -1,23 +1,36 @@
 """Numbers as people read them: units, precision and ranges.
 
-Estimates show two significant digits, or one where the range spans more than a factor of two;
-prices from a list show three and more. Bounds are rounded outward.
+An estimate shows two significant digits at most, and one where its range spans more than a
+factor of two. Its bounds are rounded outward to the same decimal place. A bare number is a
+specification or a list price and keeps its own precision.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Final, Literal
 
-from advisor.quantities import Range
-from advisor.units import BILLION, DAY_S, GB, GIB, HOUR_S, MILLION, MINUTE_S
+from advisor.quantities import Range, Term
+from advisor.references import REFERENCES
+from advisor.units import BILLION, DAY_S, GB, GIB, HOUR_S, MILLION, MINUTE_S, TFLOP
 
 Value = float | Range
 Rounding = Literal["nearest", "down", "up"]
 
-EN_DASH = "\u2013"
-WIDE_SPAN = 2.0
+
+def _whole(value: float, rounding: Rounding) -> int:
+    if rounding == "down":
+        return math.floor(value)
+    return math.ceil(value) if rounding == "up" else round(value)
+
+
+EN_DASH: Final = "\u2013"
+WIDE_SPAN: Final = 2.0
 """A range wider than this factor shows one significant digit."""
+STEPS_PER_RANGE: Final = 4
+"""A range is at least this many times as wide as its last decimal place."""
+
+_ROUND = {"nearest": round, "down": math.floor, "up": math.ceil}
 
 
 def round_significant(value: float, digits: int, rounding: Rounding = "nearest") -> float:
@@ -32,10 +45,7 @@ def round_significant(value: float, digits: int, rounding: Rounding = "nearest")
     """
     if value == 0:
         return 0.0
-    exponent = math.floor(math.log10(abs(value))) - digits + 1
-    scaled = value / 10.0**exponent
-    rounded = {"nearest": round, "down": math.floor, "up": math.ceil}[rounding](round(scaled, 9))
-    return float(rounded) * 10.0**exponent
+    return _round_place(value, _exponent(value) - digits + 1, rounding)
 
 
 def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
@@ -51,68 +61,78 @@ def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
     rounded = round_significant(value, digits, rounding)
     if rounded == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded)) + 1e-12))
-    return f"{rounded:,.{decimals}f}"
+    return f"{rounded:,.{max(0, digits - 1 - _exponent(rounded))}f}"
 
 
-def _digits(value: Value) -> int:
-    if isinstance(value, Range) and value.low > 0 and value.high / value.low > WIDE_SPAN:
-        return 1
-    return 2
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value)) + 1e-12)
+
+
+def _round_place(value: float, place: int, rounding: Rounding) -> float:
+    """Round to a multiple of ten to the ``place``; noise of the last bits does not count."""
+    scaled = round(value / 10.0**place, 9)
+    whole = int(_ROUND[rounding](scaled))
+    return whole * 10.0**place if place >= 0 else whole / 10.0**-place
+
+
+def _at_place(value: float, place: int, rounding: Rounding) -> str:
+    return f"{_round_place(value, place, rounding):,.{max(0, -place)}f}"
+
+
+def _texts(value: Range) -> tuple[str, str, str]:
+    """Expected value, low and high bound as numbers of one precision."""
+    if value.low <= 0 or value.high > WIDE_SPAN * value.low:
+        return (
+            plain(value.expected, 1),
+            plain(value.low, 1, "down"),
+            plain(value.high, 1, "up"),
+        )
+    finest = _exponent(value.expected) - 1
+    width = (value.high - value.low) / STEPS_PER_RANGE
+    place = max(finest, min(_exponent(width), finest + 1)) if width > 0 else finest
+    return (
+        _at_place(value.expected, place, "nearest"),
+        _at_place(value.low, place, "down"),
+        _at_place(value.high, place, "up"),
+    )
+
+
+def _quantity(value: Value, factor: float, unit: str, *, with_range: bool) -> str:
+    if not isinstance(value, Range):
+        return f"{plain(value * factor, 2)} {unit}"
+    expected, low, high = _texts(value.scaled(factor))
+    text = f"{expected} {unit}"
+    if not with_range or value.low == value.high:
+        return text
+    return f"{text} ({low}{EN_DASH}{high})"
 
 
 def _expected(value: Value) -> float:
     return value.expected if isinstance(value, Range) else value
 
 
-def _with_bounds(value: Value, text: str, low: str, high: str, *, with_range: bool) -> str:
-    if not with_range or not isinstance(value, Range) or value.low == value.high:
-        return text
-    return f"{text} ({low}{EN_DASH}{high})"
-
-
-def _scaled(value: Value, factor: float, unit: str, *, with_range: bool) -> str:
-    digits = _digits(value)
-    text = f"{plain(_expected(value) * factor, 2)} {unit}"
-    if not isinstance(value, Range):
-        return text
-    return _with_bounds(
-        value,
-        text,
-        plain(value.low * factor, digits, "down"),
-        plain(value.high * factor, digits, "up"),
-        with_range=with_range,
-    )
-
-
 def memory(size_bytes: Value, *, with_range: bool = False) -> str:
-    """Return memory in GiB.
+    """Return memory in GiB; a bare number keeps whole GiB from 10 on.
 
     Examples
     --------
     >>> memory(29 * 2**30)
     '29 GiB'
+    >>> memory(0.3 * 2**20)
+    'under 0.001 GiB'
     """
-    expected = _expected(size_bytes) / GIB
-    if expected >= 100:
-        text = f"{expected:,.0f} GiB"
-    elif expected >= 10:
-        text = f"{expected:.0f} GiB"
-    else:
-        text = f"{expected:.1f} GiB"
-    if not isinstance(size_bytes, Range):
-        return text
-    return _with_bounds(
-        size_bytes,
-        text,
-        plain(size_bytes.low / GIB, 2, "down"),
-        plain(size_bytes.high / GIB, 2, "up"),
-        with_range=with_range,
-    )
+    if 0 < _expected(size_bytes) < 0.001 * GIB:
+        return "under 0.001 GiB"
+    if isinstance(size_bytes, Range) and size_bytes.low < size_bytes.high:
+        return _quantity(size_bytes, 1 / GIB, "GiB", with_range=with_range)
+    size = _expected(size_bytes) / GIB
+    return f"{size:,.0f} GiB" if size >= 10 else f"{plain(size, 2)} GiB"
 
 
-def memory_against(needed_bytes: float, usable_bytes: float) -> tuple[str, str]:
-    """Return both figures in GiB with as many digits as keep them apart.
+def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
+    """Return both figures in GiB, with as many decimals as keep them apart.
+
+    A bound of ``needed_bytes`` that fits never looks as if it did not, nor the reverse.
 
     Examples
     --------
@@ -121,22 +141,25 @@ def memory_against(needed_bytes: float, usable_bytes: float) -> tuple[str, str]:
     >>> memory_against(29.1 * 2**30, 23.99 * 2**30)
     ('29 GiB', '24 GiB')
     """
-    for decimals in range(4):
-        needed = f"{needed_bytes / GIB:,.{decimals}f}"
-        usable = f"{usable_bytes / GIB:,.{decimals}f}"
-        if needed != usable or needed_bytes == usable_bytes:
+    needed, usable = _expected(needed_bytes) / GIB, usable_bytes / GIB
+    figures: list[tuple[float, Rounding]] = [(needed, "nearest")]
+    if isinstance(needed_bytes, Range) and needed_bytes.low < needed_bytes.high:
+        figures += [(needed_bytes.low / GIB, "down"), (needed_bytes.high / GIB, "up")]
+    for place in range(0, -10, -1):  # a byte is about 10^-9 GiB
+        limit = _round_place(usable, place, "nearest")
+        shown = [_round_place(size, place, rounding) for size, rounding in figures]
+        if all(
+            _sign(size - usable) == _sign(short - limit)
+            for (size, _), short in zip(figures, shown, strict=True)
+        ):
             break
-    return f"{needed} GiB", f"{usable} GiB"
+    texts = [_at_place(size, place, rounding) for size, rounding in figures]
+    bounds = f" ({texts[1]}{EN_DASH}{texts[2]})" if len(texts) > 1 else ""
+    return f"{texts[0]} GiB{bounds}", f"{_at_place(usable, place, 'nearest')} GiB"
 
 
-def _duration_unit(seconds: float) -> tuple[float, str]:
-    if seconds < 90:
-        return 1.0, "s"
-    if seconds < 90 * MINUTE_S:
-        return MINUTE_S, "min"
-    if seconds < 72 * HOUR_S:
-        return HOUR_S, "h"
-    return DAY_S, "days"
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
 
 
 def duration(seconds: Value, *, with_range: bool = False) -> str:
@@ -149,38 +172,26 @@ def duration(seconds: Value, *, with_range: bool = False) -> str:
     >>> duration(4.2 * 86400)
     '4.2 days'
     """
-    size, unit = _duration_unit(_expected(seconds))
-    text = _trimmed(_scaled(seconds, 1 / size, unit, with_range=False))
-    if not isinstance(seconds, Range):
+    expected = _expected(seconds)
+    for limit, size, unit in (
+        (90.0, 1.0, "s"),
+        (90 * MINUTE_S, MINUTE_S, "min"),
+        (72 * HOUR_S, HOUR_S, "h"),
+    ):
+        if expected < limit:
+            return _trimmed(_quantity(seconds, 1 / size, unit, with_range=with_range), seconds)
+    return _trimmed(_quantity(seconds, 1 / DAY_S, "days", with_range=with_range), seconds)
+
+
+def _trimmed(text: str, value: Value) -> str:
+    """Without the zero of ``9.0 h``, where no range needs it."""
+    if isinstance(value, Range) and value.low < value.high:
         return text
-    digits = _digits(seconds)
-    return _with_bounds(
-        seconds,
-        text,
-        _trimmed(plain(seconds.low / size, digits, "down")),
-        _trimmed(plain(seconds.high / size, digits, "up")),
-        with_range=with_range,
-    )
+    return text.replace(".0 ", " ", 1)
 
 
-def _trimmed(text: str) -> str:
-    number, _, unit = text.partition(" ")
-    if "." in number:
-        number = number.rstrip("0").rstrip(".")
-    return f"{number} {unit}".rstrip()
-
-
-def _dollars(usd: float, rounding: Rounding = "nearest") -> str:
-    if abs(usd) < 10:
-        cents = usd * 100
-        whole = {"nearest": round, "down": math.floor, "up": math.ceil}[rounding](cents)
-        return f"${whole / 100:,.2f}"
-    whole = {"nearest": round, "down": math.floor, "up": math.ceil}[rounding](usd)
-    return f"${whole:,}"
-
-
-def money(usd: Value, *, with_range: bool = False) -> str:
-    """Return US dollars: cents under $10, else whole dollars.
+def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str:
+    """Return money: cents under 10, else whole units; an estimate has two digits at most.
 
     Examples
     --------
@@ -188,16 +199,27 @@ def money(usd: Value, *, with_range: bool = False) -> str:
     '$1.20'
     >>> money(299_999.6)
     '$300,000'
+    >>> money(13.4, currency="EUR")
+    'EUR 13'
     """
-    if not isinstance(usd, Range):
-        return _dollars(usd)
-    return _with_bounds(
-        usd,
-        _dollars(usd.expected),
-        _dollars(usd.low, "down"),
-        _dollars(usd.high, "up"),
-        with_range=with_range,
-    )
+    sign = "$" if currency == "USD" else f"{currency} "
+    if not isinstance(usd, Range) or usd.low == usd.high:
+        return sign + _list_price(_expected(usd))
+    expected, low, high = (_cents(text, usd.expected) for text in _texts(usd))
+    bounds = f" ({sign}{low}{EN_DASH}{high})" if with_range else ""
+    return f"{sign}{expected}{bounds}"
+
+
+def _list_price(amount: float) -> str:
+    if 0 < abs(amount) < 0.1:
+        return plain(amount, 2)
+    return f"{amount:,.2f}" if round(abs(amount), 2) < 10 else f"{amount:,.0f}"
+
+
+def _cents(text: str, expected: float) -> str:
+    """Give a number its cents, as sums under 10 have them."""
+    whole, _, cents = text.partition(".")
+    return f"{whole}.{cents:0<2}" if expected < 10 else text
 
 
 def hourly_price(usd_per_hour: float) -> str:
@@ -219,9 +241,8 @@ def milliseconds(seconds: Value, *, with_range: bool = False) -> str:
     >>> milliseconds(0.0213)
     '21 ms'
     """
-    if _expected(seconds) >= 1:
-        return _scaled(seconds, 1.0, "s", with_range=with_range)
-    return _scaled(seconds, 1e3, "ms", with_range=with_range)
+    factor, unit = (1.0, "s") if _expected(seconds) >= 1 else (1e3, "ms")
+    return _quantity(seconds, factor, unit, with_range=with_range)
 
 
 def percent(fraction: Value, *, with_range: bool = False) -> str:
@@ -232,7 +253,7 @@ def percent(fraction: Value, *, with_range: bool = False) -> str:
     >>> percent(0.42)
     '42 %'
     """
-    return _scaled(fraction, 100.0, "%", with_range=with_range)
+    return _quantity(fraction, 100.0, "%", with_range=with_range)
 
 
 def count(number: float) -> str:
@@ -268,18 +289,18 @@ def rate(per_s: Value, unit: str, *, with_range: bool = False) -> str:
     >>> rate(12345.0, "tokens/s")
     '12,000 tokens/s'
     """
-    return _scaled(per_s, 1.0, unit, with_range=with_range)
+    return _quantity(per_s, 1.0, unit, with_range=with_range)
 
 
 def bandwidth(bytes_per_s: float) -> str:
-    """Return a bandwidth in GB/s.
+    """Return a specified bandwidth in GB/s.
 
     Examples
     --------
     >>> bandwidth(3.35e12)
     '3,350 GB/s'
     """
-    return f"{bytes_per_s / GB:,.0f} GB/s"
+    return f"{_specified(bytes_per_s / GB)} GB/s"
 
 
 def flops(number: float) -> str:
@@ -294,3 +315,52 @@ def flops(number: float) -> str:
         if number >= size:
             return f"{plain(number / size, 2)} {prefix}FLOP"
     return f"{plain(number, 2)} FLOP"
+
+
+def flops_rate(flops_per_s: float) -> str:
+    """Return a specified rate of operations in TFLOPS.
+
+    Examples
+    --------
+    >>> flops_rate(989.4e12)
+    '989.4 TFLOPS'
+    """
+    return f"{_specified(flops_per_s / TFLOP)} TFLOPS"
+
+
+def _specified(number: float) -> str:
+    """Return a specification exactly, noise of the last bits aside."""
+    return f"{round(number, 3):,.3f}".rstrip("0").rstrip(".")
+
+
+def term_value(term: Term) -> str:
+    """Return a term's value in the unit that people read.
+
+    Examples
+    --------
+    >>> term_value(Term(name="w", title="Weights", value=15 * 2**30, unit="bytes", formula="2 N"))
+    '15 GiB'
+    """
+    if term.unit == "bytes":
+        return memory(term.value)
+    if term.unit == "s":
+        return duration(term.value) if term.value >= 1 else milliseconds(term.value)
+    if term.unit == "USD":
+        return money(term.value)
+    if term.unit == "FLOPs":
+        return flops(term.value)
+    if term.value.is_integer():
+        return f"{count(term.value)} {term.unit}".rstrip()
+    return f"{plain(term.value, 3)} {term.unit}".rstrip()
+
+
+def citation(key: str) -> str:
+    """Return a reference in full by its key.
+
+    Examples
+    --------
+    >>> citation("kaplan2020")
+    'J. Kaplan et al., Scaling Laws for Neural Language Models, 2020, arXiv:2001.08361, ...'
+    """
+    source = REFERENCES[key]
+    return f"{source.authors}, {source.title}, {source.year}, {source.locator}"
