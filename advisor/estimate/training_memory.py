@@ -23,7 +23,7 @@ from advisor.equations.memory import (
     stage_share,
     state_bytes,
 )
-from advisor.estimate.activations import fold_saved_bytes, selective_saved_bytes
+from advisor.estimate.activations import SavedBytes, fold_saved_bytes, selective_saved_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import fold_parameters, trainable_parameters
 from advisor.estimate.run import TrainingRun
@@ -203,14 +203,13 @@ def _blocks(
 ) -> tuple[Floats, Floats]:
     """Activations of one whole layer, and what the recompute policy keeps of it. [bytes]"""
 
-    def per_layer(saved: object) -> Floats:
-        keys = run.sequence_length * saved.per_key_bytes  # type: ignore[attr-defined]
+    def per_layer(saved: SavedBytes) -> Floats:
         return np.asarray(
             saved_activation_bytes(
                 tokens=tokens,
-                divided_bytes=saved.divided_bytes + keys,  # type: ignore[attr-defined]
-                gathered_bytes=saved.gathered_bytes,  # type: ignore[attr-defined]
-                replicated_bytes=saved.replicated_bytes,  # type: ignore[attr-defined]
+                divided_bytes=saved.divided_bytes + run.sequence_length * saved.per_key_bytes,
+                gathered_bytes=saved.gathered_bytes,
+                replicated_bytes=saved.replicated_bytes,
                 tensor=layout.tensor,
                 sequence_parallel=layout.sequence_parallel,
             )
