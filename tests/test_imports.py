@@ -12,7 +12,16 @@ from typing import NamedTuple
 
 import pytest
 
-GROUND = {"errors", "formatting", "noun", "quantities", "references", "resources", "units"}
+GROUND = {
+    "errors",
+    "formatting",
+    "noun",
+    "parsing",
+    "quantities",
+    "references",
+    "resources",
+    "units",
+}
 NOUNS = {
     "architecture",
     "case",
@@ -42,8 +51,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": ENGINE | {"api", "export", "probe"},  # lazily: see LAZY
     "frames": ENGINE | {"export", "probe"},
     "charts": ENGINE | {"export", "frames", "probe"},
-    "cli": BASE | FACADE | {"charts", "frames"},
-    "ui": BASE | FACADE | {"charts", "frames"},
+    "compare": BASE | {"catalog", "planning"},
+    "terminal": ENGINE | {"compare"},
+    "arguments": GROUND,
+    "cli": BASE | FACADE | {"arguments", "charts", "compare", "frames", "terminal"},
+    "ui": BASE | FACADE | {"charts", "compare", "frames"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},
 }
