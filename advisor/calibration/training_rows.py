@@ -142,6 +142,8 @@ def row_run(row: Row) -> TrainingRun:
             "the row has no sequence_length", value=None, allowed="tokens", remedy="Fill it."
         )
     precision = PRECISIONS.get(row["precision"], row["precision"])
+    if precision == "fp16_amp" and row["framework"] == "megatron":
+        precision = "fp16_mixed"
     compiled = flag(row, "compiled")
     software = SOFTWARE.get(
         row["framework"], SoftwareStack.COMPILED if compiled else SoftwareStack.HUGGINGFACE
