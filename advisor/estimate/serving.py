@@ -131,15 +131,16 @@ def serving_times(
         return engine_step(served, content, candidates, engine, calibration.network)
 
     decode = step(batch, np.zeros_like(chunk))
-    beside = step(batch - 1, np.zeros_like(chunk))
     mixed = step(batch - 1, chunk)
+    full = step(np.zeros_like(batch), limit)
     with np.errstate(invalid="ignore"):
         occupied = load.input_tokens / limit
         chunks = np.maximum(occupied, 1.0)
         decode_s = decode.total
-        # An engine without running sequences starts its step for the prompt alone.
-        carrying = np.where(batch > 1, beside.total, 0.0)
-        extra = engine.prompt_overhead_s + chunks * (mixed.total - carrying)
+        # A lone request starts its step for the prompt alone; else the prompt takes a seat in
+        # a step that runs anyway.
+        carrying = np.where(batch > 1, decode_s, 0.0)
+        extra = engine.prompt_overhead_s + chunks * np.maximum(mixed.total - carrying, 0.0)
         first_token = engine.prompt_overhead_s + chunks * mixed.total
         # Stages work on different micro-batches: a prompt delays each of them by its share.
         others = extra / layout.pipeline * (requests - 1) / requests
@@ -157,10 +158,14 @@ def serving_times(
             steps=occupied,
         )
         generation = (load.output_tokens - 1) * tpot
-        service = (occupied * carrying + extra) / layout.pipeline
+        # Short prompts ride almost for free, yet no faster than steps full of them.
+        service = np.maximum(occupied * carrying + extra, occupied * full.total) / layout.pipeline
         wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=generation)
         ttft = engine.request_overhead_s + first_token + np.where(requests > 1, wait, 0.0)
-        latency = ttft + generation
+        # Differences of infinite steps have no value: a missing link makes every time infinite.
+        reachable = np.isfinite(mixed.total)
+        tpot, ttft = (np.where(reachable, time, np.inf) for time in (tpot, ttft))
+        latency = ttft + np.where(reachable, generation, np.inf)
         requests_per_s = load.concurrency / latency
         shares = TokenShares(
             **{item.name: getattr(decode, item.name) for item in fields(StepShares)},

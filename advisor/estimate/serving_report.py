@@ -96,7 +96,9 @@ def describe_serving(
     times = serving_times(served, load, candidates, calibration)
     memory = serving_memory(served, load, arrays, candidates.hardware.memory_bytes, calibration)
     widening = shape_widening(architecture)
-    known = kernels.evidence.weakest(architecture.evidence)
+    # A full description of the model is exact; only an assumed shape weakens what is measured.
+    assumed = architecture.evidence is Evidence.ASSUMED
+    known = Evidence.ASSUMED if assumed else kernels.evidence
 
     def ranges(quantity: str) -> Callable[[float], Range]:
         interval = calibration.interval(quantity, measured=measured)

@@ -108,7 +108,7 @@ def test_rate_obeys_littles_law(
     assert 0 < busy < 1
     latency = first + (output - 1) * step / (1 - busy)
     # Close to saturation the difference 1 - busy has few digits left.
-    assert rate * latency == pytest.approx(concurrency, rel=1e-9 / (1 - busy))
+    assert rate * latency == pytest.approx(concurrency, rel=float(1e-9 / (1 - busy)))
 
 
 def test_token_time_is_bounded_by_a_full_chunk() -> None:

@@ -1,0 +1,238 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.serving_memory import ServingMemory, serving_capacity, serving_memory
+from advisor.estimate.serving_rows import ServingLoad, cached_bytes_per_sequence
+from advisor.layout import ParallelLayout
+from advisor.units import GIB
+from advisor.workload import Serving
+from tests.estimate.serving_bench import (
+    GPT_OSS_120B,
+    LLAMA_8B,
+    LLAMA_70B,
+    QWEN_14B,
+    calibration,
+    served,
+    transformer,
+)
+
+DEEPSEEK_CACHE = transformer(
+    "one latent head",
+    hidden=7168,
+    layers=61,
+    heads=128,
+    cache_heads=1,
+    head_dim=288,
+    intermediate=18432,
+    vocabulary=129280,
+)
+"""DeepSeek-V3 caches 512 + 64 elements in each layer; 2 x 288 here."""
+
+
+def memory_of(
+    model: ModelArchitecture,
+    layout: ParallelLayout,
+    *,
+    weight_format: str = "bf16",
+    workload: Serving | None = None,
+    memory_bytes: float = 80e9,
+) -> ServingMemory:
+    return serving_memory(
+        served(model, weight_format),
+        ServingLoad.of(workload or Serving()),
+        LayoutArrays.of(layout),
+        np.array([memory_bytes]),
+        calibration(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "weight_format", "published_bytes", "tolerance"),
+    [
+        # 70,553,706,496 parameters (Hugging Face model card) in bf16.
+        (LLAMA_70B, "bf16", 2 * 70_553_706_496, 1e-4),
+        (LLAMA_8B, "bf16", 2 * 8_030_261_248, 1e-4),
+        # gpt-oss model card (arXiv:2508.10925), table 1: checkpoint of 60.8 GiB.
+        (GPT_OSS_120B, "mxfp4", 60.8 * GIB, 5e-3),
+        # vLLM 0.28 start-up log of Qwen3-14B-AWQ: 9.44 GiB.
+        (QWEN_14B, "w4a16", 9.44 * GIB, 2e-2),
+    ],
+)
+def test_weights_of_published_checkpoints(
+    model: ModelArchitecture, weight_format: str, published_bytes: float, tolerance: float
+) -> None:
+    memory = memory_of(model, ParallelLayout(), weight_format=weight_format)
+    assert memory.weights[0] == pytest.approx(published_bytes, rel=tolerance)
+
+
+def test_fp8_keeps_embedding_and_head_in_16_bits() -> None:
+    # 2 x 128256 x 8192 elements of two bytes; the blocks' 68.45 billion of one.
+    table = 128256 * 8192
+    memory = memory_of(LLAMA_70B, ParallelLayout(), weight_format="fp8")
+    assert memory.weights[0] == pytest.approx(70.5537e9 + 2 * table, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "tensor", "bytes_per_token"),
+    [
+        # 2 x 32 layers x 8 heads x 128 x 2 bytes.
+        (LLAMA_8B, 1, 131_072),
+        (LLAMA_8B, 8, 16_384),
+        # Sixteen ranks, eight heads: each holds one, as with eight ranks.
+        (LLAMA_8B, 16, 16_384),
+        # DeepSeek-V3: 61 x 576 x 2 bytes, on every rank (arXiv:2412.19437, section 2.1).
+        (DEEPSEEK_CACHE, 1, 70_272),
+        (DEEPSEEK_CACHE, 8, 70_272),
+    ],
+)
+def test_cache_of_a_token(model: ModelArchitecture, tensor: int, bytes_per_token: int) -> None:
+    layout = LayoutArrays.of(ParallelLayout(tensor=tensor))
+    assert cached_bytes_per_sequence(served(model), layout, 1.0)[0] == bytes_per_token
+
+
+def test_windows_cap_the_cache() -> None:
+    # gpt-oss: 18 layers of 2,000 tokens, 18 of 128; 2 x 8 x 64 elements of 2 bytes.
+    layout = LayoutArrays.of(ParallelLayout())
+    expected = 18 * (2000 + 128) * 2 * 8 * 64 * 2
+    assert cached_bytes_per_sequence(served(GPT_OSS_120B), layout, 2000.0)[0] == expected
+
+
+def test_replicas_share_the_requests() -> None:
+    workload = Serving(input_tokens=1000, output_tokens=24, concurrency=10)
+    memory = memory_of(LLAMA_8B, ParallelLayout(data=4), workload=workload)
+    # Three of ten requests on the busiest of four replicas.
+    assert memory.kv_cache[0] == 3 * 1024 * 131_072
+
+
+@pytest.mark.parametrize(
+    ("hidden", "intermediate", "vocabulary", "logged_gib"),
+    [
+        # vLLM (August 2026), Qwen2.5-0.5B on a card of 16 GB.
+        (896, 4864, 151936, 1.06),
+        # vLLM 0.8, Llama-3.2-3B on a T4.
+        (3072, 8192, 128256, 0.90),
+    ],
+)
+def test_activation_peak_of_start_up_logs(
+    hidden: int, intermediate: int, vocabulary: int, logged_gib: float
+) -> None:
+    model = transformer(
+        "logged",
+        hidden=hidden,
+        layers=1,
+        heads=hidden // 64,
+        cache_heads=1,
+        head_dim=64,
+        intermediate=intermediate,
+        vocabulary=vocabulary,
+    )
+    memory = memory_of(model, ParallelLayout(), memory_bytes=15e9)
+    assert (memory.activations + memory.logits)[0] == pytest.approx(logged_gib * GIB, rel=0.08)
+
+
+def test_small_cards_take_smaller_steps() -> None:
+    large = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=80e9)
+    small = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=24e9)
+    assert large.activations[0] == 4 * small.activations[0]
+
+
+def test_pipeline_ends_do_not_share_a_tied_table() -> None:
+    tied = transformer(
+        "tied",
+        hidden=1024,
+        layers=8,
+        heads=8,
+        cache_heads=8,
+        head_dim=128,
+        intermediate=4096,
+        vocabulary=100_000,
+        tied=True,
+    )
+    block = 8 * (4 * 1024 * 1024 + 3 * 1024 * 4096)
+    table = 100_000 * 1024
+    assert memory_of(tied, ParallelLayout()).weights[0] == 2 * (block + table)
+    assert memory_of(tied, ParallelLayout(pipeline=4)).weights[0] == 2 * (block / 4 + table)
+
+
+def test_experts_spread_over_their_group() -> None:
+    one = memory_of(GPT_OSS_120B, ParallelLayout(data=4)).weights[0]
+    four = memory_of(GPT_OSS_120B, ParallelLayout(data=4, expert=4)).weights[0]
+    experts = 2 * 36 * 128 * 3 * 2880 * 2880
+    assert one - four == pytest.approx(0.75 * experts)
+
+
+def test_capacity_by_hand() -> None:
+    # One layer-less question: room / bytes per token, with the engine's share known.
+    constants = calibration()
+    load = ServingLoad.of(Serving(input_tokens=3000, output_tokens=1096, concurrency=4))
+    layout = LayoutArrays.of(ParallelLayout())
+    memory_bytes = np.array([80e9])
+    capacity = serving_capacity(served(LLAMA_8B), load, layout, memory_bytes, constants)
+    weights = 2 * (8_030_261_248 - 65 * 4096)
+    activations = 8192 * 2 * (3 * 4096 + 2 * 14336 + 4096)
+    sampler = 28 * 256 * 128256
+    # 0.9 x 80 GB, graphs and context outside it; the engine's share at its high end.
+    room = 72e9 + 0.5e9 + 0.45e9 - weights - 1.25 * (activations + sampler + 0.5e9) - 0.6e9
+    assert capacity.cache_room_bytes[0] == pytest.approx(room)
+    assert capacity.max_concurrency[0] == room // (4096 * 131_072)
+    assert capacity.max_context_tokens[0] == room / 4 // 131_072
+
+
+def test_longest_context_with_windows_fills_the_room_exactly() -> None:
+    constants = calibration()
+    layout = LayoutArrays.of(ParallelLayout())
+    model = served(GPT_OSS_120B, "mxfp4")
+    load = ServingLoad.of(Serving(concurrency=200))
+    capacity = serving_capacity(model, load, layout, np.array([80e9]), constants)
+    longest = capacity.max_context_tokens[0]
+    room = capacity.cache_room_bytes[0] / 200
+    assert cached_bytes_per_sequence(model, layout, longest)[0] <= room
+    assert cached_bytes_per_sequence(model, layout, longest + 1)[0] > room
+
+
+@given(
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.sampled_from([1, 2, 4]),
+    concurrency=st.integers(1, 512),
+    length=st.integers(1, 100_000),
+)
+def test_more_parallelism_never_raises_weights_or_cache(
+    tensor: int, pipeline: int, concurrency: int, length: int
+) -> None:
+    workload = Serving(input_tokens=length, output_tokens=1, concurrency=concurrency)
+    base = memory_of(LLAMA_70B, ParallelLayout(tensor=tensor, pipeline=pipeline), workload=workload)
+    for wider in (
+        ParallelLayout(tensor=2 * tensor, pipeline=pipeline),
+        ParallelLayout(tensor=tensor, pipeline=2 * pipeline),
+    ):
+        other = memory_of(LLAMA_70B, wider, workload=workload)
+        assert other.weights[0] <= base.weights[0]
+        assert other.kv_cache[0] <= base.kv_cache[0]
+        assert other.activations[0] <= base.activations[0]
+
+
+def test_total_is_the_sum_of_its_terms() -> None:
+    memory = memory_of(LLAMA_70B, ParallelLayout(tensor=4))
+    parts = (
+        memory.weights[0],
+        memory.kv_cache[0],
+        memory.activations[0],
+        memory.logits[0],
+        memory.workspace[0],
+        memory.context[0],
+    )
+    assert memory.total[0] == pytest.approx(sum(parts))
+
+
+@given(st.integers(1, 4096), st.integers(1, 50_000), st.sampled_from([1, 2, 4, 8]))
+def test_fits_exactly_up_to_the_largest_concurrency(
+    concurrency: int, length: int, tensor: int
+) -> None:
+    load = ServingLoad.of(Serving(input_tokens=length, output_tokens=1, concurrency=concurrency))
+    layout = LayoutArrays.of(ParallelLayout(tensor=tensor))
+    capacity = serving_capacity(served(LLAMA_70B), load, layout, np.array([80e9]), calibration())
+    assert capacity.fits[0] == (concurrency <= capacity.max_concurrency[0])
