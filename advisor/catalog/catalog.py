@@ -1,44 +1,33 @@
-"""The catalog: accelerators and offers, found by key or by exact product name."""
+"""The catalog: accelerators, offers and the sources behind them."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Annotated
 
-from pydantic import SerializeAsAny, TypeAdapter
+from pydantic import Field
 
 from advisor.errors import InputError
-from advisor.hardware import Accelerator, Offer
+from advisor.hardware import Accelerator, Confidence, Offer
 from advisor.noun import Noun
 
-NEAREST = 4
 
-
-class CatalogSource(Noun):
-    """A published source of catalog values, or the statement that there is none."""
+class Source(Noun):
+    """Where catalog values come from."""
 
     key: str
     title: str
     locator: str
+    """Address, or repository with commit and path."""
     date: str
-    """Date of the source, or the date on which it was read. ISO 8601, possibly truncated."""
+    """Date of the source or of its reading. ISO 8601, possibly truncated."""
     licence: str
+    confidence: Confidence
 
 
-@dataclass(frozen=True, eq=False)
-class Catalog:
-    """Accelerators, offers and their sources.
-
-    Parameters
-    ----------
-    accelerators : tuple of Accelerator
-        Ordered by key.
-    offers : tuple of Offer
-        In the order of the file.
-    sources : Mapping of str to CatalogSource
-        By the key that ``Provenance.source`` names.
+class Catalog(Noun):
+    """Everything that can be bought or rented, with its sources.
 
     Examples
     --------
@@ -47,47 +36,60 @@ class Catalog:
     3350000000000.0
     """
 
-    accelerators: tuple[Accelerator, ...]
-    offers: tuple[Offer, ...]
-    sources: Mapping[str, CatalogSource]
-    _by_name: Mapping[str, Accelerator] = field(init=False, repr=False)
-    _by_accelerator: Mapping[str, tuple[Offer, ...]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        names = {item.name.casefold(): item for item in self.accelerators}
-        names |= {item.key: item for item in self.accelerators}
-        grouped: dict[str, list[Offer]] = {}
-        for offer in self.offers:
-            grouped.setdefault(offer.accelerator, []).append(offer)
-        object.__setattr__(self, "sources", MappingProxyType(dict(self.sources)))
-        object.__setattr__(self, "_by_name", names)
-        object.__setattr__(
-            self, "_by_accelerator", {key: tuple(items) for key, items in grouped.items()}
-        )
+    accelerators: Annotated[tuple[Accelerator, ...], Field(min_length=1)]
+    """Ordered by key."""
+    offers: Annotated[tuple[Offer, ...], Field(min_length=1)]
+    """Ordered by key."""
+    sources: dict[str, Source]
+    """By key."""
+    excluded: dict[str, str] = {}
+    """Accelerators left out on purpose, with the reason."""
 
     def accelerator(self, key: str) -> Accelerator:
-        """Return the accelerator with this key or exact product name, whatever its case.
+        """Find an accelerator.
+
+        Parameters
+        ----------
+        key : str
+            Key, or the product's whole name in any case.
+
+        Returns
+        -------
+        Accelerator
 
         Raises
         ------
         InputError
-            If there is none; the message names the nearest keys. Nothing is substituted.
+            If there is none of that key or name; the message names the nearest ones, but none
+            is taken instead.
         """
-        wanted = key.strip().casefold()
+        wanted = key.casefold().strip()
         found = self._by_name.get(wanted)
         if found is not None:
             return found
-        nearest = ", ".join(self._near(wanted))
+        near = ", ".join(self._nearest(wanted))
+        allowed = "a key or a whole product name of the catalog"
         raise InputError(
-            "unknown accelerator",
+            f"{key} is left out: {self.excluded[wanted]}"
+            if wanted in self.excluded
+            else "unknown accelerator",
             value=key,
-            allowed=f"a key or product name of the catalog; nearest: {nearest}",
-            remedy="Take one of the nearest keys, or look through the catalog's list.",
+            allowed=f"{allowed}; nearest: {near}" if near else allowed,
+            remedy="Correct the name.",
             field="hardware.accelerator",
         )
 
     def offers_for(self, key: str) -> tuple[Offer, ...]:
-        """Return the offers of one accelerator; empty where nobody in the catalog rents it.
+        """Offers of one accelerator, ordered by key; empty where nothing rents it.
+
+        Parameters
+        ----------
+        key : str
+            As for :meth:`accelerator`.
+
+        Returns
+        -------
+        tuple of Offer
 
         Raises
         ------
@@ -98,24 +100,23 @@ class Catalog:
 
     @property
     def newest_price_date(self) -> str:
-        """Date of the newest price, ISO 8601; empty where there is no offer."""
-        return max((offer.price_date for offer in self.offers), default="")
+        """Date of the newest price. ISO 8601."""
+        return max(offer.price_date for offer in self.offers)
 
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """Return accelerators, offers and sources as JSON text, in SI units."""
-        content: dict[str, tuple[Noun, ...]] = {
-            "accelerators": self.accelerators,
-            "offers": self.offers,
-            "sources": tuple(self.sources.values()),
-        }
-        return _CONTENT.dump_json(content, indent=indent).decode()
+    def _nearest(self, name: str) -> list[str]:
+        """Up to five keys: those that contain the name first, then those spelt alike."""
+        containing = [other for other in self._by_name if name and name in other]
+        alike = get_close_matches(name, self._by_name, n=5, cutoff=0.5)
+        return list(dict.fromkeys(self._by_name[other].key for other in containing + alike))[:5]
 
-    def _near(self, wanted: str) -> list[str]:
-        close = difflib.get_close_matches(wanted, self._by_name, n=2 * NEAREST, cutoff=0.4)
-        containing = [item.key for item in self.accelerators if wanted and wanted in item.key]
-        keys = [self._by_name[name].key for name in close]
-        found = list(dict.fromkeys((*containing, *keys)))[:NEAREST]
-        return found or [item.key for item in self.accelerators[:NEAREST]]
+    @cached_property
+    def _by_name(self) -> dict[str, Accelerator]:
+        names = {item.name.casefold(): item for item in self.accelerators}
+        return names | {item.key: item for item in self.accelerators}
 
-
-_CONTENT = TypeAdapter(dict[str, tuple[SerializeAsAny[Noun], ...]])
+    @cached_property
+    def _by_accelerator(self) -> dict[str, tuple[Offer, ...]]:
+        groups: dict[str, list[Offer]] = {}
+        for offer in self.offers:
+            groups.setdefault(offer.accelerator, []).append(offer)
+        return {key: tuple(offers) for key, offers in groups.items()}

@@ -1,49 +1,47 @@
-"""Records in human units to nouns in SI units: the one door of the catalog."""
+"""Files -> catalog: units are converted here, once, and the parts are joined."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from advisor.catalog.catalog import Catalog, CatalogSource
-from advisor.catalog.reading import offer_key, read_catalog, read_offers
-from advisor.catalog.records import (
-    AcceleratorRecord,
-    GpuCatalogFile,
-    MemoryRule,
-    OfferRecord,
-    SourceRecord,
-)
-from advisor.errors import CatalogError
-from advisor.hardware import Accelerator, Confidence, Interconnect, Offer, Provenance
+from advisor.catalog.catalog import Catalog, Source
+from advisor.catalog.checks import check_accelerator, check_offer, check_order
+from advisor.catalog.reading import read_catalog_file, read_offers
+from advisor.catalog.records import AcceleratorRecord, CatalogFile, MemoryRule, OfferRecord
+from advisor.hardware import Accelerator, Interconnect, Offer, Provenance
 from advisor.resources import data_path
 from advisor.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 
-ACCELERATORS_FILE = "gpu_catalog.yaml"
+CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"
 
-FIELDS = {
-    "memory": ("memory_marketed_bytes", "memory_type"),
-    "memory_reported": ("memory_reported_bytes",),
-    "bandwidth": ("memory_bandwidth_bytes_per_s",),
-    "power": ("board_power_w",),
-    "interconnect": ("interconnect",),
-    "purchase": ("purchase_usd", "purchase_date", "purchase_kind"),
-    "form_factor": ("form_factor",),
-    "default": ("default",),
+RULE_SOURCE = "reported-memory-rule"
+"""Source of memory figures that a rule derives."""
+
+BOTH_DIRECTIONS = 2.0
+"""Links are published for both directions together; collectives use one."""
+
+# From the fields of a record to those of the noun.
+_NOUN_FIELDS: Mapping[str, str] = {
+    "memory_gb": "memory_marketed_bytes",
+    "memory_reported_mib": "memory_reported_bytes",
+    "memory_bandwidth_gb_per_s": "memory_bandwidth_bytes_per_s",
+    "dense_tflops": "peak_flops_per_s",
+    "fp16_accumulate_tflops": "peak_flops_per_s_fp16_accumulate",
+    "purchase": "purchase_usd",
 }
-"""Names of the noun's fields by the names that the file's ``provenance`` uses; formats of
-``peak_flops_per_s`` appear as ``peak_flops_per_s.<format>``."""
 
 
 def load_catalog(directory: Path | None = None) -> Catalog:
-    """Read the catalog, once for each state of its files.
+    """Load the catalog; a second call with unchanged files returns the same object.
 
     Parameters
     ----------
     directory : Path, optional
-        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``; None takes the files that
-        ship with the package.
+        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``; the shipped data by default.
 
     Returns
     -------
@@ -52,66 +50,67 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     Raises
     ------
     CatalogError
-        If a file is broken; the message names file, entry, field, value and how to mend it.
+        If a file is broken: names file, entry, field, value and how to mend it.
     ResourceError
-        If the package's own files are missing.
+        If the shipped data are missing.
 
     Examples
     --------
-    >>> load_catalog().accelerator("h100-sxm").memory_reported_bytes / 2**20
-    81559.0
+    >>> catalog = load_catalog()
+    >>> catalog is load_catalog()
+    True
     """
     if directory is None:
-        paths = (data_path(ACCELERATORS_FILE), data_path(OFFERS_FILE))
+        paths = (data_path(CATALOG_FILE), data_path(OFFERS_FILE))
     else:
-        paths = (directory / ACCELERATORS_FILE, directory / OFFERS_FILE)
-    return _load(*(path.resolve() for path in paths), *(_changed(path) for path in paths))
-
-
-def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError as error:
-        raise CatalogError(
-            file=path.name,
-            entry="",
-            field="file",
-            value=str(path),
-            remedy="Give a folder that holds the file.",
-        ) from error
+        folder = directory.resolve()
+        paths = (folder / CATALOG_FILE, folder / OFFERS_FILE)
+    stamps = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+    return _load(*paths, stamps)
 
 
 @lru_cache(maxsize=4)
-def _load(accelerators: Path, offers: Path, _first: int, _second: int) -> Catalog:
-    """Read the two files; the times of their last change make new versions new entries."""
-    content = read_catalog(accelerators)
-    rows = read_offers(offers, content)
+def _load(catalog_path: Path, offers_path: Path, stamps: tuple[int, ...]) -> Catalog:
+    del stamps  # only part of the cache's key
+    content = read_catalog_file(catalog_path)
+    check_order(list(content.accelerators), file=catalog_path.name)
+    for key, record in content.accelerators.items():
+        check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=catalog_path.name)
+    records = read_offers(offers_path)
+    for line, offer in enumerate(records, start=2):
+        check_offer(offer, content, line=line, file=offers_path.name)
+    check_order([offer_key(offer) for offer in records], file=offers_path.name)
+
+    sources = {
+        key: Source(key=key, **record.model_dump()) for key, record in content.sources.items()
+    }
+    provenance = {
+        key: Provenance(source=key, date=source.date, confidence=source.confidence)
+        for key, source in sources.items()
+    }
     return Catalog(
-        accelerators=tuple(_accelerator(item, content) for item in content.accelerators),
-        offers=tuple(_offer(row) for row in rows),
-        sources={key: _source(key, item) for key, item in content.sources.items()},
+        accelerators=tuple(
+            _accelerator(key, record, content.reported_memory_rules, provenance)
+            for key, record in content.accelerators.items()
+        ),
+        offers=tuple(_offer(record, content) for record in records),
+        sources=sources,
+        excluded=content.excluded,
     )
 
 
-def _source(key: str, record: SourceRecord) -> CatalogSource:
-    return CatalogSource(
-        key=key,
-        title=record.title,
-        locator=record.locator,
-        date=record.date,
-        licence=record.licence,
-    )
-
-
-def _accelerator(record: AcceleratorRecord, content: GpuCatalogFile) -> Accelerator:
-    rule = (
-        None
-        if record.memory_reported_rule is None
-        else content.memory_rules[record.memory_reported_rule]
-    )
+def _accelerator(
+    key: str,
+    record: AcceleratorRecord,
+    rules: Mapping[str, MemoryRule],
+    provenance: Mapping[str, Provenance],
+) -> Accelerator:
+    by_field = {_noun_field(field): provenance[source] for field, source in record.sources.items()}
+    if record.memory_reported_rule is not None:
+        by_field["memory_reported_bytes"] = provenance[RULE_SOURCE]
     link, purchase = record.interconnect, record.purchase
     return Accelerator(
-        key=record.key,
+        key=key,
         name=record.name,
         vendor=record.vendor,
         architecture=record.architecture,
@@ -119,63 +118,46 @@ def _accelerator(record: AcceleratorRecord, content: GpuCatalogFile) -> Accelera
         segment=record.segment,
         form_factor=record.form_factor,
         memory_marketed_bytes=record.memory_gb * GB,
-        memory_reported_bytes=_reported(record, rule),
-        memory_reported_derived=rule is not None,
+        memory_reported_bytes=_reported_bytes(record, rules),
+        memory_reported_derived=record.memory_reported_rule is not None,
         memory_type=record.memory_type,
-        memory_bandwidth_bytes_per_s=record.bandwidth_gb_per_s * GB,
+        memory_bandwidth_bytes_per_s=record.memory_bandwidth_gb_per_s * GB,
         peak_flops_per_s={name: rate * TFLOP for name, rate in record.dense_tflops.items()},
         peak_flops_per_s_fp16_accumulate={
-            name: rate * TFLOP for name, rate in record.dense_tflops_fp16_accumulate.items()
+            name: rate * TFLOP for name, rate in record.fp16_accumulate_tflops.items()
         },
-        board_power_w=record.power_w,
-        interconnect=None
-        if link is None
-        else Interconnect(
+        board_power_w=record.board_power_w,
+        interconnect=Interconnect(
             name=link.name,
-            bytes_per_s=link.bidirectional_gb_per_s * GB / 2,
-            domain_size=link.domain,
-        ),
+            bytes_per_s=link.bidirectional_gb_per_s * GB / BOTH_DIRECTIONS,
+            domain_size=link.domain_size,
+        )
+        if link
+        else None,
         pcie_generation=record.pcie_generation,
         compute_capability=record.compute_capability,
         purchase_usd=purchase.usd if purchase else None,
         purchase_date=purchase.date if purchase else None,
         purchase_kind=purchase.kind if purchase else None,
-        provenance=_provenance(record, content, rule),
+        provenance=by_field,
         notes=record.notes,
     )
 
 
-def _reported(record: AcceleratorRecord, rule: MemoryRule | None) -> float:
-    """Memory that the driver shows: published, or by the rule of its memory class. [bytes]"""
-    if rule is None:
-        return (record.memory_reported_mib or 0) * MIB
-    return float(round(record.memory_gb * rule.gib_per_marketed_gb * GIB / MIB)) * MIB
+def _noun_field(field: str) -> str:
+    name, dot, number_format = field.partition(".")
+    return _NOUN_FIELDS.get(name, name) + dot + number_format
 
 
-def _provenance(
-    record: AcceleratorRecord, content: GpuCatalogFile, rule: MemoryRule | None
-) -> dict[str, Provenance]:
-    result: dict[str, Provenance] = {}
-    for name, cited in record.provenance.items():
-        source, _, confidence = cited.partition("/")
-        value = Provenance(
-            source=source,
-            date=content.sources[source].date,
-            confidence=Confidence(confidence),
-        )
-        for field in FIELDS.get(name, (f"peak_flops_per_s.{name}",)):
-            result[field] = value
-    if rule is not None:
-        memory = result.get("memory_marketed_bytes", result["default"])
-        order = list(Confidence)
-        weakest = max(memory.confidence, rule.confidence, key=order.index)
-        result["memory_reported_bytes"] = memory.model_copy(update={"confidence": weakest})
-    return result
+def _reported_bytes(record: AcceleratorRecord, rules: Mapping[str, MemoryRule]) -> float:
+    if record.memory_reported_mib is not None:
+        return record.memory_reported_mib * MIB
+    # The record has exactly one of the two.
+    return record.memory_gb * GIB * rules[str(record.memory_reported_rule)].share_of_gib
 
 
-def _offer(record: OfferRecord) -> Offer:
-    network = record.network_gbit_per_s
-    memory = record.host_memory_gib
+def _offer(record: OfferRecord, content: CatalogFile) -> Offer:
+    memory, network = record.host_memory_gib, record.network_gbit_per_s
     return Offer(
         key=offer_key(record),
         provider=record.provider,
@@ -185,14 +167,22 @@ def _offer(record: OfferRecord) -> Offer:
         accelerator=record.accelerator,
         accelerators=record.accelerators,
         vcpus=record.vcpus,
-        host_memory_bytes=None if memory is None else memory * GIB,
+        host_memory_bytes=memory * GIB if memory else None,
         on_demand_usd_per_hour=record.on_demand_usd_per_hour,
         spot_usd_per_hour=record.spot_usd_per_hour,
         price_date=record.price_date,
         intra_node=record.intra_node,
-        inter_node_bytes_per_s=None if network is None else network * GIGABIT_PER_S,
+        inter_node_bytes_per_s=network * GIGABIT_PER_S if network else None,
         provenance=Provenance(
-            source=record.source, date=record.price_date, confidence=record.confidence
+            source=record.source,
+            date=content.sources[record.source].date,
+            confidence=record.confidence,
         ),
         notes=record.notes,
     )
+
+
+def offer_key(record: OfferRecord) -> str:
+    """Slug ``provider/instance-type/region/tier`` of an offer."""
+    parts = (record.provider, record.instance_type, record.region, record.tier)
+    return "/".join(re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)

@@ -45,8 +45,6 @@ _TRAY = {
     "gb300": _Standard(4, 800, "a GB300 NVL72 tray: four accelerators, 800 Gbit/s each"),
     "gh200-96gb": _Standard(1, 400, "one GH200 with a 400 Gbit/s port"),
     "gh200-144gb": _Standard(1, 400, "one GH200 with a 400 Gbit/s port"),
-    "inferentia2": _Standard(12, 100 / 12, "inf2.48xlarge: 100 Gbit/s for 12 accelerators"),
-    "mi300a": _Standard(4, 200, "four accelerators with a 200 Gbit/s port each (El Capitan)"),
 }
 _PCIE_SERVER = _Standard(4, 100, "a server with four cards and one 400 Gbit/s port")
 _WORKSTATION = _Standard(4, None, "a workstation with four cards and no fast network")
@@ -91,7 +89,7 @@ def node_for(accelerator: Accelerator, offer: Offer | None) -> Node:
         assumptions.append(
             f"The network between pods is not stated: {_POD_HOST.reason} is assumed."
         )
-    else:
+    elif count > 1 or accelerator.segment is not Segment.CONSUMER:
         assumptions.append("The offer states no network between instances: one instance only.")
     return _node(accelerator, count, domain, inter, pcie, assumptions)
 
@@ -149,7 +147,8 @@ def _rented_domain(accelerator: Accelerator, offer: Offer, assumptions: list[str
         return 1
     words = offer.intra_node.casefold()
     if "bridge" in words:
-        return min(link.domain_size, count)
+        pair = 2 if "nvlink" in words else link.domain_size
+        return min(pair, count)
     if "nvswitch" in words and not _is_bridge(link):
         return count
     if words.startswith("pcie") or words in ("", "n/a", "host dependent") or " if " in words:
@@ -168,10 +167,9 @@ def _node(
     assumptions: list[str],
 ) -> Node:
     link = accelerator.interconnect
-    intra = link.bytes_per_s if link is not None and domain > 1 else _bus(accelerator)
     return Node(
         accelerators=count,
-        intra_bytes_per_s=intra,
+        intra_bytes_per_s=link.bytes_per_s if link is not None and domain > 1 else pcie,
         intra_domain=domain,
         inter_bytes_per_s=inter,
         pcie_bytes_per_s=pcie,
@@ -180,21 +178,17 @@ def _node(
 
 
 def _pcie(accelerator: Accelerator) -> tuple[float, list[str]]:
-    """Host to accelerator, per direction, and what is assumed about it. [bytes/s]"""
+    """Host link per direction, and what is assumed about it. [bytes/s]"""
     if accelerator.segment in _SEGMENTS_WITH_HOST_MEMORY or _is_unified(accelerator):
         # No copy crosses a bus, so that the memory itself is the limit.
         return accelerator.memory_bandwidth_bytes_per_s, ["Host and accelerator share one memory."]
-    if accelerator.pcie_generation is None:
-        return _bus(accelerator), [
-            f"PCIe generation {ASSUMED_PCIE_GENERATION} x16 is assumed: none is published."
-        ]
-    return _bus(accelerator), []
-
-
-def _bus(accelerator: Accelerator) -> float:
-    """PCIe of this accelerator per direction; sockets meet at about this rate too. [bytes/s]"""
+    generation = accelerator.pcie_generation
+    assumptions = []
+    if generation is None:
+        generation = ASSUMED_PCIE_GENERATION
+        assumptions.append(f"PCIe generation {generation} x16 is assumed: none is published.")
     lanes = 0.5 if "x8" in accelerator.form_factor else 1.0
-    return PCIE_X16_BYTES_PER_S[accelerator.pcie_generation or ASSUMED_PCIE_GENERATION] * lanes
+    return PCIE_X16_BYTES_PER_S[generation] * lanes, assumptions
 
 
 def _is_unified(accelerator: Accelerator) -> bool:

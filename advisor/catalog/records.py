@@ -1,71 +1,47 @@
-"""The rows of the data files, in their human units; checked here and converted in the loader."""
+"""Rows of the data files as they are written: human units, named in the fields."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+import json
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
-from pydantic import model_validator as model_check
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from advisor.hardware import Confidence, Segment
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+IsoDate = Annotated[str, Field(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")]
+Key = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Format = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"]
-Key = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-Date = Annotated[str, StringConstraints(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-\d\d)?)?$")]
-SourceAndConfidence = Annotated[
-    str,
-    StringConstraints(pattern=r"^[a-z0-9-]+/(datasheet-read|secondary|derived|memory)$"),
-]
-Field_ = Literal[
-    "default",
-    "form_factor",
-    "memory",
-    "memory_reported",
-    "bandwidth",
-    "power",
-    "interconnect",
-    "purchase",
-    "fp32",
-    "tf32",
-    "bf16",
-    "fp16",
-    "fp8",
-    "fp4",
-    "int8",
-    "int4",
-]
-
-MOST_PER_BYTE_HALVED = 2.1
-"""Halving the width of a number at most doubles the dense rate; more smells of sparsity."""
-MOST_INT8_OVER_16_BIT = 4.1
-"""GeForce halves fp16 with fp32 accumulation, but not int8."""
-MOST_FP4_OVER_FP8 = 4.1
-"""GeForce halves fp8 with fp32 accumulation, but not fp4; Blackwell Ultra triples fp4."""
 
 
 class Record(BaseModel):
-    """A frozen row that refuses unknown fields."""
+    """A row that refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SourceRecord(Record):
-    """A published source, or the statement that there is none."""
+    """An entry of the registry of sources."""
 
     title: Text
     locator: Text
-    date: Date
+    """Address, or repository with commit and path."""
+    date: IsoDate
+    """Date of the source, or the date on which it was read."""
     licence: Text
+    confidence: Confidence
+    """Of every accelerator value that cites it; offers state their own."""
 
 
 class MemoryRule(Record):
-    """How much the driver shows where its figure is not published."""
+    """How the memory that the driver shows follows from the marketed size."""
 
-    gib_per_marketed_gb: Annotated[float, Field(gt=0.5, le=1.0)]
-    confidence: Confidence
-    reason: Text
+    share_of_gib: Annotated[float, Field(gt=0, le=1.05)]
+    """Reported bytes over the marketed number of GB read as GiB."""
+    basis: Text
+    """The cards it was read from, or why it is assumed."""
 
 
 class InterconnectRecord(Record):
@@ -73,115 +49,99 @@ class InterconnectRecord(Record):
 
     name: Text
     bidirectional_gb_per_s: Positive
-    domain: Annotated[int, Field(ge=1)]
+    """Per accelerator. [GB/s]"""
+    domain_size: Annotated[int, Field(ge=2)]
 
 
 class PurchaseRecord(Record):
-    """What one accelerator costs to buy."""
+    """Price of one accelerator."""
 
     usd: Positive
-    date: Date
+    date: IsoDate
     kind: Literal["msrp", "street", "estimate"]
 
 
 class AcceleratorRecord(Record):
-    """One accelerator of ``gpu_catalog.yaml``."""
+    """One entry of ``gpu_catalog.yaml``."""
 
-    key: Key
     name: Text
     vendor: Text
     architecture: Text
-    year: Annotated[int, Field(ge=2010, le=2030)]
+    year: Annotated[int, Field(ge=2010, le=2035)]
     segment: Segment
     form_factor: Text
     memory_gb: Positive
-    memory_type: Text
-    memory_reported_mib: Annotated[int, Field(gt=0)] | None = None
+    """As marketed. [GB]"""
+    memory_reported_mib: Positive | None = None
+    """As the driver shows it. [MiB]"""
     memory_reported_rule: Key | None = None
-    bandwidth_gb_per_s: Positive
+    """Rule that derives it where no figure is published."""
+    memory_type: Text
+    memory_bandwidth_gb_per_s: Positive
     dense_tflops: Annotated[dict[Format, Positive], Field(min_length=1)]
-    dense_tflops_fp16_accumulate: dict[Literal["fp16", "fp8"], Positive] = {}
-    ratio_exception: Text | None = None
-    """Why the rates of two formats may be further apart than dense rates usually are."""
+    """Dense, fp32 accumulation; TOPS for integers. [TFLOPS]"""
+    fp16_accumulate_tflops: dict[Format, Positive] = {}
+    """Dense with fp16 accumulation, where that differs. [TFLOPS]"""
+    unusual_rates: Text | None = None
+    """Why a rate is more than twice the next wider format's, which else looks sparse."""
+    board_power_w: Positive | None = None
     interconnect: InterconnectRecord | None = None
-    power_w: Positive | None = None
-    pcie_generation: Annotated[int, Field(ge=3, le=7)] | None = None
+    pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
     compute_capability: Text | None = None
     purchase: PurchaseRecord | None = None
+    sources: dict[str, Key]
+    """From field (or ``dense_tflops.<format>``) to key of the registry; ``default`` for the rest."""
     notes: str = ""
-    provenance: dict[Field_, SourceAndConfidence]
 
-    @model_check(mode="after")
-    def _consistent(self) -> Self:
+    @model_validator(mode="after")
+    def _one_reported_memory(self) -> AcceleratorRecord:
         if (self.memory_reported_mib is None) == (self.memory_reported_rule is None):
             msg = "give exactly one of memory_reported_mib and memory_reported_rule"
             raise ValueError(msg)
-        if "default" not in self.provenance:
-            msg = "provenance needs the key 'default', as source/confidence"
-            raise ValueError(msg)
-        if not self.dense_tflops.keys() & {"fp32", "bf16", "fp16"}:
-            msg = "dense_tflops needs fp32 or a 16-bit format"
-            raise ValueError(msg)
-        if self.ratio_exception is None:
-            self._check_dense()
         return self
 
-    def _check_dense(self) -> None:
-        rates = self.dense_tflops
-        sixteen = rates.get("bf16") or rates.get("fp16")
-        pairs = (
-            ("fp8", rates.get("fp8"), sixteen, MOST_PER_BYTE_HALVED),
-            ("int8", rates.get("int8"), sixteen, MOST_INT8_OVER_16_BIT),
-            ("fp4", rates.get("fp4"), rates.get("fp8"), MOST_FP4_OVER_FP8),
-            ("int4", rates.get("int4"), rates.get("int8"), MOST_PER_BYTE_HALVED),
-        )
-        for name, rate, wider, most in pairs:
-            if rate and wider and rate > most * wider:
-                msg = (
-                    f"{name} is {rate / wider:.1f} times the wider format, which looks sparse; "
-                    "give the dense rate, or the reason in ratio_exception"
-                )
-                raise ValueError(msg)
 
-
-class GpuCatalogFile(Record):
+class CatalogFile(Record):
     """The whole of ``gpu_catalog.yaml``."""
 
     sources: dict[Key, SourceRecord]
-    memory_rules: dict[Key, MemoryRule]
-    accelerators: list[AcceleratorRecord]
-
-
-def _blank_is_absent(value: object) -> object:
-    return None if value == "" else value
-
-
-Optional = Annotated[Positive | None, BeforeValidator(_blank_is_absent)]
+    reported_memory_rules: dict[Key, MemoryRule]
+    excluded: dict[Key, Text] = {}
+    """Accelerators left out on purpose, with the reason."""
+    accelerators: Annotated[dict[Key, AcceleratorRecord], Field(min_length=1)]
 
 
 class OfferRecord(Record):
-    """One row of ``cloud_offers.csv``. An empty cell is unknown."""
+    """One line of ``cloud_offers.csv``."""
 
     provider: Text
-    tier: Text
     instance_type: Text
     region: Text
+    tier: Text
     accelerator: Key
     accelerators: Annotated[int, Field(ge=1)]
-    vcpus: Optional
-    host_memory_gib: Optional
-    on_demand_usd_per_hour: Optional
-    spot_usd_per_hour: Optional
-    price_date: Date
-    intra_node: str
-    network_gbit_per_s: Optional
+    vcpus: Positive | None = None
+    host_memory_gib: Positive | None = None
+    on_demand_usd_per_hour: Positive | None = None
+    """Whole instance. [USD/h]"""
+    spot_usd_per_hour: Positive | None = None
+    price_date: IsoDate
+    intra_node: str = ""
+    """Empty where the source does not state it."""
+    network_gbit_per_s: Positive | None = None
+    """Whole instance, per direction. [Gbit/s]"""
     source: Key
     confidence: Confidence
-    notes: str
+    notes: str = ""
 
-    @model_check(mode="after")
-    def _priced(self) -> Self:
+    @model_validator(mode="after")
+    def _has_a_price(self) -> OfferRecord:
         if self.on_demand_usd_per_hour is None and self.spot_usd_per_hour is None:
-            msg = "an offer needs on_demand_usd_per_hour or spot_usd_per_hour"
+            msg = "give on_demand_usd_per_hour or spot_usd_per_hour"
             raise ValueError(msg)
         return self
+
+
+def schema_text() -> str:
+    """JSON Schema of ``gpu_catalog.yaml``, as ``gpu_catalog.schema.json`` holds it."""
+    return json.dumps(CatalogFile.model_json_schema(), indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,164 @@
+"""What no single field shows: order, sources that resolve, rates that look sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.catalog.records import AcceleratorRecord, CatalogFile, OfferRecord
+from advisor.errors import CatalogError
+
+WIDEST_STEP = 2.05
+"""A dense rate is at most twice that of the next wider format (rounding allowed); tensor cores
+double per halved width, and sparsity doubles once more."""
+
+
+def check_order(keys: Sequence[str], *, file: str) -> None:
+    """Refuse keys that are not in rising order.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        In the order of the file.
+    file : str
+        Its name.
+
+    Raises
+    ------
+    CatalogError
+        If a key is there twice or out of order; says where to move it.
+    """
+    for index in range(1, len(keys)):
+        key, before = keys[index], keys[:index]
+        if key > before[-1]:
+            continue
+        if key in before:
+            value, remedy = "given twice", "Remove one of the two."
+        else:
+            after = max((other for other in before if other < key), default=None)
+            value = "out of order"
+            remedy = f"Move `{key}` after `{after}`." if after else f"Move `{key}` to the top."
+        raise CatalogError(file=file, entry=key, field="key", value=value, remedy=remedy)
+
+
+def check_accelerator(
+    key: str, record: AcceleratorRecord, content: CatalogFile, *, rule_source: str, file: str
+) -> None:
+    """Refuse an entry with unknown sources or rules, or with rates that look sparse.
+
+    Parameters
+    ----------
+    key : str
+        Of the entry.
+    record : AcceleratorRecord
+    content : CatalogFile
+        The file it stands in.
+    rule_source : str
+        Source that a derived memory figure cites.
+    file : str
+        Its name.
+
+    Raises
+    ------
+    CatalogError
+        With the field and how to mend it.
+    """
+    _check_sources(key, record, content, file=file)
+    rule = record.memory_reported_rule
+    if rule is not None and rule not in content.reported_memory_rules:
+        raise CatalogError(
+            file=file,
+            entry=key,
+            field="memory_reported_rule",
+            value=rule,
+            remedy=f"Use one of {', '.join(content.reported_memory_rules)}.",
+        )
+    if rule is not None and rule_source not in content.sources:
+        raise CatalogError(
+            file=file,
+            entry=key,
+            field="memory_reported_rule",
+            value=rule,
+            remedy=f"Add the source `{rule_source}`, which derived figures cite, to `sources`.",
+        )
+    if not record.unusual_rates:
+        _check_rates(key, record, file=file)
+
+
+def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: str) -> None:
+    """Refuse an offer of an unknown accelerator or from an unknown source.
+
+    Parameters
+    ----------
+    record : OfferRecord
+    content : CatalogFile
+        The accelerators and sources.
+    line : int
+        Line of the offer.
+    file : str
+        Name of the file of offers.
+
+    Raises
+    ------
+    CatalogError
+        With the field and how to mend it.
+    """
+    entry = f"line {line} ({record.instance_type})"
+    if record.accelerator not in content.accelerators:
+        raise CatalogError(
+            file=file,
+            entry=entry,
+            field="accelerator",
+            value=record.accelerator,
+            remedy="Use a key of gpu_catalog.yaml, or add the accelerator there first.",
+        )
+    if record.source not in content.sources:
+        raise CatalogError(
+            file=file,
+            entry=entry,
+            field="source",
+            value=record.source,
+            remedy="Add it to `sources` in gpu_catalog.yaml, or correct the key.",
+        )
+
+
+def _check_sources(key: str, record: AcceleratorRecord, content: CatalogFile, *, file: str) -> None:
+    if "default" not in record.sources:
+        raise CatalogError(
+            file=file,
+            entry=key,
+            field="sources",
+            value=", ".join(record.sources),
+            remedy="Add `default`, the source of the fields that are not named.",
+        )
+    known = record.model_fields_set | {f"dense_tflops.{name}" for name in record.dense_tflops}
+    for field, source in record.sources.items():
+        if field != "default" and field not in known:
+            remedy = "The entry has no such field; correct the name or remove it."
+        elif source not in content.sources:
+            remedy = "Add the source to the top-level `sources`, or correct the key."
+        else:
+            continue
+        raise CatalogError(
+            file=file, entry=key, field=f"sources.{field}", value=source, remedy=remedy
+        )
+
+
+def _check_rates(key: str, record: AcceleratorRecord, *, file: str) -> None:
+    # Cards that halve their rate with fp32 accumulation are compared by the undivided one.
+    rates: dict[str, float] = {**record.dense_tflops, **record.fp16_accumulate_tflops}
+    wide = max((rates[name] for name in ("fp16", "bf16") if name in rates), default=None)
+    steps = (("fp8", wide), ("int8", wide), ("fp4", rates.get("fp8")), ("int4", rates.get("int8")))
+    for name, wider in steps:
+        rate = rates.get(name)
+        if rate is None or wider is None or rate <= WIDEST_STEP * wider:
+            continue
+        raise CatalogError(
+            file=file,
+            entry=key,
+            field=f"dense_tflops.{name}",
+            value=rate,
+            remedy=(
+                f"{rate / wider:.1f} times the next wider format's {wider:g} looks sparse: halve "
+                "it, or say in `unusual_rates` why it is dense."
+            ),
+        )
