@@ -1,0 +1,160 @@
+"""The search as a user meets it: three cases, limits, rejections, dominance."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.limits import Objective
+from advisor.planning.results import Recommendation, RejectionCode
+from tests.cases import CASES, LORA, SERVE
+
+
+@lru_cache
+def answer(name: str) -> Recommendation:
+    return advisor.recommend(CASES[name])
+
+
+def changed(case: dict[str, Any], **limits: Any) -> dict[str, Any]:
+    return {**case, "limits": {**case.get("limits", {}), **limits}}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_accelerator_is_in_a_plan_or_rejected_once(name: str) -> None:
+    result = answer(name)
+    chosen = {plan.estimate.accelerator for item in result.rankings for plan in item.plans}
+    rejected = [item.accelerator for item in result.rejections]
+    assert len(rejected) == len(set(rejected))
+    everything = {item.key for item in advisor.load_catalog().accelerators}
+    assert chosen | set(rejected) == everything
+    assert not chosen & set(rejected)
+    assert all(item.message.strip() and item.remedy.strip() for item in result.rejections)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plans_equal_the_estimate_of_the_same_configuration(name: str) -> None:
+    """One answer: what recommend shows is what estimate computes for that configuration."""
+    plan = answer(name).plans[0].estimate
+    again = advisor.estimate(
+        {
+            **CASES[name],
+            "hardware": {"accelerator": plan.accelerator, "count": plan.count},
+            "layout": plan.layout.model_dump(),
+        }
+    )
+    assert again.memory == plan.memory
+    assert again.flops == plan.flops
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plans_keep_the_limits(name: str) -> None:
+    result = answer(name)
+    limits = result.case.limits
+    for ranking in result.rankings:
+        for plan in ranking.plans:
+            assert plan.estimate.memory.fits
+            cost = plan.estimate.cost.rent_usd
+            assert cost is not None
+            if limits.budget_usd is not None:
+                assert cost.expected <= limits.budget_usd
+            if limits.deadline_hours is not None and plan.estimate.time is not None:
+                assert plan.estimate.time.run_hours.expected <= limits.deadline_hours
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rankings_are_ordered_by_their_objective(name: str) -> None:
+    for ranking in answer(name).rankings:
+        costs = [plan.estimate.cost.rent_usd.expected for plan in ranking.plans]  # type: ignore[union-attr]
+        if ranking.objective is Objective.CHEAPEST:
+            assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_frontier_has_no_dominated_point(name: str) -> None:
+    points = answer(name).frontier
+    times = [(item.hours or item.tpot_ms).expected for item in points]  # type: ignore[union-attr]
+    costs = [item.cost_usd.expected for item in points]  # type: ignore[union-attr]
+    assert times == sorted(times)
+    assert costs == sorted(costs, reverse=True)
+    assert len(set(costs)) == len(costs)
+
+
+def test_the_cheapest_plan_is_on_the_frontier() -> None:
+    result = answer("lora")
+    cheapest = result.plans[0].estimate.cost.rent_usd
+    assert cheapest is not None
+    assert min(
+        item.cost_usd.expected for item in result.frontier if item.cost_usd
+    ) == pytest.approx(cheapest.expected)
+
+
+def test_a_looser_deadline_never_costs_more() -> None:
+    costs = []
+    for hours in (1, 4, 24, 240):
+        rent = advisor.recommend(changed(LORA, deadline_hours=hours)).plans[0].estimate.cost.rent_usd
+        assert rent is not None
+        costs.append(rent.expected)
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_an_impossible_deadline_is_an_answer_not_an_error() -> None:
+    result = advisor.recommend(changed(LORA, deadline_hours=0.01))
+    assert not result.plans
+    assert result.answer.startswith("Nothing works within")
+    codes = {item.code for item in result.rejections}
+    assert RejectionCode.DEADLINE in codes
+    late = next(item for item in result.rejections if item.code is RejectionCode.DEADLINE)
+    assert late.actual is not None
+    assert late.limit == pytest.approx(0.01)
+    assert late.actual > 0.01
+
+
+def test_a_budget_too_small_names_what_would_be_needed() -> None:
+    result = advisor.recommend(changed(LORA, budget_usd=0.01))
+    assert not result.plans
+    poor = [item for item in result.rejections if item.code is RejectionCode.BUDGET]
+    assert poor
+    assert all(item.actual is not None and item.actual > 0.01 for item in poor)
+
+
+def test_owned_hardware_costs_no_rent_and_excludes_the_rest() -> None:
+    result = advisor.recommend(
+        changed(LORA, deadline_hours=240, owned=[{"accelerator": "rtx-4090", "count": 2}])
+    )
+    assert {plan.estimate.accelerator for plan in result.plans} <= {"rtx-4090"}
+    assert all(plan.estimate.cost.rent_usd is None for plan in result.plans)
+    others = {item.code for item in result.rejections if item.accelerator != "rtx-4090"}
+    assert others == {RejectionCode.EXCLUDED}
+
+
+def test_providers_limit_the_offers() -> None:
+    result = advisor.recommend(changed(LORA, providers=["AWS"]))
+    assert {plan.estimate.cost.provider for plan in result.plans} == {"AWS"}
+
+
+def test_an_unknown_provider_is_named_with_the_known_ones() -> None:
+    with pytest.raises(advisor.InputError, match="Lambda"):
+        advisor.recommend(changed(LORA, providers=["Nowhere"]))
+
+
+def test_latency_targets_reject_what_is_too_slow() -> None:
+    result = advisor.recommend(changed(SERVE, max_tpot_ms=20))
+    for plan in result.plans:
+        assert plan.estimate.serving is not None
+        assert plan.estimate.serving.tpot_ms.expected <= 20
+    assert RejectionCode.LATENCY in {item.code for item in result.rejections}
+
+
+def test_serving_longer_than_the_context_is_refused() -> None:
+    case = {**SERVE, "workload": {**SERVE["workload"], "input_tokens": 1_000_000}}
+    with pytest.raises(advisor.InputError, match="context"):
+        advisor.recommend(case)
+
+
+def test_a_bare_parameter_count_is_marked_and_wider() -> None:
+    result = answer("pretrain")
+    assert result.parameters.evidence.value == "assumed"
+    assert any(item.code == "assumed-shape" for item in result.advice)
