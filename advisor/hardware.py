@@ -16,6 +16,7 @@ class Confidence(StrEnum):
     """How a catalog value was obtained, strongest first."""
 
     DATASHEET = "datasheet-read"
+    """Read in the vendor's own document; of an offer, in the provider's list or API."""
     SECONDARY = "secondary"
     DERIVED = "derived"
     MEMORY = "memory"
@@ -75,7 +76,7 @@ class Accelerator(Noun):
     peak_flops_per_s: dict[str, float]
     """Dense peak by format: fp32, tf32, bf16, fp16, fp8, fp4, int8, int4. Absent = unsupported
     or unknown. Integer formats count operations."""
-    peak_flops_per_s_fp16_accumulate: dict[str, float] = {}
+    peak_flops_per_s_fp16_accumulate: dict[str, float] = Field(default_factory=dict)
     """Dense peak with fp16 accumulation, for display (GeForce doubles it)."""
     board_power_w: Positive | None
     interconnect: Interconnect | None
@@ -91,8 +92,9 @@ class Accelerator(Noun):
     notes: str = ""
 
     def source_of(self, field: str) -> Provenance:
-        """Return where ``field`` comes from."""
-        return self.provenance.get(field, self.provenance["default"])
+        """Return where ``field`` comes from; ``peak_flops_per_s.bf16`` names one format."""
+        whole = self.provenance.get(field.partition(".")[0], self.provenance["default"])
+        return self.provenance.get(field, whole)
 
 
 class Node(Noun):

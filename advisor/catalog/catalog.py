@@ -42,7 +42,7 @@ class Catalog(Noun):
     """Ordered by key."""
     sources: dict[str, Source]
     """By key."""
-    excluded: dict[str, str] = {}
+    excluded: dict[str, str]
     """Accelerators left out on purpose, with the reason."""
 
     def accelerator(self, key: str) -> Accelerator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from advisor.catalog.records import AcceleratorRecord, CatalogFile, OfferRecord
 from advisor.errors import CatalogError
@@ -145,7 +145,9 @@ def _check_sources(key: str, record: AcceleratorRecord, content: CatalogFile, *,
 
 def _check_rates(key: str, record: AcceleratorRecord, *, file: str) -> None:
     # Cards that halve their rate with fp32 accumulation are compared by the undivided one.
-    rates: dict[str, float] = {**record.dense_tflops, **record.fp16_accumulate_tflops}
+    rates: Mapping[str, float] = dict(
+        [*record.dense_tflops.items(), *record.fp16_accumulate_tflops.items()]
+    )
     wide = max((rates[name] for name in ("fp16", "bf16") if name in rates), default=None)
     steps = (("fp8", wide), ("int8", wide), ("fp4", rates.get("fp8")), ("int4", rates.get("int8")))
     for name, wider in steps:

@@ -1,204 +1,201 @@
-"""What joins the accelerators of an offer, or of a standard machine where none is rented."""
+"""What joins the accelerators of a machine, and the machines: from an offer, or assumed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from advisor.hardware import Accelerator, Interconnect, Node, Offer, Segment
+from advisor.hardware import Accelerator, Node, Offer, Segment
 from advisor.units import GB, GIGABIT_PER_S
 
-PCIE_X16_BYTES_PER_S: Final = {3: 15.75 * GB, 4: 31.5 * GB, 5: 63.0 * GB, 6: 121.0 * GB}
-"""PCIe x16 per direction after line coding, by generation: PCI-SIG Base Specifications 3.0 to
-6.0 (8, 16, 32 GT/s with 128b/130b; 64 GT/s with flits). [bytes/s]"""
-ASSUMED_PCIE_GENERATION: Final = 4
-RACK_SCALE: Final = 32
-"""Link domains larger than any single server: they span nodes (NVL72, TPU pods)."""
-
-_SEGMENTS_WITH_HOST_MEMORY = frozenset({Segment.CPU, Segment.EDGE})
-
-
-@dataclass(frozen=True, slots=True)
-class _Standard:
-    accelerators: int
-    network_gbit_per_s: float | None
-    """For each accelerator and direction; None: no network worth the name."""
-    reason: str
-
-
-# The vendors' own reference servers, by architecture of the accelerator.
-_SERVERS: Final = {
-    "Pascal": _Standard(8, 50, "DGX-1 P100: four 100 Gbit/s ports for eight accelerators"),
-    "Volta": _Standard(8, 50, "DGX-1 V100: four 100 Gbit/s ports for eight accelerators"),
-    "Ampere": _Standard(8, 200, "DGX A100: eight 200 Gbit/s ports"),
-    "Hopper": _Standard(8, 400, "DGX H100: eight 400 Gbit/s ports"),
-    "Blackwell": _Standard(8, 400, "DGX B200: eight 400 Gbit/s ports"),
-    "Blackwell Ultra": _Standard(8, 800, "DGX B300: eight 800 Gbit/s ports"),
-    "CDNA2": _Standard(8, 100, "four packages of two devices share four 200 Gbit/s ports"),
-    "Gaudi": _Standard(8, 300, "three of 24 Ethernet ports of each card leave the server"),
-    "NeuronCore-v2": _Standard(16, 50, "trn1.32xlarge: 800 Gbit/s for 16 accelerators"),
-    "NeuronCore-v3": _Standard(16, 200, "trn2.48xlarge: 3200 Gbit/s for 16 accelerators"),
+PCIE_X16_BYTES_PER_S: Final[dict[int, float]] = {
+    1: 4.0 * GB,
+    2: 8.0 * GB,
+    3: 15.75 * GB,
+    4: 31.5 * GB,
+    5: 63.0 * GB,
+    6: 121.0 * GB,
 }
-_SERVER = _Standard(8, 400, "eight accelerators with a 400 Gbit/s port each")
-_TRAY = {
-    "gb200": _Standard(4, 400, "a GB200 NVL72 tray: four accelerators, 400 Gbit/s each"),
-    "gb300": _Standard(4, 800, "a GB300 NVL72 tray: four accelerators, 800 Gbit/s each"),
-    "gh200-96gb": _Standard(1, 400, "one GH200 with a 400 Gbit/s port"),
-    "gh200-144gb": _Standard(1, 400, "one GH200 with a 400 Gbit/s port"),
-}
-_PCIE_SERVER = _Standard(4, 100, "a server with four cards and one 400 Gbit/s port")
-_WORKSTATION = _Standard(4, None, "a workstation with four cards and no fast network")
-_DESKTOP = _Standard(2, None, "a desktop with two cards and no fast network")
-_SINGLE = _Standard(1, None, "one device without a fast network")
-_CPU_SERVER = _Standard(2, 50, "a server with two sockets and one 100 Gbit/s port")
-_POD_HOST = _Standard(4, 25, "a host of four chips with one 100 Gbit/s port")
+"""Sixteen lanes, per direction, line code taken off: 8b/10b, from generation 3 on 128b/130b, in 6
+242 of 256 bytes of a flit (PCI-SIG, PCI Express base specifications 1.0 to 6.0). [bytes/s]"""
+
+ASSUMED_PCIE_GENERATION: Final = 3
+"""Where the catalog has none: the oldest in use, so that transfers are not flattered."""
+
+PORT_GBIT_PER_S: Final[dict[int, float]] = {3: 100.0, 4: 200.0, 5: 400.0, 6: 800.0}
+"""One network port for each accelerator, by PCIe generation: the fastest Ethernet or InfiniBand
+port that its sixteen lanes can feed. DGX A100 has 8 x 200, DGX H100 8 x 400. [Gbit/s]"""
+
+PCIE_SERVER_GBIT_PER_S: Final = 100.0
+"""Share of one PCIe card in a server of four with two 200 Gbit/s ports. [Gbit/s]"""
+
+MODULES_PER_NODE: Final = 8
+"""SXM and OAM baseboards (HGX, UBB) hold eight."""
+
+MOST_PER_MACHINE: Final = 16
+"""Accelerators that one machine holds at most (Google A2-megagpu, AWS trn1)."""
+
+RACK_DOMAIN: Final = 72
+"""Link domain of the racks that are built from trays of four (NVL72, Helios)."""
+
+SERVER_MEMORY_BYTES: Final = 100.0 * GB
+"""Processors that the catalog gives more host memory than this are server parts."""
+
+_LINK_WORDS = ("nvlink", "infinity", "neuronlink", "roce", "ici", "xe link")
+_MODULE_FORMS = ("SXM", "OAM", "dual-die")
+_UNIFIED_FORMS = ("SoC", "APU", "module", "desktop", "socket")
+_SMALL_MACHINES = (Segment.CONSUMER, Segment.WORKSTATION, Segment.EDGE, Segment.CPU)
 
 
-def node_for(accelerator: Accelerator, offer: Offer | None) -> Node:
-    """Return the node that an offer rents, or the standard node of owned hardware.
+def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
+    """Return the machine of an offer, or the standard machine of an accelerator.
 
     Parameters
     ----------
     accelerator : Accelerator
-    offer : Offer or None
-        None for owned or bought hardware.
+    offer : Offer, optional
+        None for hardware that is owned or to be bought.
 
     Returns
     -------
     Node
-        Over PCIe alone ``intra_domain`` is 1 and ``intra_bytes_per_s`` the PCIe rate.
-        ``assumptions`` names all that neither the offer nor the catalog states.
+        What the sources do not state is in ``assumptions``. An accelerator without fast links,
+        or an offer that does not name them, gets PCIe between its accelerators and a link
+        domain of one. ``inter_bytes_per_s`` is None where no network is stated.
+
+    Raises
+    ------
+    ValueError
+        If the offer is for another accelerator.
 
     Examples
     --------
     >>> from advisor.catalog import load_catalog
-    >>> node = node_for(load_catalog().accelerator("h100-sxm"), None)
-    >>> node.accelerators, node.intra_domain, node.intra_bytes_per_s, node.inter_bytes_per_s
-    (8, 8, 450000000000.0, 50000000000.0)
+    >>> node = node_for(load_catalog().accelerator("h100-sxm"))
+    >>> node.accelerators, node.intra_bytes_per_s, node.inter_bytes_per_s
+    (8, 450000000000.0, 50000000000.0)
     """
-    pcie, assumptions = _pcie(accelerator)
     if offer is None:
-        return _standard(accelerator, pcie, assumptions)
-    count = offer.accelerators
-    domain = _rented_domain(accelerator, offer, assumptions)
-    inter = offer.inter_node_bytes_per_s
-    if inter is not None:
-        inter /= count
-    elif _spans_nodes(accelerator) and domain > count:
-        inter = (_POD_HOST.network_gbit_per_s or 0.0) * GIGABIT_PER_S
-        assumptions.append(
-            f"The network between pods is not stated: {_POD_HOST.reason} is assumed."
-        )
-    elif count > 1 or accelerator.segment is not Segment.CONSUMER:
-        assumptions.append("The offer states no network between instances: one instance only.")
-    return _node(accelerator, count, domain, inter, pcie, assumptions)
+        return _standard_node(accelerator)
+    if offer.accelerator != accelerator.key:
+        msg = f"offer {offer.key} is for {offer.accelerator}, not for {accelerator.key}"
+        raise ValueError(msg)
+    return _offered_node(accelerator, offer)
 
 
-def _standard(accelerator: Accelerator, pcie: float, assumptions: list[str]) -> Node:
-    standard = _standard_machine(accelerator)
-    link = accelerator.interconnect
-    domain = 1
-    if link is not None and link.domain_size > 1:
-        if _spans_nodes(accelerator):
+def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
+    count, network = offer.accelerators, offer.inter_node_bytes_per_s
+    pcie, assumptions = _pcie_bytes_per_s(accelerator)
+    link, words = accelerator.interconnect, offer.intra_node.casefold()
+    linked = count > 1 and any(word in words for word in _LINK_WORDS)
+    intra, domain = pcie, 1
+    if linked and link is not None:
+        intra, domain = link.bytes_per_s, min(count, link.domain_size)
+        if "nvswitch" in words and count > link.domain_size:
+            domain = count
+        if _links_leave_machine(accelerator):
             domain = link.domain_size
-        elif _is_bridge(link) and accelerator.segment is not Segment.DATACENTER:
-            assumptions.append(f"No {link.name} is fitted: cards meet over PCIe.")
-        else:
-            domain = min(link.domain_size, standard.accelerators)
-            if _is_bridge(link):
-                assumptions.append(f"Groups of {domain} cards are joined by {link.name}.")
-    network = standard.network_gbit_per_s
-    assumptions.append(f"Owned hardware stands in a standard machine: {standard.reason}.")
-    return _node(
-        accelerator,
-        standard.accelerators,
-        domain,
-        None if network is None else network * GIGABIT_PER_S,
-        pcie,
-        assumptions,
-    )
-
-
-def _standard_machine(accelerator: Accelerator) -> _Standard:
-    segment, form = accelerator.segment, accelerator.form_factor
-    if accelerator.key in _TRAY:
-        return _TRAY[accelerator.key]
-    if segment is Segment.CPU:
-        desktop = accelerator.memory_type.startswith("2ch")
-        return _SINGLE if desktop else _CPU_SERVER
-    if segment is Segment.TPU:
-        return _POD_HOST
-    if not form.startswith("PCIe"):
-        single = segment in (Segment.EDGE, Segment.CONSUMER, Segment.WORKSTATION)
-        return _SINGLE if single else _SERVERS.get(accelerator.architecture, _SERVER)
-    if segment is Segment.CONSUMER:
-        return _DESKTOP
-    return _WORKSTATION if segment is Segment.WORKSTATION else _PCIE_SERVER
-
-
-def _rented_domain(accelerator: Accelerator, offer: Offer, assumptions: list[str]) -> int:
-    """Accelerators of one link domain, from the offer's own words."""
-    link, count = accelerator.interconnect, offer.accelerators
-    if link is None:
-        return 1
-    if _spans_nodes(accelerator):
-        return link.domain_size
-    if count == 1:
-        return 1
-    words = offer.intra_node.casefold()
-    if "bridge" in words:
-        pair = 2 if "nvlink" in words else link.domain_size
-        return min(pair, count)
-    if "nvswitch" in words and not _is_bridge(link):
-        return count
-    if words.startswith("pcie") or words in ("", "n/a", "host dependent") or " if " in words:
-        if not words.startswith("pcie"):
-            assumptions.append("The offer does not state the link between cards: PCIe is assumed.")
-        return 1
-    return min(link.domain_size, count)
-
-
-def _node(
-    accelerator: Accelerator,
-    count: int,
-    domain: int,
-    inter: float | None,
-    pcie: float,
-    assumptions: list[str],
-) -> Node:
-    link = accelerator.interconnect
+            assumptions.append(
+                f"{link.name} joins {domain} accelerators over several machines: rented ones are "
+                "assumed to be neighbours."
+            )
+        assumptions += _mesh_note(accelerator)
+    elif linked:
+        assumptions.append(f"Rate of {offer.intra_node} unknown: PCIe between accelerators.")
+    elif count > 1 and not words:
+        assumptions.append("The offer names no link between its accelerators: PCIe assumed.")
+    if network is None:
+        assumptions.append("The offer states no network: one machine only.")
     return Node(
         accelerators=count,
-        intra_bytes_per_s=link.bytes_per_s if link is not None and domain > 1 else pcie,
+        intra_bytes_per_s=intra,
         intra_domain=domain,
-        inter_bytes_per_s=inter,
+        inter_bytes_per_s=network / count if network is not None else None,
         pcie_bytes_per_s=pcie,
         assumptions=tuple(assumptions),
     )
 
 
-def _pcie(accelerator: Accelerator) -> tuple[float, list[str]]:
-    """Host link per direction, and what is assumed about it. [bytes/s]"""
-    if accelerator.segment in _SEGMENTS_WITH_HOST_MEMORY or _is_unified(accelerator):
-        # No copy crosses a bus, so that the memory itself is the limit.
-        return accelerator.memory_bandwidth_bytes_per_s, ["Host and accelerator share one memory."]
-    generation = accelerator.pcie_generation
-    assumptions = []
+def _standard_node(accelerator: Accelerator) -> Node:
+    pcie, assumptions = _pcie_bytes_per_s(accelerator)
+    count, network, machine = _standard_shape(accelerator)
+    wire = f"{network:.0f} Gbit/s of network for each" if network else "no network between machines"
+    assumptions.append(f"Assumed machine: {machine}; {wire}.")
+    link = accelerator.interconnect
+    intra, domain = pcie, 1
+    if link is not None:
+        intra = link.bytes_per_s
+        beyond = _links_leave_machine(accelerator) or count == 1
+        domain = link.domain_size if beyond else min(count, link.domain_size)
+        assumptions += _mesh_note(accelerator)
+    return Node(
+        accelerators=count,
+        intra_bytes_per_s=intra,
+        intra_domain=domain,
+        inter_bytes_per_s=network * GIGABIT_PER_S if network else None,
+        pcie_bytes_per_s=pcie,
+        assumptions=tuple(assumptions),
+    )
+
+
+def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
+    """Accelerators per machine, network of each [Gbit/s], and the machine in words."""
+    form, link = accelerator.form_factor, accelerator.interconnect
+    if form in _UNIFIED_FORMS or accelerator.segment in _SMALL_MACHINES:
+        return _small_shape(accelerator)
+    generation = accelerator.pcie_generation or ASSUMED_PCIE_GENERATION
+    port = PORT_GBIT_PER_S[max(generation, ASSUMED_PCIE_GENERATION)]
+    if accelerator.segment is Segment.TPU:
+        return 4, None, "a host with four chips of one slice"
+    if "superchip" in form.casefold() and link is None:
+        return 1, port, "a superchip with one port"
+    if link is not None and link.domain_size == RACK_DOMAIN:
+        return 4, port, "a tray of four in a rack, one port for each"
+    if form == "board" and link is not None:
+        count = min(link.domain_size, MOST_PER_MACHINE)
+        return count, port, f"{count} on one machine, one port for each"
+    if form == "SH5 socket":
+        return 4, port, "four sockets, one port for each"
+    if form.startswith(_MODULE_FORMS):
+        return MODULES_PER_NODE, port, f"a baseboard of {MODULES_PER_NODE}, one port for each"
+    return 4, PCIE_SERVER_GBIT_PER_S, "a server with four cards"
+
+
+def _small_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
+    """Processors, desktops, workstations, and chips that share memory with their host."""
+    server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
+    if accelerator.segment is Segment.CPU and server:
+        return 1, PCIE_SERVER_GBIT_PER_S, "a server with one processor"
+    if accelerator.form_factor in _UNIFIED_FORMS:
+        return 1, None, "one of them"
+    if accelerator.segment is Segment.CONSUMER:
+        return 2, None, "a desktop computer with two cards"
+    return 4, None, "a workstation with four cards"
+
+
+def _links_leave_machine(accelerator: Accelerator) -> bool:
+    """Whether the link domain is larger than a machine: racks of 72, TPU slices."""
+    link = accelerator.interconnect
+    return link is not None and link.domain_size > MOST_PER_MACHINE
+
+
+def _mesh_note(accelerator: Accelerator) -> list[str]:
+    link = accelerator.interconnect
+    if link is None or "full mesh" not in link.name:
+        return []
+    share = f"1/{link.domain_size - 1}"
+    return [f"{link.name}: rate of all links together; a group of two gets {share} of it."]
+
+
+def _pcie_bytes_per_s(accelerator: Accelerator) -> tuple[float, list[str]]:
+    """Host to accelerator, per direction, and what was assumed.
+
+    The memory bandwidth where both share one memory.
+    """
+    if accelerator.form_factor in _UNIFIED_FORMS:
+        return accelerator.memory_bandwidth_bytes_per_s, []
+    generation, assumptions = accelerator.pcie_generation, []
     if generation is None:
         generation = ASSUMED_PCIE_GENERATION
-        assumptions.append(f"PCIe generation {generation} x16 is assumed: none is published.")
-    lanes = 0.5 if "x8" in accelerator.form_factor else 1.0
-    return PCIE_X16_BYTES_PER_S[generation] * lanes, assumptions
-
-
-def _is_unified(accelerator: Accelerator) -> bool:
-    return any(word in accelerator.memory_type for word in ("unified", "shared"))
-
-
-def _spans_nodes(accelerator: Accelerator) -> bool:
-    link = accelerator.interconnect
-    return link is not None and link.domain_size > RACK_SCALE
-
-
-def _is_bridge(link: Interconnect) -> bool:
-    return "bridge" in link.name
+        assumptions = [f"Host link unknown: PCIe generation {generation} assumed."]
+    whole = PCIE_X16_BYTES_PER_S[generation]
+    return (whole / 2 if "(x8)" in accelerator.form_factor else whole), assumptions

@@ -90,7 +90,7 @@ class AcceleratorRecord(Record):
     compute_capability: Text | None = None
     purchase: PurchaseRecord | None = None
     sources: dict[str, Key]
-    """From field (or ``dense_tflops.<format>``) to key of the registry; ``default`` for the rest."""
+    """From field (or ``dense_tflops.fp32``) to key of the registry; ``default`` for the rest."""
     notes: str = ""
 
     @model_validator(mode="after")
