@@ -171,6 +171,20 @@ _ALL = (
         year=2024,
         locator="arXiv:2407.21783, section 3.3 and table 5 (419 unexpected interruptions in 54 days)",
     ),
+    Reference(
+        key="agrawal2024",
+        title="Taming Throughput-Latency Tradeoff in LLM Inference with Sarathi-Serve",
+        authors="A. Agrawal et al.",
+        year=2024,
+        locator="arXiv:2403.02310, section 4 (chunked prefill in mixed batches)",
+    ),
+    Reference(
+        key="reiser1980",
+        title="Mean-Value Analysis of Closed Multichain Queuing Networks",
+        authors="M. Reiser, S. Lavenberg",
+        year=1980,
+        locator="doi:10.1145/322186.322195 (arrival theorem; Schweitzer's form of it)",
+    ),
 )
 
 REFERENCES: dict[str, Reference] = {reference.key: reference for reference in _ALL}

@@ -15,8 +15,13 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
 from advisor.estimate.serving_memory import ServingMemory, serving_memory
-from advisor.estimate.serving_rows import ServedModel, ServingLoad, batched_tokens
-from advisor.estimate.serving_terms import SERVING_MEMORY, SERVING_TIME
+from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.estimate.serving_terms import (
+    SERVING_MEMORY,
+    SERVING_TIME,
+    memory_substitutions,
+    time_substitutions,
+)
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.terms import term
 from advisor.hardware import Accelerator, Node
@@ -126,6 +131,7 @@ def describe_serving(
             layout,
             later=ranges("serving_time"),
             first=ranges("serving_first_token"),
+            texts=time_substitutions(served, workload, layout, calibration.serving, accelerator),
         ),
     )
 
@@ -137,6 +143,7 @@ def _serving(
     *,
     later: Callable[[float], Range],
     first: Callable[[float], Range],
+    texts: dict[str, str],
 ) -> ServingEstimate:
     """Put ranges around the first token (``first``) and around all that follows (``later``)."""
     latency = float(times.request_latency_s[0])
@@ -161,7 +168,9 @@ def _serving(
         replicas=layout.data // layout.expert,
         bound_by=binding(shares),
         terms=tuple(
-            term(SERVING_TIME, name, value, "s") for name, value in shares.items() if value > 0
+            term(SERVING_TIME, name, value, "s", texts.get(name, ""))
+            for name, value in shares.items()
+            if value > 0
         ),
     )
 
@@ -197,9 +206,7 @@ def _memory(
             evidence=evidence,
         )
 
-    tokens = float(batched_tokens(calibration.serving, np.array([memory_bytes]))[0])
-    texts = _memory_substitutions(served, workload, layout, calibration)
-    texts["activations"] = f"{tokens:,.0f} tokens, hidden {served.model.hidden_size:,}"
+    texts = memory_substitutions(served, workload, layout, calibration.serving, memory_bytes)
     return MemoryBreakdown(
         weights_bytes=Range.exact(values["weights"], known),
         gradients_bytes=Range.exact(0.0),
@@ -228,32 +235,6 @@ def _memory(
             for name, value in values.items()
         ),
     )
-
-
-def _memory_substitutions(
-    served: ServedModel, workload: Serving, layout: ParallelLayout, calibration: Calibration
-) -> dict[str, str]:
-    model, engine = served.model, calibration.serving
-    split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
-    if layout.expert > 1:
-        split += f" x expert {layout.expert} (routed experts)"
-    requests = -(-workload.concurrency // layout.data)
-    length = workload.input_tokens + workload.output_tokens
-    return {
-        "weights": (
-            f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
-            f"{served.weight_format.bytes_per_parameter:.4g} bytes, / ({split})"
-        ),
-        "kv_cache": (
-            f"{requests:,} requests x {length:,} tokens x "
-            f"{model.cache_elements_per_token:,.0f} elements x "
-            f"{served.cache_bytes_per_element:g} bytes / ({split})"
-        ),
-        "logits": (
-            f"{engine.sampled_sequences} x {model.vocab_size:,} x "
-            f"{engine.sampling_bytes_per_logit:g} bytes"
-        ),
-    }
 
 
 def _flops(served: ServedModel, workload: Serving) -> FlopCount:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from advisor.efficiency import ServingFacts
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.serving_rows import ServedModel, batched_tokens, cached_bytes_per_sequence
 from advisor.estimate.terms import TermText
+from advisor.hardware import Accelerator
+from advisor.layout import ParallelLayout
+from advisor.units import MB, MICROSECOND, MILLISECOND, TB
+from advisor.workload import Serving
 
 SERVING_MEMORY: dict[str, TermText] = {
     "weights": TermText(
@@ -61,6 +70,82 @@ SERVING_TIME: dict[str, TermText] = {
     "prefill": TermText(
         "Prompts of other requests in the same steps",
         "d / (1 - X E) - d",
-        "kwon2023",
+        "agrawal2024",
     ),
 }
+
+
+def memory_substitutions(
+    served: ServedModel,
+    workload: Serving,
+    layout: ParallelLayout,
+    engine: ServingFacts,
+    memory_bytes: float,
+) -> dict[str, str]:
+    """Return the formulas of ``SERVING_MEMORY`` with this case's values."""
+    model = served.model
+    split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
+    if layout.expert > 1:
+        split += f" x expert {layout.expert} (routed experts)"
+    length = workload.input_tokens + workload.output_tokens
+    step = float(batched_tokens(engine, np.array([memory_bytes]))[0])
+    return {
+        "weights": (
+            f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
+            f"{served.weight_format.bytes_per_parameter:.4g} bytes, / ({split})"
+        ),
+        "kv_cache": (
+            f"{_requests(workload, layout):,} requests x {length:,} tokens x "
+            f"{model.cache_elements_per_token:,.0f} elements x "
+            f"{served.cache_bytes_per_element:g} bytes / ({split})"
+        ),
+        "activations": f"{step:,.0f} tokens, hidden {model.hidden_size:,}, tensor {layout.tensor}",
+        "logits": (
+            f"{engine.sampled_sequences} x {model.vocab_size:,} x "
+            f"{engine.sampling_bytes_per_logit:g} bytes"
+        ),
+    }
+
+
+def time_substitutions(
+    served: ServedModel,
+    workload: Serving,
+    layout: ParallelLayout,
+    engine: ServingFacts,
+    accelerator: Accelerator,
+) -> dict[str, str]:
+    """Return the formulas of ``SERVING_TIME`` with this case's values."""
+    model = served.model
+    requests = _requests(workload, layout)
+    batch = -(-requests // layout.pipeline)
+    bandwidth = f"{accelerator.memory_bandwidth_bytes_per_s / TB:.3g} TB/s"
+    context = workload.input_tokens + workload.output_tokens / 2
+    cached = float(cached_bytes_per_sequence(served, LayoutArrays.of(layout), context)[0])
+    return {
+        "weights": (
+            f"{served.weight_format.name} weights of {layout.tensor} ranks, {batch} rows, "
+            f"{bandwidth} each"
+        ),
+        "cache": (
+            f"{batch} requests x {cached * layout.pipeline / MB:,.4g} MB at {context:,.0f} tokens, "
+            f"{bandwidth}"
+        ),
+        "network": (
+            f"{model.num_hidden_layers} layers, tensor {layout.tensor}, {batch} tokens x "
+            f"{model.hidden_size:,} x 2 bytes"
+        ),
+        "fixed": (
+            f"{model.num_hidden_layers} layers x {engine.layer_overhead_s / MICROSECOND:g} us + "
+            f"{batch} requests x {engine.sequence_overhead_s / MICROSECOND:g} us + "
+            f"{engine.step_overhead_s / MILLISECOND:g} ms + kernels"
+        ),
+        "prefill": (
+            f"prompts of {workload.input_tokens:,} tokens from {requests - 1} other requests, one "
+            f"for every {workload.output_tokens:,} tokens"
+        ),
+    }
+
+
+def _requests(workload: Serving, layout: ParallelLayout) -> int:
+    """Return the requests on the busiest data-parallel rank."""
+    return -(-workload.concurrency // layout.data)

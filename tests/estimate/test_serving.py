@@ -11,12 +11,15 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
+from advisor.estimate.serving_memory import ServingMemory
 from advisor.estimate.serving_report import ServingReport, describe_serving
 from advisor.estimate.serving_rows import ServingLoad
+from advisor.estimate.serving_terms import SERVING_MEMORY, SERVING_TIME
 from advisor.hardware import Accelerator
 from advisor.layout import ParallelLayout
 from advisor.precision import WEIGHT_FORMATS
 from advisor.quantities import Evidence
+from advisor.references import REFERENCES
 from advisor.workload import Serving
 from tests.estimate.serving_bench import (
     GPT_OSS_120B,
@@ -282,6 +285,23 @@ def test_report_restates_the_arrays_with_ranges() -> None:
     # 2 FLOPs for each weight of blocks and head, and 4 x 80 x 8192 for each of 1,152 keys.
     per_token = 2 * (70.5537e9 - 128256 * 8192) + 4 * 80 * 8192 * 1152
     assert found.flops.per_token == pytest.approx(per_token, rel=1e-4)
+
+
+def test_every_term_has_a_text_and_a_known_source() -> None:
+    assert SERVING_TIME.keys() == {item.name for item in fields(TokenShares)}
+    assert SERVING_MEMORY.keys() == {item.name for item in fields(ServingMemory)}
+    cited = {text.reference for text in (*SERVING_TIME.values(), *SERVING_MEMORY.values())}
+    assert cited - {None} <= REFERENCES.keys()
+
+
+def test_terms_state_the_values_of_the_case() -> None:
+    found = report(Serving(concurrency=16), ParallelLayout(data=2, tensor=4))
+    texts = {term.name: term.substituted for term in (*found.memory.terms, *found.serving.terms)}
+    assert texts["kv_cache"] == (
+        "8 requests x 1,280 tokens x 163,840 elements x 1 bytes / (tensor 4 x pipeline 1)"
+    )
+    # 1,152 tokens x 163,840 / 4 bytes.
+    assert texts["cache"] == "8 requests x 47.19 MB at 1,152 tokens, 1 TB/s"
 
 
 def test_report_refuses_a_group_without_a_link() -> None:
