@@ -18,17 +18,16 @@ from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import (
     in_flight,
     logits_bytes,
-    nf4_bytes,
     saved_activation_bytes,
     stage_share,
-    state_bytes,
 )
 from advisor.estimate.activations import SavedBytes, fold_saved_bytes, selective_saved_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.fold import fold_parameters, trainable_parameters
+from advisor.estimate.fold import fold_parameters
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.training_states import StageParameters, autocast_copies, stage_states
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import FineTuningMethod, SoftwareStack
+from advisor.workload import SoftwareStack
 
 LOGITS_BYTES: Final[dict[SoftwareStack, float]] = {
     SoftwareStack.HUGGINGFACE: 12.0,
@@ -42,9 +41,6 @@ Hugging Face: 16-bit logits, their fp32 upcast, its softmax and gradient (12, Py
 accounting of the unfused code). Compiled: 16-bit logits kept, fp32 gradient. Megatron:
 vocabulary-parallel loss on fp32 logits updated in place, and the 16-bit copy and gradient.
 Liger: the loss is computed in chunks and the logits never exist whole."""
-
-MEGATRON_GRADIENT: Final = "fp32"
-"""Megatron-class software accumulates gradients in fp32 (its ``main_grad``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,36 +69,6 @@ class TrainingMemory:
             + self.logits
             + self.workspace
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    dense: Floats
-    expert: Floats
-
-
-def _shards(layout: LayoutArrays, level: int) -> tuple[Floats, Floats]:
-    """Ranks that share a copy from sharding ``level`` on: of dense and of expert parameters."""
-    group = layout.data * layout.context
-    dense = np.where(layout.sharding >= level, group, 1.0)
-    expert = np.where(layout.sharding >= level, group / layout.expert, 1.0)
-    return dense, expert
-
-
-def _copy(stage: _Stage, size: float, shards: tuple[Floats, Floats]) -> Floats:
-    dense = state_bytes(parameters=stage.dense, bytes_per_parameter=size, shards=shards[0])
-    expert = state_bytes(parameters=stage.expert, bytes_per_parameter=size, shards=shards[1])
-    return np.asarray(dense + expert)
-
-
-def gradient_bytes_per_parameter(run: TrainingRun) -> float:
-    """Size of one accumulated gradient under the run's software. [bytes]"""
-    if run.frozen:
-        return FORMAT_BYTES["fp32"]
-    mixed = run.recipe.master is not None
-    if mixed and run.software is SoftwareStack.MEGATRON:
-        return FORMAT_BYTES[MEGATRON_GRADIENT]
-    return FORMAT_BYTES[run.recipe.gradients]
 
 
 def training_memory(
@@ -140,8 +106,10 @@ def training_memory(
     head = parameters.head_divided / tensor + parameters.head_replicated
     piped = pipeline > 1
     head_copy = head + (parameters.embedding_divided / tensor if parameters.tied else 0.0) * piped
-    first = _Stage(dense=block_dense + embedding + np.where(piped, 0.0, head), expert=block_expert)
-    last = _Stage(
+    first = StageParameters(
+        dense=block_dense + embedding + np.where(piped, 0.0, head), expert=block_expert
+    )
+    last = StageParameters(
         dense=block_dense + head_copy + np.where(piped, 0.0, embedding), expert=block_expert
     )
 
@@ -158,7 +126,7 @@ def training_memory(
             virtual_stages=layout.virtual_stages,
             micro_batches=micro_batches,
         )
-        weights, gradients, optimizer, workspace = _states(
+        weights, gradients, optimizer, workspace = stage_states(
             architecture, run, layout, stage, block_dense + block_expert, layers * share, facts
         )
         has_head = np.asarray(~piped | is_last)
@@ -175,7 +143,13 @@ def training_memory(
             ),
             0.0,
         )
-        casts = _autocast_copies(architecture, run, layout, layers * share)
+        casts = autocast_copies(architecture, run, layout, layers * share, has_head)
+        # A tied table's two gradients exist side by side before they are added.
+        tied_gradient = np.where(
+            piped | (not parameters.tied) | run.frozen,
+            0.0,
+            parameters.embedding_divided / tensor * FORMAT_BYTES[run.recipe.working],
+        )
         results.append(
             _peak(
                 weights=weights,
@@ -187,6 +161,7 @@ def training_memory(
                 layers_held=layers * share,
                 loss=loss,
                 casts=casts,
+                tied_gradient=tied_gradient,
                 accumulates=accumulates,
                 is_last=is_last,
             )
@@ -228,91 +203,6 @@ def _blocks(
     return whole, stored
 
 
-def _states(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: _Stage,
-    block_parameters: Floats,
-    layers_held: Floats,
-    facts: MemoryFacts,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Weights, gradients, optimizer states and workspaces of one stage. [bytes]"""
-    recipe = run.recipe
-    working = FORMAT_BYTES[recipe.working]
-    whole, level1, level2, level3 = (_shards(layout, level) for level in (9, 1, 2, 3))
-    gradient_size = gradient_bytes_per_parameter(run)
-    gathered_size = min(working, 2.0) if recipe.compute != "fp32" else working
-    one_layer = block_parameters / layers_held
-    gathers = layout.sharding >= 3
-    communicates = layout.accelerators > 1
-    workspace = np.where(gathers, 2 * one_layer * gathered_size, 0.0)
-    workspace = workspace + facts.workspace_bytes + communicates * facts.communication_bytes
-    if run.frozen:
-        adapters = trainable_parameters(architecture, run) / (
-            layout.tensor * layout.pipeline * np.where(layout.sharding >= 1, layout.data, 1.0)
-        )
-        weights = _frozen_weights(architecture, run, layout, stage, level3)
-        if run.method is FineTuningMethod.QLORA:
-            widest = max(
-                op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK)
-            )
-            workspace = workspace + (2 + 1 / 16) * widest / layout.tensor
-        return (
-            weights + adapters * FORMAT_BYTES["fp32"],
-            adapters * gradient_size,
-            adapters * run.optimizer_bytes_per_parameter,
-            workspace,
-        )
-    weights = _copy(stage, working, level3)
-    if recipe.master is not None:
-        weights = weights + _copy(stage, FORMAT_BYTES[recipe.master], level1)
-    gradients = _copy(stage, gradient_size, level2)
-    optimizer = _copy(stage, run.optimizer_bytes_per_parameter, level1)
-    sharded_gradients = layout.sharding >= 2
-    workspace = workspace + np.where(sharded_gradients & communicates, one_layer * gradient_size, 0)
-    del whole
-    return weights, gradients, optimizer, workspace
-
-
-def _frozen_weights(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: _Stage,
-    shards: tuple[Floats, Floats],
-) -> Floats:
-    """Frozen base weights: 16 bits, or NF4 for the matrices of the blocks. [bytes]"""
-    sixteen = _copy(stage, 2.0, shards)
-    if run.method is not FineTuningMethod.QLORA:
-        return sixteen
-    quantised = sum(
-        op.layers * op.parameters for op in architecture.matmuls() if op.part is Part.BLOCK
-    )
-    share = stage_share(
-        layers=float(architecture.num_hidden_layers),
-        pipeline=layout.pipeline,
-        virtual_stages=layout.virtual_stages,
-    )
-    local = quantised * np.asarray(share) / layout.tensor
-    saving = 2.0 * local - np.asarray(nf4_bytes(parameters=local))
-    return np.asarray(sixteen - saving / shards[0])
-
-
-def _autocast_copies(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, layers_held: Floats
-) -> Floats:
-    """16-bit copies of fp32 weights that eager autocast keeps until their backward. [bytes]"""
-    cached = run.recipe.autocast and not run.frozen and run.software is SoftwareStack.HUGGINGFACE
-    if not cached:
-        return np.zeros_like(layers_held)
-    layers = float(architecture.num_hidden_layers)
-    block = sum(op.layers * op.parameters for op in architecture.matmuls() if op.part is Part.BLOCK)
-    kept = np.where(layout.recompute >= 2, 1.0, layers_held)
-    copies = 2.0 * block * kept / layers / layout.tensor
-    return np.where(layout.sharding >= 3, 0.0, copies)
-
-
 def _peak(
     *,
     weights: Floats,
@@ -324,13 +214,17 @@ def _peak(
     layers_held: Floats,
     loss: Floats,
     casts: Floats,
+    tied_gradient: Floats,
     accumulates: NDArray[np.bool_],
     is_last: bool,
 ) -> TrainingMemory:
     """Pick the fullest of three moments: the loss, the end of the backward pass, the update."""
     held_gradients = np.where(accumulates, gradients, 0.0)
     at_loss = held_gradients + stored + casts + np.maximum(loss, one_block)
-    at_end = gradients + one_block + stored / layers_held
+    closing = one_block + stored / layers_held
+    # Either the first block's backward or, after it, the embedding's gradient.
+    ending = np.maximum(closing, tied_gradient)
+    at_end = gradients + ending
     at_update = gradients
     moment = np.argmax(np.stack(np.broadcast_arrays(at_loss, at_end, at_update)), axis=0)
     loss_larger = loss >= one_block
@@ -340,7 +234,7 @@ def _peak(
             stored + casts + np.where(loss_larger, 0.0, one_block),
             loss * loss_larger,
         ),
-        (gradients, one_block + stored / layers_held, 0.0 * loss),
+        (gradients, ending, 0.0 * loss),
         (gradients, 0.0 * stored, 0.0 * loss),
     ]
     chosen = [
