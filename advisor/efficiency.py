@@ -29,9 +29,10 @@ class FitQuality(Noun):
     median_error: NonNegative
     p90_error: NonNegative
     held_out_median_error: NonNegative | None = None
-    """On an accelerator that the curve has not seen (leave one out); None where there is no
-    other accelerator to fit on."""
+    """On an accelerator that the curve has not seen; None where there is no other to fit on."""
     held_out_p90_error: NonNegative | None = None
+    at_bound: tuple[str, ...] = ()
+    """Constants that ran into a bound of the fit: not to be read physically."""
 
 
 class MatmulEfficiency(Noun):
@@ -56,6 +57,9 @@ class AttentionEfficiency(Noun):
     forward: Fraction
     backward: Fraction
     """On 2.5 times the forward FLOPs (the scores are recomputed)."""
+    cache_bandwidth: Fraction | None = None
+    """Share of the memory bandwidth at which decoding reads the key-value cache; None: as
+    ``elementwise_bandwidth``."""
     fit: FitQuality | None = None
 
 
@@ -67,14 +71,35 @@ class KernelEfficiency(Noun):
     attention: AttentionEfficiency
     elementwise_bandwidth: Fraction
     """Share of the memory bandwidth that norms, activations and the optimizer reach."""
+    fitted_on: tuple[str, ...] = ()
+    """Accelerators whose kernels were measured."""
+    best_share: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Best 16-bit matmul rate over the dense peak that goes with these constants: what the
+    shares of other cards are compared with."""
     evidence: Evidence
     source: str
+
+    def scaled(self, factor: float) -> KernelEfficiency:
+        """Return these constants with all arithmetic rates times ``factor``, at most the peak."""
+        matmul = {
+            name: curve.model_copy(update={"compute": min(1.0, curve.compute * factor)})
+            for name, curve in self.matmul.items()
+        }
+        attention = self.attention.model_copy(
+            update={
+                "forward": min(1.0, self.attention.forward * factor),
+                "backward": min(1.0, self.attention.backward * factor),
+            }
+        )
+        return self.model_copy(update={"matmul": matmul, "attention": attention})
 
 
 class NetworkEfficiency(Noun):
     """Collectives: share of the wire rate and latency per ring step."""
 
     intra_bandwidth: Fraction
+    pcie_bandwidth: Fraction | None = None
+    """Inside a node without fast links; None: as ``intra_bandwidth``."""
     inter_bandwidth: Fraction
     intra_latency_s: NonNegative
     inter_latency_s: NonNegative
@@ -180,6 +205,12 @@ class Calibration(Noun):
     ones."""
     relatives: dict[str, str]
     """Unmeasured generation -> measured generation it inherits from; keys as of ``kernels``."""
+    best_shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
+    """Best measured 16-bit matmul rate over the dense peak, by accelerator or by the narrowest
+    name of a generation (``Ampere half-rate``: its GeForce cards); above 1 where clocks exceed
+    the data sheet's. Scales the constants of the generation."""
     network: NetworkEfficiency
     software: dict[SoftwareStack, SoftwareFacts]
     serving: ServingFacts
@@ -210,8 +241,15 @@ class Calibration(Noun):
 
     def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
         """Return the constants for ``accelerator`` and whether they were measured on its kind."""
-        generation = accelerator.architecture
-        for name in (f"{generation} {accelerator.compute_capability}", generation):
+        names = generations(accelerator)
+        found, measured = self._generation(names)
+        if accelerator.key in found.fitted_on or found.best_share is None:
+            return found, measured
+        share = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
+        return found if share is None else found.scaled(share / found.best_share), measured
+
+    def _generation(self, names: tuple[str, ...]) -> tuple[KernelEfficiency, bool]:
+        for name in names:
             if name in self.kernels:
                 found = self.kernels[name]
                 return found, found.evidence is not Evidence.ASSUMED
@@ -222,3 +260,18 @@ class Calibration(Noun):
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
         return self.intervals[quantity if measured else f"{quantity}_unmeasured"]
+
+
+HALF_RATE = 1.5
+"""fp16 with fp16 accumulation over fp32 accumulation, above which a card halves the latter:
+the ratio is 2 on GeForce cards and 1 on all others."""
+
+
+def generations(accelerator: Accelerator) -> tuple[str, ...]:
+    """Return the names under which constants for ``accelerator`` may stand, narrowest first."""
+    generation, capability = accelerator.architecture, accelerator.compute_capability
+    names = (f"{generation} {capability}", generation) if capability else (generation,)
+    narrow = accelerator.peak_flops_per_s_fp16_accumulate.get("fp16", 0.0)
+    if narrow > HALF_RATE * accelerator.peak_flops_per_s.get("fp16", narrow):
+        return (f"{generation} half-rate", *names)
+    return names

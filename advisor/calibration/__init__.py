@@ -1,0 +1,1 @@
+"""From measurements to constants and intervals, and the score of predictions."""
