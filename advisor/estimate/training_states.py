@@ -13,13 +13,17 @@ from advisor.architecture.operators import Part
 from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import nf4_bytes, stage_share, state_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.fold import trainable_parameters
+from advisor.estimate.fold import fold_parameters, trainable_parameters
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import FineTuningMethod, SoftwareStack
 
 MEGATRON_GRADIENT: Final = "fp32"
 """Megatron-class software accumulates gradients in fp32 (its ``main_grad``)."""
+
+
+SHARD_GRAD_OP: Final = 2.0
+"""Sharding level of ZeRO-2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def stage_states(
     one_layer = block_parameters / layers_held
     gathers = layout.sharding >= 3
     communicates = layout.accelerators > 1
-    workspace = np.where(gathers, 2 * one_layer * gathered_size, 0.0)
+    ends = _gathered_ends(architecture, run, stage, block_parameters, layout)
+    workspace = np.where(gathers, (2 * one_layer + ends) * gathered_size, 0.0)
     workspace = workspace + facts.workspace_bytes + communicates * facts.communication_bytes
     if run.frozen:
         adapters = trainable_parameters(architecture, run) / (
@@ -91,14 +96,37 @@ def stage_states(
             workspace,
         )
     weights = _copy(stage, working, level3)
+    if recipe.autocast:
+        # FSDP's SHARD_GRAD_OP keeps fp32 shards and, until the update, all 16-bit weights.
+        kept = _copy(stage, working, level2) + _copy(stage, gathered_size, whole)
+        weights = np.where(layout.sharding == SHARD_GRAD_OP, kept, weights)
     if recipe.master is not None:
         weights = weights + _copy(stage, FORMAT_BYTES[recipe.master], level1)
     gradients = _copy(stage, gradient_size, level2)
     optimizer = _copy(stage, run.optimizer_bytes_per_parameter, level1)
     sharded_gradients = layout.sharding >= 2
     workspace = workspace + np.where(sharded_gradients & communicates, one_layer * gradient_size, 0)
-    del whole
     return weights, gradients, optimizer, workspace
+
+
+def _gathered_ends(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    stage: StageParameters,
+    block_parameters: Floats,
+    layout: LayoutArrays,
+) -> Floats:
+    """Embedding and head that ZeRO-3 holds gathered at the peak. [elements]
+
+    The root unit of plain FSDP keeps both throughout; stacks that wrap them apart hold the
+    larger at a time (Zhao et al. 2023, section 4.2).
+    """
+    both = stage.dense + stage.expert - block_parameters
+    if run.software in (SoftwareStack.HUGGINGFACE, SoftwareStack.LIGER):
+        return both
+    fold = fold_parameters(architecture)
+    larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor
+    return np.minimum(both, larger)
 
 
 def _frozen_weights(
