@@ -11,11 +11,11 @@ RUN := $(BIN)/python -m
 PIP := $(RUN) pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help web test lint format bench pins clean
+.PHONY: help web test lint format bench calibrate pins clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*## /|/' \
-	  | while IFS='|' read -r target text; do printf '  make %-8s %s\n' "$$target" "$$text"; done
+	  | while IFS='|' read -r target text; do printf '  make %-9s %s\n' "$$target" "$$text"; done
 
 web: $(VENV)/.app ## open the advisor in a browser
 	$(BIN)/gpu-advisor web $(ARGS)
@@ -34,6 +34,9 @@ format: $(VENV)/.dev ## put imports and layout in order
 
 bench: $(VENV)/.dev ## time the engine
 	$(RUN) benchmarks $(ARGS)
+
+calibrate: $(VENV)/.dev ## fit the constants on data/measurements/kernels anew
+	$(RUN) advisor.calibration $(ARGS)
 
 pins: $(BIN)/python ## move constraints.txt to the newest releases
 	rm -rf build/pins && $(BIN)/python -m venv build/pins
