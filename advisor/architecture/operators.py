@@ -65,13 +65,13 @@ class SavedWhen(StrEnum):
     ALWAYS = "always"
     UNFUSED = "unfused"
     """Kept only where operations run one by one (eager Hugging Face)."""
-    UNLESS_RECOMPUTED_ACTIVATION = "unless_recomputed_activation"
-    """Dropped by stacks whose activation kernel recomputes its output (Liger)."""
-    UNFUSED_AUTOCAST = "unfused_autocast"
-    """A cast that eager autocast makes again for each consumer of the same tensor."""
+    FUSED = "fused"
+    """Kept only by fused kernels (compiled, Megatron-class, Liger), in place of the others."""
     EAGER_ATTENTION = "eager_attention"
-    """Score matrices; elements are per token and per key."""
+    """Kept where the score matrix is materialised."""
     FLASH_ATTENTION = "flash_attention"
+    ADAPTER_COPY = "adapter_copy"
+    """A cast that eager autocast makes for an adapter in another format than its base."""
 
 
 class SavedTensor(Noun):
@@ -79,11 +79,22 @@ class SavedTensor(Noun):
 
     name: str
     elements_per_token: float
-    """For ``EAGER_ATTENTION``: per token and per key attended to."""
+    """Per token, or per token and key attended to where ``per_key``."""
     format: SavedFormat
     when: SavedWhen = SavedWhen.ALWAYS
+    copy_of: SavedFormat | None = None
+    """Format of the tensor that this one copies; where both formats agree there is no copy."""
+    per_key: bool = False
     divided: bool = False
     """True where tensor parallelism divides it whatever sequence parallelism does."""
+    gathered: bool = False
+    """True where it stays whole even under sequence parallelism: the input of a divided matmul."""
+    remade: bool = False
+    """True where selective recomputation drops it: cheap work makes it again."""
+    read_by: tuple[str, ...] | None = None
+    """None: needed whatever is trained. Else only the gradients of these weights need it, each
+    named by its adapter targets (``q+k+v`` where one matrix answers to several) or, where it has
+    none, by its role. Eager autocast casts a stream in fp32 once for each."""
 
 
 class Operator(Noun):

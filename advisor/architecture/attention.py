@@ -1,0 +1,337 @@
+"""Operator rows of attention layers: projections, norms, rotation, scores and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from advisor.architecture.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    Part,
+    SavedFormat,
+    SavedTensor,
+    SavedWhen,
+)
+from advisor.architecture.rows import FUSED_PASSES, elementwise, linear, linear_input, normalization
+from advisor.architecture.shapes import AttentionShape, Indexer, Norm, NormKind
+
+ROTARY_PASSES: Final = 10.0
+"""Hugging Face rotation, kernel by kernel: times cosine 2, negate half 1, concatenate 2, times
+sine 2, add 3."""
+ROTARY_LAUNCHES: Final = 10
+"""Those five kernels for queries and for keys."""
+
+
+def input_readers(shape: AttentionShape) -> tuple[str, ...]:
+    """Linear layers that read the block's input, by adapter target."""
+    if shape.latent is not None:
+        return ("q", "k")
+    return ("q+k+v",) if shape.fused_projection else ("q", "k", "v")
+
+
+def attention_rows(
+    shape: AttentionShape,
+    *,
+    path: str,
+    hidden_size: int,
+    norm: Norm,
+    block_input: tuple[str, ...],
+) -> Iterator[Operator]:
+    """Yield the rows of one kind of attention layer.
+
+    Parameters
+    ----------
+    shape : AttentionShape
+    path : str
+        Dotted name of the parent row, unique in the table.
+    hidden_size : int
+    norm : Norm
+        Of the model; query, key and latent norms take its kind.
+    block_input : tuple of str
+        Linear layers that read the block's input (see ``SavedTensor.read_by``); more than the
+        attention's own where the feed-forward reads it too.
+
+    Yields
+    ------
+    Operator
+    """
+    saved = (linear_input(hidden_size, block_input),)
+    if shape.latent is None:
+        yield from _projections(shape, path=path, hidden_size=hidden_size, saved=saved)
+        yield from _head_norms(shape, path=path, norm=norm)
+    else:
+        yield from _latent_projections(
+            shape, path=path, hidden_size=hidden_size, norm=norm, saved=saved
+        )
+    if shape.indexer is not None:
+        yield from _indexer_rows(shape, shape.indexer, path=path, hidden_size=hidden_size)
+    if shape.rotary:
+        yield _rotation(shape, path)
+    yield from _cores(shape, path)
+    width = shape.heads * shape.value_head_dim
+    yield linear(
+        f"{path}.output",
+        layers=shape.layers,
+        in_features=width,
+        out_features=hidden_size,
+        bias=shape.output_bias,
+        target="o",
+        # The kernel's own output is the input; an adapter in fp32 keeps a cast of it.
+        saved=(
+            linear_input(width, ("o",), divided=True, remade=False).model_copy(
+                update={"when": SavedWhen.ADAPTER_COPY}
+            ),
+        ),
+    )
+
+
+def _projections(
+    shape: AttentionShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
+) -> Iterator[Operator]:
+    widths = {
+        "query": shape.heads * shape.head_dim,
+        "key": shape.key_value_heads * shape.head_dim,
+        "value": shape.key_value_heads * shape.value_head_dim,
+    }
+    for name, width in widths.items():
+        yield linear(
+            f"{path}.{name}",
+            layers=shape.layers,
+            in_features=hidden_size,
+            out_features=width,
+            bias=shape.input_bias,
+            target=name[0],
+            saved=saved if name == "query" else (),
+        )
+
+
+def _head_norms(shape: AttentionShape, *, path: str, norm: Norm) -> Iterator[Operator]:
+    if shape.query_key_norm == "none":
+        return
+    for name, heads in (("query_norm", shape.heads), ("key_norm", shape.key_value_heads)):
+        whole = shape.query_key_norm == "width"
+        scales = heads * shape.head_dim
+        yield normalization(
+            f"{path}.{name}",
+            norm=norm,
+            layers=shape.layers,
+            width=scales if whole else shape.head_dim,
+            rows=1 if whole else heads,
+            scales=scales if shape.query_key_norm_per_head_scale else None,
+            stream=SavedFormat.COMPUTE,
+            divided=True,
+        )
+
+
+def _latent_projections(
+    shape: AttentionShape,
+    *,
+    path: str,
+    hidden_size: int,
+    norm: Norm,
+    saved: tuple[SavedTensor, ...],
+) -> Iterator[Operator]:
+    latent = shape.latent
+    if latent is None:
+        return
+    query_input, query_width = hidden_size, shape.heads * shape.head_dim
+    expanded = shape.heads * (latent.nope_head_dim + shape.value_head_dim)
+    layers = shape.layers
+    if latent.query_rank is not None:
+        query_input = latent.query_rank
+        yield linear(
+            f"{path}.query_compress",
+            layers=layers,
+            in_features=hidden_size,
+            out_features=latent.query_rank,
+            bias=shape.input_bias,
+            target="q",
+            division=Division.REPLICATED,
+            saved=saved,
+        )
+        yield normalization(
+            f"{path}.query_latent_norm",
+            norm=norm,
+            layers=layers,
+            width=latent.query_rank,
+            stream=SavedFormat.COMPUTE,
+        )
+    yield linear(
+        f"{path}.query",
+        layers=layers,
+        in_features=query_input,
+        out_features=query_width,
+        target="q",
+        saved=saved if latent.query_rank is None else (linear_input(query_input, ("q",)),),
+    )
+    yield linear(
+        f"{path}.key_value_compress",
+        layers=layers,
+        in_features=hidden_size,
+        out_features=latent.key_value_rank + latent.rope_head_dim,
+        bias=shape.input_bias,
+        target="k",
+        division=Division.REPLICATED,
+    )
+    yield normalization(
+        f"{path}.key_value_latent_norm",
+        norm=norm,
+        layers=layers,
+        width=latent.key_value_rank,
+        stream=SavedFormat.COMPUTE,
+    )
+    yield linear(
+        f"{path}.key_value",
+        layers=layers,
+        in_features=latent.key_value_rank,
+        out_features=expanded,
+        target="v",
+        saved=(linear_input(latent.key_value_rank, ("v",)),),
+    )
+
+
+def _indexer_rows(
+    shape: AttentionShape, indexer: Indexer, *, path: str, hidden_size: int
+) -> Iterator[Operator]:
+    """Yield the rows of the lightning indexer; it is trained apart, so it saves nothing here."""
+    latent = shape.latent
+    query_input = hidden_size
+    if latent is not None and latent.query_rank is not None:
+        query_input = latent.query_rank
+    layers = indexer.layers
+    matrices = {
+        "index_query": (query_input, indexer.heads * indexer.head_dim),
+        "index_key": (hidden_size, indexer.head_dim),
+        "index_weights": (hidden_size, indexer.heads),
+    }
+    for name, (inner, outer) in matrices.items():
+        yield linear(
+            f"{path}.{name}",
+            layers=layers,
+            in_features=inner,
+            out_features=outer,
+            division=Division.REPLICATED,
+        )
+    yield normalization(
+        f"{path}.index_key_norm",
+        norm=Norm(kind=NormKind.LAYER, bias=True),
+        layers=layers,
+        width=indexer.head_dim,
+        stream=SavedFormat.COMPUTE,
+    ).model_copy(update={"saved": ()})
+    yield Operator(
+        name=f"{path}.index_scores",
+        kind=OperatorKind.ATTENTION,
+        part=Part.BLOCK,
+        layers=layers,
+        division=Division.REPLICATED,
+        flops_per_token_per_key=2.0 * indexer.heads * indexer.head_dim,
+        causal=True,
+        heads=indexer.heads,
+        cache_heads=1,
+        cache_elements_per_token=float(indexer.head_dim),
+    )
+
+
+def _rotation(shape: AttentionShape, path: str) -> Operator:
+    if shape.latent is None:
+        width = (shape.heads + shape.key_value_heads) * shape.head_dim
+    else:
+        width = (shape.heads + 1) * shape.latent.rope_head_dim
+    return elementwise(
+        f"{path}.rotation",
+        layers=shape.layers,
+        fused=FUSED_PASSES * width,
+        unfused=ROTARY_PASSES * width,
+        launches=ROTARY_LAUNCHES,
+        division=Division.TENSOR,
+    )
+
+
+def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
+    """Yield one row of scores for each window."""
+    cache_heads = 1 if shape.latent else shape.key_value_heads
+    if shape.latent is not None:
+        cached = float(shape.latent.key_value_rank + shape.latent.rope_head_dim)
+    else:
+        cached = float(shape.key_value_heads * (shape.head_dim + shape.value_head_dim))
+    sinks = shape.heads if shape.sinks else 0
+    sparse = shape.indexer
+    for item in shape.windows:
+        suffix = f"_window_{item.window}" if item.window and len(shape.windows) > 1 else ""
+        yield Operator(
+            name=f"{path}.scores{suffix}",
+            kind=OperatorKind.ATTENTION,
+            part=Part.BLOCK,
+            layers=item.layers,
+            division=Division.TENSOR,
+            parameters=sinks,
+            active_parameters=sinks,
+            flops_per_token_per_key=2.0 * shape.heads * (shape.head_dim + shape.value_head_dim),
+            causal=True,
+            window=sparse.top_k if sparse else item.window,
+            heads=shape.heads,
+            cache_heads=cache_heads,
+            cache_elements_per_token=0.0 if sparse else cached,
+            saved=tuple(_score_tensors(shape)),
+        )
+        if sparse:
+            # Sparse attention reads few keys, yet all of them stay cached.
+            yield Operator(
+                name=f"{path}.cache{suffix}",
+                kind=OperatorKind.ATTENTION,
+                part=Part.BLOCK,
+                layers=item.layers,
+                division=Division.TENSOR,
+                causal=True,
+                heads=shape.heads,
+                cache_heads=cache_heads,
+                cache_elements_per_token=cached,
+            )
+
+
+def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
+    """Yield what the backward pass of softmax(q k) v needs."""
+
+    def kept(
+        name: str,
+        elements: int,
+        when: SavedWhen,
+        *,
+        form: SavedFormat = SavedFormat.COMPUTE,
+        per_key: bool = False,
+        copy_of: SavedFormat | None = None,
+    ) -> SavedTensor:
+        return SavedTensor(
+            name=name,
+            elements_per_token=float(elements),
+            format=form,
+            when=when,
+            copy_of=copy_of,
+            per_key=per_key,
+            divided=True,
+            remade=per_key,
+        )
+
+    flash, eager = SavedWhen.FLASH_ATTENTION, SavedWhen.EAGER_ATTENTION
+    heads, dim, value_dim = shape.heads, shape.head_dim, shape.value_head_dim
+    yield kept("query", heads * dim, SavedWhen.ALWAYS)
+    yield kept("output", heads * value_dim, SavedWhen.ALWAYS)
+    if shape.latent is not None:
+        # Keys are assembled for all heads; values stay a view into the expanded latent.
+        yield kept("key", heads * dim, SavedWhen.ALWAYS)
+        expanded = heads * (shape.latent.nope_head_dim + value_dim)
+        yield kept("value", expanded, SavedWhen.ALWAYS)
+    else:
+        yield kept("key", shape.key_value_heads * dim, flash)
+        yield kept("value", shape.key_value_heads * value_dim, flash)
+        yield kept("repeated_key", heads * dim, eager)
+        yield kept("repeated_value", heads * value_dim, eager)
+    yield kept("log_sum_exp", heads, flash, form=SavedFormat.FP32)
+    softmax = SavedFormat.FP32 if shape.fp32_softmax else SavedFormat.STREAM
+    yield kept("probabilities", heads, eager, form=softmax, per_key=True)
+    yield kept("probabilities_cast", heads, eager, per_key=True, copy_of=softmax)
+    if shape.softcap:
+        yield kept("capped_scores", heads, eager, per_key=True)

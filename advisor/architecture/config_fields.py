@@ -1,0 +1,252 @@
+"""Validated reading of a Hugging Face ``config.json``: every value bounded, every miss named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final, NoReturn
+
+from advisor.errors import InputError
+
+MAX_CONFIG_BYTES: Final = 5_000_000
+MAX_DEPTH: Final = 40
+
+ALIASES: Final[dict[str, tuple[str, ...]]] = {
+    "hidden_size": ("n_embd", "d_model"),
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("n_head", "n_heads"),
+    "num_key_value_heads": ("num_kv_heads",),
+    "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length"),
+    "vocab_size": ("padded_vocab_size",),
+    "hidden_act": ("hidden_activation", "activation_function", "activation"),
+    "num_experts": ("num_local_experts", "n_routed_experts"),
+    "num_experts_per_tok": ("experts_per_token", "moe_topk"),
+}
+"""Other spellings of a field, in older configurations."""
+
+LIMITS: Final[dict[str, int]] = {
+    "hidden_size": 1_000_000,
+    "num_hidden_layers": 10_000,
+    "num_attention_heads": 65_536,
+    "num_key_value_heads": 65_536,
+    "vocab_size": 100_000_000,
+    "num_experts": 65_536,
+    "num_experts_per_tok": 65_536,
+    "max_position_embeddings": 10_000_000_000,
+}
+DEFAULT_LIMIT: Final = 100_000_000
+"""Largest accepted value of a field that ``LIMITS`` does not name."""
+
+REMEDY: Final = "Correct the field, or give the model's parameter count instead."
+
+
+class ConfigFields:
+    """A configuration whose fields are read by name, type and range.
+
+    Parameters
+    ----------
+    config : mapping
+        Parsed ``config.json``.
+    """
+
+    def __init__(self, config: Mapping[str, object]) -> None:
+        self._config = config
+
+    def _find(self, name: str) -> tuple[str, object]:
+        """Return the spelling that is there and its value, or the name itself and None."""
+        for spelling in (name, *ALIASES.get(name, ())):
+            if self._config.get(spelling) is not None:
+                return spelling, self._config[spelling]
+        return name, None
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there and not null."""
+        return self._find(name)[1] is not None
+
+    def missing(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of ``names`` that are absent or null."""
+        return tuple(name for name in names if not self.has(name))
+
+    def count(
+        self, name: str, default: int | None = None, *, minimum: int = 1, maximum: int | None = None
+    ) -> int:
+        """Return a whole number within its bounds.
+
+        Raises
+        ------
+        InputError
+            If it is absent without a default, of another type or out of bounds.
+        """
+        spelling, value = self._find(name)
+        limit = maximum if maximum is not None else LIMITS.get(name, DEFAULT_LIMIT)
+        allowed = f"a whole number from {minimum:,} to {limit:,}"
+        if value is None:
+            if default is None:
+                self.fail(f"config field {name} is missing", name, None, allowed)
+            return default
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fail(f"config field {spelling} is not a whole number", spelling, value, allowed)
+        if not minimum <= value <= limit:
+            self.fail(f"config field {spelling} is out of bounds", spelling, value, allowed)
+        return value
+
+    def optional_count(self, name: str) -> int | None:
+        """Return a whole number of at least one, or None where it is absent or null."""
+        return self.count(name) if self.has(name) else None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a boolean.
+
+        Raises
+        ------
+        InputError
+            If it is neither true nor false.
+        """
+        spelling, value = self._find(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.fail(f"config field {spelling} is not a boolean", spelling, value, "true or false")
+        return value
+
+    def text(self, name: str, default: str) -> str:
+        """Return a string.
+
+        Raises
+        ------
+        InputError
+            If it is of another type.
+        """
+        spelling, value = self._find(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            self.fail(f"config field {spelling} is not text", spelling, value, "a string")
+        return value
+
+    def texts(self, name: str, *, length: int, allowed: Iterable[str]) -> tuple[str, ...] | None:
+        """Return a list of ``length`` known strings, or None where it is absent."""
+        spelling, value = self._find(name)
+        if value is None:
+            return None
+        known = tuple(allowed)
+        wanted = f"a list of {length} values out of {', '.join(known)}"
+        if not isinstance(value, list) or len(value) != length:
+            self.fail(f"config field {spelling} does not fit the layers", spelling, value, wanted)
+        if any(item not in known for item in value if isinstance(item, str)) or not all(
+            isinstance(item, str) for item in value
+        ):
+            self.fail(f"config field {spelling} has an unknown value", spelling, value, wanted)
+        return tuple(value)
+
+    def counts(self, name: str, *, maximum: int) -> tuple[int, ...]:
+        """Return a list of whole numbers from 0 to ``maximum``; empty where it is absent."""
+        spelling, value = self._find(name)
+        if value is None:
+            return ()
+        wanted = f"a list of whole numbers from 0 to {maximum:,}"
+        if not isinstance(value, list) or not all(
+            isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= maximum
+            for item in value
+        ):
+            self.fail(f"config field {spelling} is not usable", spelling, value, wanted)
+        return tuple(value)
+
+    def mapping(self, name: str) -> Mapping[str, object] | None:
+        """Return a nested object, or None where it is absent."""
+        value = self._config.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            self.fail(f"config field {name} is not an object", name, value, "an object")
+        return value
+
+    def fail(self, what: str, field: str, value: object, allowed: str) -> NoReturn:
+        """Refuse the configuration because of one field.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(
+            what, value=value, allowed=allowed, remedy=REMEDY, field=f"model.config.{field}"
+        )
+
+
+def load_config_text(text: str | bytes) -> dict[str, object]:
+    """Parse the text of a ``config.json``.
+
+    Parameters
+    ----------
+    text : str or bytes
+        JSON; bytes are read as UTF-8.
+
+    Returns
+    -------
+    dict
+        The parsed object; its values are not validated yet.
+
+    Raises
+    ------
+    InputError
+        If the text is larger than 5 MB, not UTF-8, not JSON, not an object, or nested deeper
+        than 40 levels, or holds ``NaN``. Infinities pass: published files have them in fields
+        that no size depends on.
+    """
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
+    if len(raw) > MAX_CONFIG_BYTES:
+        _refuse("the config is too large", f"{len(raw):,} bytes", f"{MAX_CONFIG_BYTES:,} bytes")
+    try:
+        parsed = json.loads(raw.decode("utf-8"), parse_constant=_constant)
+    except UnicodeDecodeError:
+        _refuse("the config is not UTF-8 text", raw[:20], "UTF-8 JSON")
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        _refuse(f"the config is not valid JSON ({error.msg}, {where})", _start(raw), "JSON")
+    except InputError:
+        raise
+    except (RecursionError, ValueError):
+        # ValueError: an integer of more digits than Python converts.
+        _refuse("the config cannot be parsed", _start(raw), "JSON of ordinary depth and size")
+    if not isinstance(parsed, dict):
+        _refuse("the config is not a JSON object", _start(raw), "an object like {...}")
+    if _depth(parsed) > MAX_DEPTH:
+        _refuse("the config is nested too deeply", _start(raw), f"at most {MAX_DEPTH} levels")
+    return parsed
+
+
+def _constant(literal: str) -> float:
+    if literal == "NaN":
+        _refuse("the config holds NaN", literal, "numbers")
+    return float(literal)
+
+
+def _start(raw: bytes) -> str:
+    return raw[:40].decode("utf-8", errors="replace")
+
+
+def _depth(value: object) -> int:
+    """Levels of nesting, counted without recursion."""
+    deepest, level = 0, [value]
+    while level and deepest <= MAX_DEPTH:
+        deepest += 1
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        level = below
+    return deepest
+
+
+def _refuse(what: str, value: object, allowed: str) -> NoReturn:
+    raise InputError(
+        what,
+        value=value,
+        allowed=allowed,
+        remedy="Paste the whole config.json of the model's page.",
+        field="model.config",
+    )

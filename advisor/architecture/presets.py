@@ -1,0 +1,147 @@
+"""Well-known models by name: ``data/model_presets.yaml`` through the configuration builder."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Annotated
+
+import yaml
+from pydantic import Field, TypeAdapter, ValidationError
+
+from advisor.architecture.huggingface import architecture_from_config
+from advisor.architecture.model import ModelArchitecture
+from advisor.errors import CatalogError, InputError
+from advisor.noun import Noun
+from advisor.resources import data_path
+
+FILE = "model_presets.yaml"
+
+
+class PresetSource(Noun):
+    """Where a preset's fields come from, and when they were read."""
+
+    title: str
+    date: str
+
+
+class Preset(Noun):
+    """One well-known model."""
+
+    hub: tuple[str, ...] = ()
+    """Ids under which it is published, the model itself first, variants of one shape after it."""
+    source: str
+    """Key into the file's ``sources``."""
+    config: Annotated[dict[str, object], Field(min_length=1)]
+    """The fields of its ``config.json`` that differ from the family's defaults."""
+
+
+class _PresetFile(Noun):
+    sources: dict[str, PresetSource]
+    presets: dict[str, Preset]
+
+
+@lru_cache(maxsize=1)
+def _load() -> _PresetFile:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with data_path(FILE).open(encoding="utf-8") as stream:
+        # The loader is the safe one, in C where PyYAML was built with it.
+        content = yaml.load(stream, Loader=loader)
+    try:
+        return TypeAdapter(_PresetFile).validate_python(content, strict=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise CatalogError(
+            file=FILE,
+            entry=where,
+            field=str(first["loc"][-1]),
+            value=first["input"],
+            remedy=first["msg"],
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, str]:
+    """Every accepted spelling, in lower case, and the preset it means."""
+    names: dict[str, str] = {}
+    for name, preset in _load().presets.items():
+        for hub_id in preset.hub:
+            spelled = hub_id.lower()
+            names.setdefault(spelled, name)
+            names.setdefault(spelled.replace("/", "__"), name)
+            names.setdefault(spelled.rpartition("/")[2], name)
+    return names | {name: name for name in _load().presets}
+
+
+def list_presets() -> tuple[str, ...]:
+    """Names of all presets, in the order of the file.
+
+    Returns
+    -------
+    tuple of str
+    """
+    return tuple(_load().presets)
+
+
+def find_preset(name: str) -> str | None:
+    """Return the preset that a name, a hub id or ``org__name`` means; None if there is none."""
+    return _names().get(name.strip().lower())
+
+
+def preset_source(name: str) -> PresetSource:
+    """Return where a preset's fields come from.
+
+    Parameters
+    ----------
+    name : str
+        As :func:`list_presets` gives it.
+    """
+    content = _load()
+    return content.sources[content.presets[name].source]
+
+
+def load_preset(name: str) -> ModelArchitecture:
+    """Architecture of a well-known model.
+
+    Parameters
+    ----------
+    name : str
+        ``llama-3.1-8b``, a hub id like ``meta-llama/Llama-3.1-8B`` in any case, or
+        ``meta-llama__Llama-3.1-8B``.
+
+    Returns
+    -------
+    ModelArchitecture
+        Cached; nouns are frozen.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown; the message gives the nearest ones.
+    """
+    known = find_preset(name)
+    if known is None:
+        near = get_close_matches(name.strip().lower(), _names(), n=3, cutoff=0.5)
+        nearest = list(dict.fromkeys(_names()[match] for match in near))
+        raise InputError(
+            "unknown model preset",
+            value=name,
+            allowed=f"one of {len(list_presets())} names"
+            + (f", e.g. {', '.join(nearest)}" if nearest else ", e.g. llama-3.1-8b"),
+            remedy="Choose one of the presets, or give the model's config.json or its "
+            "parameter count.",
+            field="model.preset",
+        )
+    return _build(known)
+
+
+@lru_cache(maxsize=256)
+def _build(name: str) -> ModelArchitecture:
+    preset = _load().presets[name]
+    return architecture_from_config(
+        preset.config,
+        name=name,
+        hub_id=preset.hub[0] if preset.hub else None,
+        source="preset",
+    )

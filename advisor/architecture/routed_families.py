@@ -1,0 +1,205 @@
+"""Model families with routed experts or latent attention.
+
+Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+from advisor.architecture.config_fields import ConfigFields
+from advisor.architecture.decoder import (
+    SLIDING,
+    attention_shape,
+    decoder,
+    dense_then_routed,
+    experts_shape,
+    layer_count,
+    typed_windows,
+)
+from advisor.architecture.families import qwen_windows
+from advisor.architecture.shapes import (
+    AttentionShape,
+    ExpertsShape,
+    FeedForwardShape,
+    Indexer,
+    LatentAttention,
+    TransformerShape,
+    WindowLayers,
+)
+
+FeedForwards = tuple[FeedForwardShape | ExpertsShape, ...]
+
+
+def mixtral(fields: ConfigFields) -> TransformerShape:
+    """Mixtral: Mistral with experts on every layer."""
+    layers = layer_count(fields)
+    windows = [fields.optional_count("sliding_window")] * layers
+    return decoder(
+        fields,
+        attention=[attention_shape(fields, windows=windows)],
+        feed_forward=[
+            experts_shape(fields, layers=layers, width=fields.count("intermediate_size"))
+        ],
+    )
+
+
+def _qwen_feed_forward(fields: ConfigFields, *, shared: bool) -> FeedForwards:
+    """Experts on every ``decoder_sparse_step``-th layer but those listed as dense."""
+    layers = layer_count(fields)
+    step = fields.count("decoder_sparse_step", 1)
+    listed = set(fields.counts("mlp_only_layers", maximum=layers - 1))
+    routed = sum(1 for i in range(layers) if i not in listed and (i + 1) % step == 0)
+    if not routed:
+        return dense_then_routed(fields, dense=layers, routed=None)
+    experts = experts_shape(
+        fields,
+        layers=routed,
+        width=fields.count("moe_intermediate_size"),
+        shared_width=fields.count("shared_expert_intermediate_size") if shared else 0,
+        shared_gate=shared,
+    )
+    return dense_then_routed(fields, dense=layers - routed, routed=experts)
+
+
+def qwen2_moe(fields: ConfigFields) -> TransformerShape:
+    """Qwen 1.5 and 2 MoE: routed experts beside a gated shared one."""
+    return decoder(
+        fields,
+        attention=[attention_shape(fields, windows=qwen_windows(fields), input_bias=True)],
+        feed_forward=_qwen_feed_forward(fields, shared=True),
+    )
+
+
+def qwen3_moe(fields: ConfigFields) -> TransformerShape:
+    """Qwen 3 MoE: routed experts only, norms on queries and keys."""
+    bias = fields.flag("attention_bias", False)
+    attention = attention_shape(
+        fields,
+        windows=qwen_windows(fields),
+        input_bias=bias,
+        output_bias=bias,
+        query_key_norm="head",
+    )
+    return decoder(
+        fields, attention=[attention], feed_forward=_qwen_feed_forward(fields, shared=False)
+    )
+
+
+def gpt_oss(fields: ConfigFields) -> TransformerShape:
+    """gpt-oss: windows on every other layer, attention sinks, experts with biases."""
+    bias = fields.flag("attention_bias", True)
+    layers = layer_count(fields)
+    alternating = ["full_attention" if i % 2 else SLIDING for i in range(layers)]
+    windows = typed_windows(fields, window=fields.count("sliding_window", 128), default=alternating)
+    attention = attention_shape(
+        fields,
+        head_dim=64,
+        windows=windows,
+        input_bias=bias,
+        output_bias=bias,
+        sinks=True,
+        fp32_softmax=False,
+    )
+    experts = experts_shape(
+        fields,
+        layers=layers,
+        width=fields.count("intermediate_size"),
+        bias=True,
+        router_bias=True,
+        clamped=True,
+    )
+    return decoder(fields, attention=[attention], feed_forward=[experts])
+
+
+def minimax_m2(fields: ConfigFields) -> TransformerShape:
+    """MiniMax-M2: experts on every layer, norms over whole queries and keys."""
+    layers = layer_count(fields)
+    attention = attention_shape(
+        fields, query_key_norm="width" if fields.flag("use_qk_norm", True) else "none"
+    )
+    experts = experts_shape(fields, layers=layers, width=fields.count("intermediate_size"))
+    return decoder(fields, attention=[attention], feed_forward=[experts])
+
+
+def glm4_moe(fields: ConfigFields) -> TransformerShape:
+    """GLM-4.5 to 4.7: dense layers first, then routed and shared experts."""
+    attention = attention_shape(
+        fields,
+        head_dim=128,
+        input_bias=fields.flag("attention_bias", False),
+        query_key_norm="head" if fields.flag("use_qk_norm", False) else "none",
+    )
+    return decoder(
+        fields, attention=[attention], feed_forward=_deepseek_feed_forward(fields, first=1)
+    )
+
+
+def _deepseek_feed_forward(fields: ConfigFields, *, first: int) -> FeedForwards:
+    """Dense layers first, then experts on every ``moe_layer_freq``-th layer."""
+    layers = layer_count(fields)
+    dense = min(fields.count("first_k_dense_replace", first, minimum=0), layers)
+    period = fields.count("moe_layer_freq", 1)
+    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
+    if kinds is not None:
+        routed = kinds.count("sparse")
+    else:
+        routed = sum(1 for i in range(dense, layers) if i % period == 0)
+    if not routed:
+        return dense_then_routed(fields, dense=layers, routed=None)
+    width = fields.count("moe_intermediate_size")
+    shared = fields.count("n_shared_experts", 0, minimum=0) * width
+    experts = experts_shape(fields, layers=routed, width=width, shared_width=shared)
+    return dense_then_routed(fields, dense=layers - routed, routed=experts)
+
+
+def _latent_attention(
+    fields: ConfigFields, *, indexer: Indexer | None, query_rank: int | None
+) -> AttentionShape:
+    """Attention through compressed queries, keys and values."""
+    heads = fields.count("num_attention_heads")
+    bias = fields.flag("attention_bias", False)
+    latent = LatentAttention(
+        query_rank=query_rank,
+        key_value_rank=fields.count("kv_lora_rank"),
+        rope_head_dim=fields.count("qk_rope_head_dim"),
+        nope_head_dim=fields.count("qk_nope_head_dim"),
+    )
+    return AttentionShape(
+        windows=(WindowLayers(layers=layer_count(fields)),),
+        heads=heads,
+        key_value_heads=heads,
+        head_dim=latent.nope_head_dim + latent.rope_head_dim,
+        value_head_dim=fields.count("v_head_dim"),
+        input_bias=bias,
+        output_bias=bias,
+        latent=latent,
+        indexer=indexer,
+    )
+
+
+def deepseek(fields: ConfigFields) -> TransformerShape:
+    """DeepSeek V2, V3, R1 and Kimi K2: latent attention, routed and shared experts."""
+    attention = _latent_attention(
+        fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
+    )
+    return decoder(
+        fields, attention=[attention], feed_forward=_deepseek_feed_forward(fields, first=0)
+    )
+
+
+def deepseek_sparse(fields: ConfigFields) -> TransformerShape:
+    """DeepSeek V3.2 and GLM-5: latent attention to the keys that an indexer picks."""
+    layers = layer_count(fields)
+    kinds = fields.texts("indexer_types", length=layers, allowed=("full", "shared"))
+    own = layers if kinds is None else kinds.count("full")
+    indexer = Indexer(
+        layers=max(own, 1),
+        heads=fields.count("index_n_heads"),
+        head_dim=fields.count("index_head_dim"),
+        top_k=fields.count("index_topk"),
+    )
+    attention = _latent_attention(
+        fields, indexer=indexer, query_rank=fields.optional_count("q_lora_rank")
+    )
+    return decoder(
+        fields, attention=[attention], feed_forward=_deepseek_feed_forward(fields, first=3)
+    )

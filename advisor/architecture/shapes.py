@@ -1,0 +1,169 @@
+"""What a transformer is made of, in plain numbers: the input of the builder of operator rows.
+
+Attention layers and feed-forward layers are listed apart, each with how many layers hold it, so
+that a model with dense layers first, or with windows on every other layer, needs no list of
+layers. Every quantity of a model is a sum over layers, hence their order does not matter.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from advisor.noun import Noun
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class NormKind(StrEnum):
+    """How hidden states are normalised."""
+
+    RMS = "rms"
+    LAYER = "layer"
+
+
+class Norm(Noun):
+    """A normalisation with a learned scale."""
+
+    kind: NormKind = NormKind.RMS
+    bias: bool = False
+    fp32_scale: bool = False
+    """The scale is applied in fp32, before the cast back (Gemma)."""
+
+    def parameters(self, width: int) -> int:
+        """Elements of scale and bias for vectors of this width."""
+        return width * (2 if self.bias else 1)
+
+
+class LatentAttention(Noun):
+    """Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434, section 2.1)."""
+
+    query_rank: Count | None
+    """Width of the compressed query; None where queries are projected directly."""
+    key_value_rank: Count
+    rope_head_dim: Count
+    nope_head_dim: Count
+
+
+class Indexer(Noun):
+    """Lightning indexer of DeepSeek sparse attention: picks the keys that are attended to."""
+
+    layers: Count
+    """Layers with an indexer of their own; the others reuse a neighbour's choice."""
+    heads: Count
+    head_dim: Count
+    top_k: Count
+
+
+class WindowLayers(Noun):
+    """How many layers attend to at most ``window`` keys; None: to all."""
+
+    layers: Count
+    window: Count | None = None
+
+
+class AttentionShape(Noun):
+    """Attention layers that are alike but for their window."""
+
+    windows: tuple[WindowLayers, ...]
+    heads: Count
+    key_value_heads: Count
+    head_dim: Count
+    """Of queries and keys."""
+    value_head_dim: Count
+    input_bias: bool = False
+    """Biases of the query, key and value projections."""
+    output_bias: bool = False
+    fused_projection: bool = False
+    """Queries, keys and values come from one matrix."""
+    query_key_norm: Literal["none", "head", "width"] = "none"
+    """Norm of each head, or of the whole projection (one scale for each element)."""
+    query_key_norm_per_head_scale: bool = False
+    """Each head has a scale of its own (Command-R+)."""
+    rotary: bool = True
+    sinks: bool = False
+    """One learned logit per head (gpt-oss)."""
+    softcap: bool = False
+    """Scores pass through tanh (Gemma 2)."""
+    fp32_softmax: bool = True
+    """Unfused code computes the softmax in fp32 whatever the stream (False: GPT-2)."""
+    latent: LatentAttention | None = None
+    indexer: Indexer | None = None
+
+    @property
+    def layers(self) -> int:
+        """Layers that hold it."""
+        return sum(item.layers for item in self.windows)
+
+
+class FeedForwardShape(Noun):
+    """Dense feed-forward layers that are alike."""
+
+    layers: Count
+    width: Count
+    gated: bool = True
+    activation: str = "silu"
+    bias: bool = False
+    output_bias: bool | None = None
+    """None: as ``bias``."""
+    fused_gate: bool = False
+    """Gate and up come from one matrix."""
+
+
+class ExpertsShape(Noun):
+    """Routed expert layers that are alike."""
+
+    layers: Count
+    experts: Annotated[int, Field(ge=2)]
+    active: Count
+    width: Count
+    """Of one expert."""
+    activation: str = "silu"
+    bias: bool = False
+    """Biases in the experts (gpt-oss)."""
+    router_bias: bool = False
+    correction_bias: bool = False
+    """A bias per expert that steers the choice, counted as parameters."""
+    shared_width: Annotated[int, Field(ge=0)] = 0
+    """Width of the experts that every token visits, together."""
+    shared_gate: bool = False
+    """The shared expert's output passes a learned gate (Qwen2-MoE)."""
+    clamped: bool = False
+    """The activation clamps its inputs (gpt-oss)."""
+
+
+class NormPlaces(Noun):
+    """Where a block normalises."""
+
+    attention_input: bool = True
+    feed_forward_input: bool = True
+    attention_output: bool = False
+    feed_forward_output: bool = False
+
+
+class TransformerShape(Noun):
+    """A decoder-only transformer with everything that decides its operator table."""
+
+    hidden_size: Count
+    vocab_size: Count
+    attention: tuple[AttentionShape, ...]
+    feed_forward: tuple[FeedForwardShape | ExpertsShape, ...]
+    norm: Norm = Norm()
+    places: NormPlaces = NormPlaces()
+    final_norm: bool = True
+    parallel: bool = False
+    """Attention and feed-forward read the same normalised input (one norm per block)."""
+    tied: bool = False
+    head_bias: bool = False
+    positions: Annotated[int, Field(ge=0)] = 0
+    """Rows of a learned position table."""
+    embedding_width: Count | None = None
+    """Width of the token embedding where projections lead in and out (OPT-350m)."""
+    embedding_norm: bool = False
+
+    @property
+    def layers(self) -> int:
+        """Blocks."""
+        return sum(item.layers for item in self.attention)

@@ -1,0 +1,169 @@
+"""The builder of decoder-only transformers: a shape in, operator rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from advisor.architecture.attention import attention_rows
+from advisor.architecture.attention import input_readers as attention_readers
+from advisor.architecture.feed_forward import expert_rows, feed_forward_rows
+from advisor.architecture.feed_forward import input_readers as feed_forward_readers
+from advisor.architecture.operators import Division, Operator, OperatorKind, Part, SavedFormat
+from advisor.architecture.rows import FUSED_PASSES, elementwise, linear, linear_input, normalization
+from advisor.architecture.shapes import ExpertsShape, NormPlaces, TransformerShape
+
+LOSS_PASSES: Final = 7.0
+"""Unfused cross-entropy per logit, in 16-bit elements: upcast 1+2, log-softmax 2+2."""
+
+
+def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
+    """Operator table of a decoder-only transformer.
+
+    Parameters
+    ----------
+    shape : TransformerShape
+
+    Returns
+    -------
+    tuple of Operator
+        Rows in the order of the forward pass; names are unique.
+    """
+    return (*_embedding(shape), *_blocks(shape), *_head(shape))
+
+
+def _embedding(shape: TransformerShape) -> Iterator[Operator]:
+    width = shape.embedding_width or shape.hidden_size
+    table = shape.vocab_size * width
+    yield elementwise(
+        "embedding.tokens",
+        kind=OperatorKind.EMBEDDING,
+        part=Part.EMBEDDING,
+        layers=1,
+        division=Division.TENSOR,
+        fused=FUSED_PASSES * width,
+        unfused=FUSED_PASSES * width,
+        launches=1,
+    ).model_copy(
+        # A tied table is one matrix: its use is counted at the head, its storage here.
+        update={"parameters": table, "active_parameters": 0 if shape.tied else table}
+    )
+    if shape.positions:
+        learned = shape.positions * shape.hidden_size
+        yield elementwise(
+            "embedding.positions",
+            kind=OperatorKind.EMBEDDING,
+            part=Part.EMBEDDING,
+            layers=1,
+            fused=FUSED_PASSES * shape.hidden_size,
+            # Look up, and add to the token's vector.
+            unfused=5.0 * shape.hidden_size,
+            launches=2,
+        ).model_copy(update={"parameters": learned, "active_parameters": learned})
+    if shape.embedding_width is not None:
+        yield linear(
+            "embedding.projection",
+            part=Part.EMBEDDING,
+            layers=1,
+            in_features=shape.embedding_width,
+            out_features=shape.hidden_size,
+            division=Division.REPLICATED,
+        )
+    if shape.embedding_norm:
+        yield normalization(
+            "embedding.norm",
+            norm=shape.norm,
+            part=Part.EMBEDDING,
+            layers=1,
+            width=shape.hidden_size,
+        )
+
+
+def _blocks(shape: TransformerShape) -> Iterator[Operator]:
+    hidden, norm = shape.hidden_size, shape.norm
+    for index, attention in enumerate(shape.attention):
+        readers = attention_readers(attention)
+        if shape.parallel:
+            readers += feed_forward_readers(shape.feed_forward[0])
+        yield from attention_rows(
+            attention,
+            path=f"block.attention{_ordinal(index)}",
+            hidden_size=hidden,
+            norm=norm,
+            block_input=readers,
+        )
+    for index, layer in enumerate(shape.feed_forward):
+        saved = () if shape.parallel else (linear_input(hidden, feed_forward_readers(layer)),)
+        path = f"block.feed_forward{_ordinal(index)}"
+        if isinstance(layer, ExpertsShape):
+            yield from expert_rows(layer, path=path, hidden_size=hidden, saved=saved)
+        else:
+            yield from feed_forward_rows(layer, path=path, hidden_size=hidden, saved=saved)
+    for place in NormPlaces.model_fields:
+        if getattr(shape.places, place):
+            # What a matmul just wrote is in its format; the residual stream has its own.
+            after = place.endswith("output")
+            yield normalization(
+                f"block.{place}_norm",
+                norm=norm,
+                layers=shape.layers,
+                width=hidden,
+                stream=SavedFormat.COMPUTE if after else SavedFormat.STREAM,
+            )
+    yield elementwise(
+        "block.residual",
+        layers=shape.layers,
+        # Two additions; fused with a neighbour each reads the branch and writes the sum.
+        fused=2 * FUSED_PASSES * hidden,
+        unfused=2 * 3.0 * hidden,
+        launches=2,
+    )
+
+
+def _ordinal(index: int) -> str:
+    return f"_{index + 1}" if index else ""
+
+
+def _head(shape: TransformerShape) -> Iterator[Operator]:
+    width = shape.hidden_size
+    if shape.final_norm:
+        yield normalization(
+            "head.norm", norm=shape.norm, part=Part.HEAD, layers=1, width=shape.hidden_size
+        )
+    if shape.embedding_width is not None:
+        width = shape.embedding_width
+        yield linear(
+            "head.projection",
+            part=Part.HEAD,
+            layers=1,
+            in_features=shape.hidden_size,
+            out_features=width,
+            division=Division.REPLICATED,
+        )
+    yield linear(
+        "head.logits",
+        part=Part.HEAD,
+        layers=1,
+        in_features=width,
+        out_features=shape.vocab_size,
+        bias=shape.head_bias,
+        tied=shape.tied,
+        saved=(linear_input(width, ("head",)),),
+    )
+    yield Operator(
+        name="head.loss",
+        kind=OperatorKind.CROSS_ENTROPY,
+        part=Part.HEAD,
+        layers=1,
+        division=Division.TENSOR,
+        out_features=shape.vocab_size,
+        moved_elements_per_token=FUSED_PASSES * shape.vocab_size,
+        moved_elements_per_token_unfused=LOSS_PASSES * shape.vocab_size,
+        launches=3,
+    )
+
+
+def routed(shape: TransformerShape) -> ExpertsShape | None:
+    """Return the routed layers with most experts, or None for a dense model."""
+    layers = [layer for layer in shape.feed_forward if isinstance(layer, ExpertsShape)]
+    return max(layers, key=lambda layer: layer.experts, default=None)

@@ -1,0 +1,251 @@
+"""What the backward pass of a layer needs kept: one pure resolution of the table's tensors.
+
+The table lists tensors with the software that keeps each; this is the only place that decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from advisor.architecture.operators import Operator, OperatorKind, SavedFormat, SavedTensor
+from advisor.architecture.operators import SavedWhen as When
+from advisor.estimate.run import TrainingRun
+from advisor.precision import FORMAT_BYTES, PrecisionRecipe
+from advisor.workload import AttentionKernel, FineTuningMethod, SoftwareStack
+
+SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]
+
+EAGER_STACKS = frozenset({SoftwareStack.HUGGINGFACE, SoftwareStack.LIGER})
+"""Stacks that cast per operation under autocast; a compiled graph casts once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedBytes:
+    """Bytes kept per token. [bytes/token]"""
+
+    divided_bytes: float = 0.0
+    """Divided by the tensor-parallel degree."""
+    gathered_bytes: float = 0.0
+    """Whole on every tensor-parallel rank, sequence parallelism or not."""
+    replicated_bytes: float = 0.0
+    """Divided by the tensor-parallel degree under sequence parallelism only."""
+    per_key_bytes: float = 0.0
+    """Per token and per key of the sequence, divided by the tensor-parallel degree."""
+
+    @property
+    def per_token_bytes(self) -> float:
+        """All of them on a single rank, score matrices left out."""
+        return self.divided_bytes + self.gathered_bytes + self.replicated_bytes
+
+    def plus(self, other: SavedBytes, times: float = 1.0) -> SavedBytes:
+        """Return the sum with ``times`` another."""
+        return SavedBytes(
+            divided_bytes=self.divided_bytes + times * other.divided_bytes,
+            gathered_bytes=self.gathered_bytes + times * other.gathered_bytes,
+            replicated_bytes=self.replicated_bytes + times * other.replicated_bytes,
+            per_key_bytes=self.per_key_bytes + times * other.per_key_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPolicy:
+    """Everything that decides which tensors are kept and in how many copies."""
+
+    recipe: PrecisionRecipe
+    stack: SoftwareStack
+    attention: AttentionKernel
+    adapted: frozenset[str] | None = None
+    """Adapter targets where the base is frozen; None where every weight trains."""
+    adapter_casts: bool = False
+    """Eager autocast casts the input of each fp32 adapter on a 16-bit base (LoRA)."""
+    selective: bool = False
+    """Cheap work is made again in the backward pass."""
+
+    @property
+    def fused(self) -> bool:
+        """Whether norms and activations run as single kernels, recomputed regions included."""
+        return self.selective or self.stack is not SoftwareStack.HUGGINGFACE
+
+    def format_bytes(self, form: SavedFormat) -> float:
+        """Size of one element of a format. [bytes]"""
+        compute = max(FORMAT_BYTES[self.recipe.compute], SIXTEEN_BIT_BYTES)
+        if form is SavedFormat.FP32:
+            return FORMAT_BYTES["fp32"]
+        if form is SavedFormat.BYTE:
+            return 1.0
+        if form is SavedFormat.COMPUTE or self.adapted is not None:
+            # A frozen base is stored in 16 bits, and so is the stream it writes.
+            return compute
+        return FORMAT_BYTES[self.recipe.stream]
+
+    def copies(self, tensor: SavedTensor) -> int:
+        """How many times eager code keeps a tensor that only weight gradients need."""
+        readers = tensor.read_by
+        if readers is None:
+            return 1
+        if self.adapted is None:
+            casts = self.recipe.autocast and self.stack in EAGER_STACKS and not self.selective
+            return len(readers) if casts else 1
+        reading = sum(1 for reader in readers if self.adapted & set(reader.split("+")))
+        casts = self.adapter_casts and not self.selective
+        return reading if casts else min(reading, 1)
+
+
+def saved_bytes_per_token(
+    operator: Operator,
+    *,
+    recipe: PrecisionRecipe,
+    stack: SoftwareStack,
+    attention: AttentionKernel,
+    adapted: frozenset[str] | None = None,
+    adapter_casts: bool = False,
+    selective: bool = False,
+) -> SavedBytes:
+    """Bytes that one layer of an operator keeps per token for its backward pass.
+
+    Parameters
+    ----------
+    operator : Operator
+    recipe : PrecisionRecipe
+    stack : SoftwareStack
+    attention : AttentionKernel
+    adapted : frozenset of str, optional
+        Adapter targets where the base is frozen; None where every weight trains.
+    adapter_casts : bool
+        True where eager autocast casts the input of each fp32 adapter (LoRA on a 16-bit base).
+    selective : bool
+        True to leave out what selective recomputation makes again.
+
+    Returns
+    -------
+    SavedBytes
+        [bytes/token]
+
+    Notes
+    -----
+    Reproduces PyTorch's own accounting of Hugging Face models (transformers 5.23, PyTorch 2.13)
+    for Llama, Qwen 2 and 3, Gemma 2 and GPT-2, eager and compiled; see the tests. Megatron-class
+    software keeps the compiled set and shards the gathered inputs too, gathering them again in
+    the backward pass (Korthikanti et al. 2022, section 4.2.2). Liger kernels are fused norms and
+    activations inside otherwise eager code; the product of a gated activation is still kept, as
+    the input of the next matrix. Dropout masks are left out.
+    """
+    policy = SavedPolicy(
+        recipe=recipe,
+        stack=stack,
+        attention=attention,
+        adapted=adapted,
+        adapter_casts=adapter_casts,
+        selective=selective,
+    )
+    return _resolve(operator, policy)
+
+
+def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
+    divided = gathered = replicated = per_key = 0.0
+    scores = _materialises_scores(operator, policy)
+    for tensor in operator.saved:
+        if not _kept(tensor, policy, scores):
+            continue
+        size = tensor.elements_per_token * policy.format_bytes(tensor.format)
+        size *= policy.copies(tensor)
+        if tensor.per_key:
+            per_key += size
+        elif tensor.divided:
+            divided += size
+        elif tensor.gathered and policy.stack is not SoftwareStack.MEGATRON:
+            gathered += size
+        else:
+            replicated += size
+    return SavedBytes(divided, gathered, replicated, per_key)
+
+
+def _materialises_scores(operator: Operator, policy: SavedPolicy) -> bool:
+    """Whether the score matrix exists: asked for, or for want of a kernel.
+
+    PyTorch has no fused kernel for fp32 grouped queries and falls back to plain products.
+    """
+    if policy.attention is AttentionKernel.EAGER:
+        return True
+    grouped = operator.cache_heads not in (0, operator.heads)
+    return grouped and policy.recipe.compute == "fp32"
+
+
+def _kept(tensor: SavedTensor, policy: SavedPolicy, scores: bool) -> bool:
+    if tensor.copy_of is not None:
+        same = policy.format_bytes(tensor.format) == policy.format_bytes(tensor.copy_of)
+        if same:
+            return False
+    if policy.selective and tensor.remade:
+        return False
+    return {
+        When.ALWAYS: True,
+        When.UNFUSED: not policy.fused,
+        When.FUSED: policy.fused,
+        When.EAGER_ATTENTION: scores,
+        When.FLASH_ATTENTION: not scores,
+        When.ADAPTER_COPY: policy.adapter_casts and not policy.selective,
+    }[tensor.when]
+
+
+def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
+    lora = run.method is FineTuningMethod.LORA
+    return SavedPolicy(
+        recipe=run.recipe,
+        stack=run.software,
+        attention=run.attention,
+        adapted=frozenset(run.lora_targets) if run.frozen else None,
+        # 4-bit layers hand their adapters the input as it is.
+        adapter_casts=lora and run.software in EAGER_STACKS and run.recipe.compute != "fp32",
+        selective=selective,
+    )
+
+
+def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
+    """Bytes that all layers of these rows keep per token, adapters included.
+
+    Parameters
+    ----------
+    operators : iterable of Operator
+    run : TrainingRun
+
+    Returns
+    -------
+    SavedBytes
+        [bytes/token]
+    """
+    return _fold(operators, run, selective=False)
+
+
+def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
+    """Return what selective recomputation leaves of :func:`fold_saved_bytes`.
+
+    It makes norms, activation products and score matrices again; inputs of norms, gates, and
+    what flash attention needs stay.
+
+    Parameters
+    ----------
+    operators : iterable of Operator
+    run : TrainingRun
+
+    Returns
+    -------
+    SavedBytes
+        [bytes/token]
+    """
+    return _fold(operators, run, selective=True)
+
+
+def _fold(operators: Iterable[Operator], run: TrainingRun, *, selective: bool) -> SavedBytes:
+    policy = _policy(run, selective=selective)
+    total = SavedBytes()
+    for operator in operators:
+        total = total.plus(_resolve(operator, policy), operator.layers)
+        targeted = operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
+        if run.frozen and targeted:
+            # The product of the input with the adapter's first matrix, for its second.
+            size = policy.format_bytes(SavedFormat.COMPUTE) * run.lora_rank
+            adapter = SavedBytes(replicated_bytes=size * operator.active_experts)
+            total = total.plus(adapter, operator.layers)
+    return total
