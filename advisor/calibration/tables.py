@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from advisor.architecture.config_fields import load_config_text
 from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.presets import find_preset
-from advisor.architecture.resolve import load_config_text
-
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.presets import find_preset, load_preset
 from advisor.errors import AdvisorError, InputError
 
 MAX_TABLE_BYTES = 50_000_000
@@ -85,7 +84,7 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
     if key:
         preset = find_preset(key.replace("__", "/"))
         if preset is not None:
-            return preset
+            return load_preset(preset)
         if configs is not None and (configs / f"{key}.json").is_file():
             text = (configs / f"{key}.json").read_text(encoding="utf-8")
             return architecture_from_config(load_config_text(text), name=key.replace("__", "/"))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from advisor.catalog.nodes import node_for
 
+from advisor.architecture.model import ModelArchitecture
 from advisor.calibration.report import SkippedRow, ValidationReport, ValidationRow, summarise
 from advisor.calibration.tables import Row, flag, integer, number, row_architecture
 from advisor.catalog import Catalog
+from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.run import TrainingRun, recipe_named
 from advisor.estimate.training import describe_memory, describe_time
-from advisor.hardware import Node
+from advisor.hardware import Accelerator, Node
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.quantities import Range
 from advisor.units import GIB
@@ -81,7 +82,7 @@ def _predict(
     found: list[tuple[str, Range]] = []
     wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
     if not row.get("recompute"):
-        layout = _least_recompute(row, layout, architecture, run, accelerator, calibration)
+        layout = _least_recompute(layout, architecture, run, accelerator, calibration)
     if quantity in TIME_QUANTITIES:
         time = describe_time(architecture, run, layout, accelerator, node, calibration)
         per_s = {
@@ -210,18 +211,16 @@ def row_layout(row: Row) -> ParallelLayout:
 
 
 def _least_recompute(
-    row: Row,
     layout: ParallelLayout,
-    architecture: object,
+    architecture: ModelArchitecture,
     run: TrainingRun,
-    accelerator: object,
+    accelerator: Accelerator,
     calibration: Calibration,
 ) -> ParallelLayout:
     """Where a table leaves recomputation open, take the least that fits, as its authors would."""
-    del row
     for policy in Recompute:
         tried = layout.model_copy(update={"recompute": policy})
-        memory = describe_memory(architecture, run, tried, accelerator, calibration)  # type: ignore[arg-type]
+        memory = describe_memory(architecture, run, tried, accelerator, calibration)
         if memory.total_bytes.expected <= memory.usable_bytes:
             return tried
     return layout.model_copy(update={"recompute": Recompute.FULL})

@@ -9,6 +9,7 @@ import numpy as np
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration, Reliability
 from advisor.equations.goodput import goodput
+from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, trainable_parameters
 from advisor.estimate.results import FlopCount, MemoryBreakdown, Parameters, StepTime
@@ -59,6 +60,11 @@ def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
             restart_s=reliability.restart_s,
         )
     )
+
+
+def time_quantity(architecture: ModelArchitecture) -> str:
+    """Name of the interval that training times of this model have."""
+    return "training_time" if architecture.num_experts == 1 else "training_time_routed"
 
 
 def evaluate_memory(
@@ -245,7 +251,7 @@ def describe_time(
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
     )
     hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
-    interval = calibration.interval("training_time", measured=measured)
+    interval = calibration.interval(time_quantity(architecture), measured=measured)
     evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
     widening = shape_widening(architecture)
 
@@ -258,6 +264,14 @@ def describe_time(
         )
 
     step = float(time.step[0])
+    if not np.isfinite(step):
+        raise InputError(
+            "the layout spans machines that no network joins",
+            value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
+            allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
+            remedy="Lower the count, or choose an accelerator that is offered with a network.",
+            field="hardware.count",
+        )
     tokens_per_step = run.tokens_per_step
     share = float(run_goodput(calibration.reliability, candidates.layout.accelerators)[0])
     useful = model_flops_per_token(architecture, run) * tokens_per_step

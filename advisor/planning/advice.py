@@ -7,6 +7,7 @@ from datetime import date
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
+from advisor.estimate.results import StepTime
 from advisor.formatting import duration, money, percent
 from advisor.planning.options import Option, meets_budget, meets_time
 from advisor.planning.results import Advice, Ranking
@@ -65,15 +66,14 @@ def advise(
                 )
             )
         found.extend(_tie(case, rankings[0]))
+        found.extend(_cap(case, rankings))
     found.extend(_lower_precision(case, systems, result, feasible))
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
 
 
-def _limits_in_reach(case: Case, time: object) -> list[Advice]:
-    from advisor.estimate.results import StepTime
-
+def _limits_in_reach(case: Case, time: StepTime | None) -> list[Advice]:
     deadline = case.limits.deadline_hours
-    if deadline is None or not isinstance(time, StepTime) or time.run_hours.high <= deadline:
+    if deadline is None or time is None or time.run_hours.high <= deadline:
         return []
     return [
         Advice(
@@ -102,6 +102,23 @@ def _stale(price_date: str | None, today: date) -> list[Advice]:
             code="stale-price",
             severity="warning",
             message=f"The price is from {price_date}, {age} days old. Check it before you rent.",
+        )
+    ]
+
+
+def _cap(case: Case, rankings: Sequence[Ranking]) -> list[Advice]:
+    cap = case.limits.max_accelerators
+    largest = max((item.plans[0].estimate.count for item in rankings if item.plans), default=0)
+    if largest <= cap / 2:
+        return []
+    return [
+        Advice(
+            code="accelerator-cap",
+            severity="info",
+            message=(
+                f"The search stops at {cap:,} accelerators (max_accelerators). Clusters of this "
+                "size are usually reserved ahead, not rented on demand."
+            ),
         )
     ]
 

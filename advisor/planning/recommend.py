@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
@@ -10,7 +10,7 @@ from advisor.catalog import Catalog
 from advisor.efficiency import Calibration
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, Parameters
-from advisor.estimate.training import parameters_of
+from advisor.estimate.training import parameters_of, time_quantity
 from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
 from advisor.planning.options import (
@@ -89,11 +89,11 @@ def recommend(
     chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
     best = best_option(feasible, case.objective)
     rejections = _rejections(case, catalog, systems, result, chosen=chosen, best=best)
-    chart = _chart(feasible or result.options, systems, calibration, limits)
+    chart = _chart(feasible or result.options, systems, architecture, calibration)
     return Recommendation(
         case=case,
         answer=_answer(rankings[0].plans, rejections, limits),
-        parameters=_parameters(case, architecture, result),
+        parameters=_parameters(architecture, result),
         rankings=rankings,
         frontier=tuple(item for item in chart if item.on_frontier),
         candidates=chart,
@@ -128,13 +128,13 @@ def _plans(
     feasible: Sequence[Option],
     systems: Sequence[System],
     objective: Objective,
-    full: object,
+    full: Callable[[Option], Estimate],
 ) -> tuple[Plan, ...]:
     ordered = best_per_accelerator(feasible, systems, objective)
     plans = []
     for rank, option in enumerate(ordered[:PLANS_PER_OBJECTIVE]):
         system = systems[option.system]
-        estimate = full(option)  # type: ignore[operator]
+        estimate = full(option)
         following = ordered[rank + 1] if rank + 1 < len(ordered) else None
         runner_up = None if following is None else (following, systems[following.system])
         plans.append(
@@ -207,11 +207,10 @@ def memory_remedy(case: Case) -> str:
 def _chart(
     options: Sequence[Option],
     systems: Sequence[System],
+    architecture: ModelArchitecture,
     calibration: Calibration,
-    limits: Constraints,
 ) -> tuple[Candidate, ...]:
     """Frontier and the best of each accelerator and system, fastest first."""
-    del limits
     best = frontier(options)
     keep = dict.fromkeys(best)
     by_system: dict[int, list[Option]] = {}
@@ -219,23 +218,29 @@ def _chart(
         by_system.setdefault(option.system, []).append(option)
     for group in by_system.values():
         for objective in Objective:
-            keep[min(group, key=lambda item, o=objective: item.key(o))] = None  # type: ignore[misc]
+            found = best_option(group, objective)
+            if found is not None:
+                keep[found] = None
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
     return tuple(
-        _candidate(option, systems[option.system], calibration, option in on_frontier)
+        _candidate(option, systems[option.system], architecture, calibration, option in on_frontier)
         for option in shown
     )
 
 
 def _candidate(
-    option: Option, system: System, calibration: Calibration, on_frontier: bool
+    option: Option,
+    system: System,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+    on_frontier: bool,
 ) -> Candidate:
     kernels, measured = calibration.kernels_for(system.accelerator)
     serving = option.first_token_s is not None
     interval = calibration.interval(
-        "serving_time" if serving else "training_time", measured=measured
+        "serving_time" if serving else time_quantity(architecture), measured=measured
     )
     time = Range.around(
         option.time,
@@ -263,8 +268,7 @@ def _candidate(
     )
 
 
-def _parameters(case: Case, architecture: ModelArchitecture, result: SearchResult) -> Parameters:
-    del case
+def _parameters(architecture: ModelArchitecture, result: SearchResult) -> Parameters:
     run = next(iter(result.runs.values()), None)
     return parameters_of(architecture, run)
 

@@ -86,7 +86,8 @@ def why(
     largest = max(terms, key=lambda item: item.value) if terms else None
     text = f"Limited by {BOUND_WORDS.get(bound, bound)}"
     if largest is not None and total > 0:
-        text += f"; {largest.title.lower()} takes {percent(largest.value / total)} of the time"
+        share = percent(largest.value / total)
+        text += f": {share} of the time goes to {_lowered(largest.title)}"
     text += "."
     if runner_up is None:
         return f"{text} No other accelerator meets the limits."
@@ -105,6 +106,11 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next: {figure}"
     return f"Next: {money(other.cost_usd)}" + (" a month" if serving else "")
+
+
+def _lowered(title: str) -> str:
+    """Start a title in lower case, unless it starts with an abbreviation."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def too_close(first: Range, second: Range) -> bool:
