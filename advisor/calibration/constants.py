@@ -150,7 +150,9 @@ P is the dense peak of the format, W the memory bandwidth, both from the catalog
 counts output tiles. Five constants (t0, e, e_m, x_h, k_h) are fitted for each generation and
 format by robust least squares on the logarithm of measured times. Products with n or k under 256
 are left out, and on cards with a large second-level cache those whose weights may lie in it.
-Layers in fp8, fp4 and int8 are timed whole: the conversion of 16-bit activations is inside.
+Layers in fp8, fp4 and int8 are timed whole: the conversion of 16-bit activations is inside, as a
+kernel of its own. fp8 has one scale per block on Hopper and data-centre Blackwell, per tensor
+elsewhere. Training stacks fuse the conversion into the kernel before and are faster than this.
 
 ## Attention
 

@@ -37,8 +37,11 @@ FORMATS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fp4": ("fp4", ("nvfp4",)),
     "int8": ("int8", ("int8_smoothquant",)),
 }
-"""Key of the curve -> peak it is a share of, and measured kernels. fp8 layers with one scale per
-tensor and per block are one curve: the architectures that use them do not say which they take."""
+"""Key of the curve -> peak it is a share of, and measured kernels."""
+
+BLOCK_SCALED: Final = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
+"""Cards with own kernels for fp8 with one scale per block, as current checkpoints and the MX
+formats have it; the others fall back on general ones, so there one scale per tensor counts."""
 
 WEIGHT_BYTES: Final = {
     "bf16": 2.0,
@@ -145,7 +148,9 @@ def _others(card: str, group: Iterable[str]) -> tuple[str, ...]:
 def _usable(rows: Matmuls, kernels: tuple[str, ...], cards: Cards, peak: str) -> Matmuls:
     known = np.array([peak in cards[card].peak_flops_per_s for card in rows.accelerator])
     prone = np.isin(rows.accelerator, CACHE_PRONE) & rows.cached
-    return rows.where(np.isin(rows.kernel, kernels) & known & ~prone)
+    other_fp8 = np.where(np.isin(rows.accelerator, BLOCK_SCALED), "fp8", "fp8_block")
+    keep = np.isin(rows.kernel, kernels) & (rows.kernel != other_fp8)
+    return rows.where(keep & known & ~prone)
 
 
 def _peaks(accelerator: Iterable[str], cards: Cards, peak: str) -> _Peaks:
