@@ -15,6 +15,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -58,6 +60,25 @@ __all__ = [  # noqa: PLE0604
     "__version__",
     *sorted(_HOMES),
 ]
+
+
+class _Package(ModuleType):
+    """The package, where ``advisor.estimate`` is the function and not the room of that name.
+
+    Importing the subpackage ``advisor.estimate`` would bind its module over the function.
+    """
+
+    @property
+    def estimate(self) -> Any:
+        """The function :func:`advisor.api.estimate`."""
+        return __getattr__("estimate")
+
+    @estimate.setter
+    def estimate(self, module: ModuleType) -> None:
+        """Leave the name to the function; the import system finds the module by its full name."""
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

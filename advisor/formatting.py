@@ -1,13 +1,14 @@
 """Numbers as people read them: units, precision and ranges.
 
-An estimate shows two significant digits at most, and one where its range spans more than a
-factor of two. Its bounds are rounded outward to the same decimal place. A bare number is a
-specification or a list price and keeps its own precision.
+An estimate shows two significant digits. The bounds of its range are rounded outward: to one
+significant digit where they span more than a factor of two, else to a common decimal place. A bare
+sum of money or memory is a list price or a specification and keeps more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final, Literal
 
 from advisor.quantities import Range, Term
@@ -30,7 +31,18 @@ WIDE_SPAN: Final = 2.0
 STEPS_PER_RANGE: Final = 4
 """A range is at least this many times as wide as its last decimal place."""
 
-_ROUND = {"nearest": round, "down": math.floor, "up": math.ceil}
+_DURATIONS: Final = (
+    (90.0, 1.0, "s"),
+    (90 * MINUTE_S, MINUTE_S, "min"),
+    (72 * HOUR_S, HOUR_S, "h"),
+    (math.inf, DAY_S, "days"),
+)
+"""Upper limit [s], size [s] and name of each unit."""
+_ROUND: dict[Rounding, Callable[[float], int]] = {
+    "nearest": round,
+    "down": math.floor,
+    "up": math.ceil,
+}
 
 
 def round_significant(value: float, digits: int, rounding: Rounding = "nearest") -> float:
@@ -79,31 +91,21 @@ def _at_place(value: float, place: int, rounding: Rounding) -> str:
     return f"{_round_place(value, place, rounding):,.{max(0, -place)}f}"
 
 
-def _texts(value: Range) -> tuple[str, str, str]:
-    """Expected value, low and high bound as numbers of one precision."""
+def _bounds(value: Range) -> tuple[str, str]:
+    """Low and high bound, rounded outward: one digit each where they are far apart."""
     if value.low <= 0 or value.high > WIDE_SPAN * value.low:
-        return (
-            plain(value.expected, 1),
-            plain(value.low, 1, "down"),
-            plain(value.high, 1, "up"),
-        )
+        return plain(value.low, 1, "down"), plain(value.high, 1, "up")
     finest = _exponent(value.expected) - 1
     width = (value.high - value.low) / STEPS_PER_RANGE
     place = max(finest, min(_exponent(width), finest + 1)) if width > 0 else finest
-    return (
-        _at_place(value.expected, place, "nearest"),
-        _at_place(value.low, place, "down"),
-        _at_place(value.high, place, "up"),
-    )
+    return _at_place(value.low, place, "down"), _at_place(value.high, place, "up")
 
 
 def _quantity(value: Value, factor: float, unit: str, *, with_range: bool) -> str:
-    if not isinstance(value, Range):
-        return f"{plain(value * factor, 2)} {unit}"
-    expected, low, high = _texts(value.scaled(factor))
-    text = f"{expected} {unit}"
-    if not with_range or value.low == value.high:
+    text = f"{plain(_expected(value) * factor, 2)} {unit}"
+    if not with_range or not isinstance(value, Range) or value.low == value.high:
         return text
+    low, high = _bounds(value.scaled(factor))
     return f"{text} ({low}{EN_DASH}{high})"
 
 
@@ -172,22 +174,11 @@ def duration(seconds: Value, *, with_range: bool = False) -> str:
     >>> duration(4.2 * 86400)
     '4.2 days'
     """
-    expected = _expected(seconds)
-    for limit, size, unit in (
-        (90.0, 1.0, "s"),
-        (90 * MINUTE_S, MINUTE_S, "min"),
-        (72 * HOUR_S, HOUR_S, "h"),
-    ):
-        if expected < limit:
-            return _trimmed(_quantity(seconds, 1 / size, unit, with_range=with_range), seconds)
-    return _trimmed(_quantity(seconds, 1 / DAY_S, "days", with_range=with_range), seconds)
-
-
-def _trimmed(text: str, value: Value) -> str:
-    """Without the zero of ``9.0 h``, where no range needs it."""
-    if isinstance(value, Range) and value.low < value.high:
-        return text
-    return text.replace(".0 ", " ", 1)
+    size, unit = next(
+        (size, unit) for limit, size, unit in _DURATIONS if _expected(seconds) < limit
+    )
+    # "9 h", not "9.0 h"
+    return _quantity(seconds, 1 / size, unit, with_range=with_range).replace(".0 ", " ", 1)
 
 
 def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str:
@@ -205,9 +196,13 @@ def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str
     sign = "$" if currency == "USD" else f"{currency} "
     if not isinstance(usd, Range) or usd.low == usd.high:
         return sign + _list_price(_expected(usd))
-    expected, low, high = (_cents(text, usd.expected) for text in _texts(usd))
-    bounds = f" ({sign}{low}{EN_DASH}{high})" if with_range else ""
-    return f"{sign}{expected}{bounds}"
+    text = sign + _list_price(round_significant(usd.expected, 2))
+    if not with_range:
+        return text
+    low, high = _bounds(usd)
+    if usd.expected < 10 and "." in low + high:
+        low, high = _cents(low), _cents(high)
+    return f"{text} ({sign}{low}{EN_DASH}{high})"
 
 
 def _list_price(amount: float) -> str:
@@ -216,10 +211,9 @@ def _list_price(amount: float) -> str:
     return f"{amount:,.2f}" if round(abs(amount), 2) < 10 else f"{amount:,.0f}"
 
 
-def _cents(text: str, expected: float) -> str:
-    """Give a number its cents, as sums under 10 have them."""
+def _cents(text: str) -> str:
     whole, _, cents = text.partition(".")
-    return f"{whole}.{cents:0<2}" if expected < 10 else text
+    return f"{whole}.{cents:0<2}"
 
 
 def hourly_price(usd_per_hour: float) -> str:

@@ -103,7 +103,9 @@ _ALL = (
     ),
     Reference(
         key="ainslie2023",
-        title="GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
+        title=(
+            "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints"
+        ),
         authors="J. Ainslie et al.",
         year=2023,
         locator="arXiv:2305.13245",
@@ -169,7 +171,7 @@ _ALL = (
         title="The Llama 3 Herd of Models",
         authors="Llama team, Meta AI",
         year=2024,
-        locator="arXiv:2407.21783, section 3.3 and table 5 (419 unexpected interruptions in 54 days)",
+        locator="arXiv:2407.21783, section 3.3, table 5 (419 unexpected interruptions in 54 days)",
     ),
     Reference(
         key="agrawal2024",
