@@ -43,7 +43,8 @@ def _wire(
         node_accelerators=hardware.node_accelerators,
         intra_domain=hardware.intra_domain,
         intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
-        pcie_bytes_per_s=hardware.pcie_bytes_per_s * network.intra_bandwidth,
+        pcie_bytes_per_s=hardware.pcie_bytes_per_s
+        * (network.pcie_bandwidth or network.intra_bandwidth),
         inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
     )
     reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
