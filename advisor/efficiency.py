@@ -216,9 +216,9 @@ class Calibration(Noun):
     serving: ServingFacts
     memory: MemoryFacts
     intervals: dict[str, Interval]
-    """By quantity: training_time, serving_time, serving_first_token, training_memory,
-    serving_memory; with suffix
-    ``_unmeasured`` for generations without measurements."""
+    """By quantity: training_time, serving_time (both also with ``_routed``, for mixtures of
+    experts), serving_first_token, training_memory, serving_memory; each also with
+    ``_unmeasured``, for generations without measurements."""
     reliability: Reliability
 
     @model_validator(mode="after")

@@ -108,6 +108,8 @@ class HardwareArrays:
     attention_forward: Floats
     attention_backward: Floats
     elementwise_bandwidth: Floats
+    cache_bandwidth: Floats
+    """Share of the memory bandwidth at which decoding reads the key-value cache."""
     node_accelerators: Floats
     intra_bytes_per_s: Floats
     intra_domain: Floats
@@ -139,6 +141,7 @@ class HardwareArrays:
             "attention_forward": kernels.attention.forward,
             "attention_backward": kernels.attention.backward,
             "elementwise_bandwidth": kernels.elementwise_bandwidth,
+            "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
             "node_accelerators": node.accelerators,
             "intra_bytes_per_s": node.intra_bytes_per_s,
             "intra_domain": node.intra_domain,

@@ -129,11 +129,16 @@ def describe_serving(
             times,
             workload,
             layout,
-            later=ranges("serving_time"),
+            later=ranges(serving_quantity(architecture)),
             first=ranges("serving_first_token"),
             texts=time_substitutions(served, workload, layout, calibration.serving, accelerator),
         ),
     )
+
+
+def serving_quantity(architecture: ModelArchitecture) -> str:
+    """Name of the interval that times per output token of this model have."""
+    return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
 
 
 def _serving(

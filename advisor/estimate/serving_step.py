@@ -210,7 +210,7 @@ def _attention_time(
         read = bandwidth_time_s(
             moved_bytes=content.sequences * per_sequence,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
+            efficiency=hardware.cache_bandwidth,
             overhead_s=0.0,
         )
         reading = reading + row.layers * np.asarray(read)
@@ -249,13 +249,14 @@ def _link(
 ) -> tuple[Floats, Floats]:
     """Return the bandwidth and latency that a group's collectives reach, in bytes/s and s."""
     hardware = candidates.hardware
+    slow = network.pcie_bandwidth or network.intra_bandwidth
     bandwidth = group_bytes_per_s(
         ranks=ranks,
         stride=stride,
         node_accelerators=hardware.node_accelerators,
         intra_domain=hardware.intra_domain,
         intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
-        pcie_bytes_per_s=hardware.pcie_bytes_per_s * network.intra_bandwidth,
+        pcie_bytes_per_s=hardware.pcie_bytes_per_s * slow,
         inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
     )
     reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)

@@ -10,6 +10,7 @@ from advisor.catalog import Catalog
 from advisor.efficiency import Calibration
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, Parameters
+from advisor.estimate.serving_report import serving_quantity
 from advisor.estimate.training import parameters_of, time_quantity
 from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
@@ -240,7 +241,8 @@ def _candidate(
     kernels, measured = calibration.kernels_for(system.accelerator)
     serving = option.first_token_s is not None
     interval = calibration.interval(
-        "serving_time" if serving else time_quantity(architecture), measured=measured
+        serving_quantity(architecture) if serving else time_quantity(architecture),
+        measured=measured,
     )
     time = Range.around(
         option.time,
