@@ -35,7 +35,8 @@ class MemoryBreakdown(Noun):
     """Reserved by the allocator above what is allocated."""
     total_bytes: Range
     usable_bytes: float
-    """What the driver reports for this accelerator. [bytes]"""
+    """What the driver reports for this accelerator (training), or what a serving engine may fill
+    of it: its memory fraction, graphs and context. [bytes]"""
     fits: bool
     """True only if the high end of the range fits."""
     peak_moment: str
