@@ -174,9 +174,13 @@ def _checked(
             entry=entry,
             field=field,
             # The input of these is the whole entry.
-            value=None if kind in {"missing", "value_error"} else first["input"],
+            value=None if kind in {"missing", "value_error"} else _shown(first["input"]),
             remedy=_REMEDIES.get(kind, first["msg"].removeprefix("Value error, ") + "."),
         ) from None
+
+
+def _shown(value: object) -> object:
+    return type(value).__name__ if isinstance(value, dict | list) else value
 
 
 def _place(loc: tuple[int | str, ...], rows: Sequence[Mapping[str, str]] | None) -> tuple[str, str]:

@@ -1,0 +1,79 @@
+"""Finding things in the catalog, and loading it."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import Catalog, load_catalog
+from advisor.errors import InputError
+
+CATALOG = load_catalog()
+
+
+@pytest.mark.parametrize("name", ["h100-sxm", "H100-SXM", " h100-sxm ", "nvidia h100 sxm5 80gb"])
+def test_keys_and_whole_names_are_found(name: str) -> None:
+    assert CATALOG.accelerator(name).key == "h100-sxm"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("h100", {"h100-nvl", "h100-pcie", "h100-sxm"}),
+        ("rtx4090", {"rtx-4090"}),
+        ("mi300", {"mi300a", "mi300x"}),
+        ("4090", {"rtx-4090"}),
+    ],
+)
+def test_a_part_of_a_name_is_not_replaced_but_helped(name: str, nearest: set[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        CATALOG.accelerator(name)
+
+    assert caught.value.value == name
+    assert caught.value.field == "hardware.accelerator"
+    assert nearest <= set(caught.value.allowed.partition("nearest: ")[2].split(", "))
+
+
+def test_nothing_near_is_offered_for_nonsense() -> None:
+    with pytest.raises(InputError, match="unknown accelerator") as caught:
+        CATALOG.accelerator("zzzzzzzz")
+
+    assert "nearest" not in caught.value.allowed
+
+
+def test_excluded_accelerators_say_why() -> None:
+    with pytest.raises(InputError, match="left out: no dense rate"):
+        CATALOG.accelerator("cerebras-wse3")
+
+
+def test_offers_of_one_accelerator() -> None:
+    offers = CATALOG.offers_for("gb200")
+
+    assert {offer.provider for offer in offers} == {"Azure", "CoreWeave"}
+    assert {offer.accelerator for offer in offers} == {"gb200"}
+    assert CATALOG.offers_for("k80") == ()
+    with pytest.raises(InputError):
+        CATALOG.offers_for("gb2000")
+
+
+def test_json_holds_everything() -> None:
+    assert Catalog.model_validate_json(CATALOG.to_json()) == CATALOG
+
+
+def test_unchanged_files_are_read_once(tmp_path: Path, root: Path) -> None:
+    for name in ("gpu_catalog.yaml", "cloud_offers.csv"):
+        shutil.copy(root / "data" / name, tmp_path / name)
+    first = load_catalog(tmp_path)
+
+    assert load_catalog(tmp_path) is first
+    offers = tmp_path / "cloud_offers.csv"
+    lines = offers.read_text(encoding="utf-8").splitlines(keepends=True)
+    offers.write_text("".join(lines[:-1]), encoding="utf-8")
+    stamp = offers.stat().st_mtime_ns + 1_000_000
+    os.utime(offers, ns=(stamp, stamp))
+    assert len(load_catalog(tmp_path).offers) == len(first.offers) - 1
+
+
+def test_a_directory_is_read_like_the_shipped_data(root: Path) -> None:
+    assert load_catalog(root / "data") == CATALOG

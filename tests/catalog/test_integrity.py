@@ -1,0 +1,313 @@
+"""What must hold for every accelerator and every offer, whoever adds it."""
+
+import csv
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import load_catalog
+from advisor.catalog.reading import read_catalog_file
+from advisor.catalog.records import schema_text
+from advisor.hardware import Accelerator, Confidence, Segment
+
+CATALOG = load_catalog()
+
+# Cards from which a rule was read; the rule is the smallest share among them.
+RULE_CARDS = {
+    "amd": ("mi300x", "rx-7900-xtx", "mi355x", "mi250x"),
+    "nvidia-blackwell-ultra": ("b300-sxm", "gb300"),
+    "nvidia-gddr": ("rtx-4090", "rtx-a6000", "rtx-3090"),
+    "nvidia-gddr-ecc": ("a10", "a40", "l4", "l40s"),
+    "nvidia-gddr7": ("rtx-5090", "rtx-pro-6000-blackwell"),
+    "nvidia-hbm2": ("a100-sxm-40gb", "a100-sxm-80gb", "v100-sxm2-32gb"),
+    "nvidia-hbm3": ("h100-sxm", "h200-sxm", "h100-nvl"),
+    "tpu": ("tpu-v5e", "tpu-v6e"),
+}
+
+# GB/s that the slowest and the fastest card of a memory technology reach, with some room.
+BANDWIDTH_GB_PER_S = {
+    "GDDR5": (150, 500),
+    "GDDR6": (180, 1000),
+    "GDDR6X": (500, 1050),
+    "GDDR7": (250, 1800),
+    "HBM": (550, 950),
+    "HBM2": (700, 1700),
+    "HBM2e": (900, 3800),
+    "HBM3": (1600, 5400),
+    "HBM3 (shared)": (5000, 5400),
+    "HBM3e": (4500, 8100),
+    "HBM4": (13000, 24000),
+    "LPDDR (unified)": (100, 900),
+    "LPDDR5 (shared)": (90, 210),
+    "LPDDR5X (shared)": (250, 300),
+}
+
+
+def test_the_catalog_is_broad() -> None:
+    assert len(CATALOG.accelerators) >= 170
+    assert len(CATALOG.offers) >= 400
+    assert len({offer.provider for offer in CATALOG.offers}) >= 30
+    assert {item.segment for item in CATALOG.accelerators} == set(Segment)
+
+
+def test_keys_and_names_are_unique() -> None:
+    for values in (
+        [item.key for item in CATALOG.accelerators],
+        [item.name.casefold() for item in CATALOG.accelerators],
+        [item.key for item in CATALOG.offers],
+    ):
+        twice = [value for value, count in Counter(values).items() if count > 1]
+        assert not twice
+
+
+def test_entries_are_in_order() -> None:
+    for keys in (
+        [item.key for item in CATALOG.accelerators],
+        [item.key for item in CATALOG.offers],
+    ):
+        wrong = [
+            f"move `{after}` before `{before}`"
+            for before, after in itertools.pairwise(keys)
+            if after < before
+        ]
+        assert not wrong
+
+
+def test_every_source_is_cited() -> None:
+    cited = {item.source for card in CATALOG.accelerators for item in card.provenance.values()}
+    cited |= {item.provenance.source for item in CATALOG.offers}
+
+    assert cited == set(CATALOG.sources)
+
+
+def test_sources_survive_loading() -> None:
+    for card in CATALOG.accelerators:
+        rates = [f"peak_flops_per_s.{name}" for name in card.peak_flops_per_s]
+        for field in (*Accelerator.model_fields, *rates):
+            found = card.source_of(field)
+            source = CATALOG.sources[found.source]
+            assert (found.date, found.confidence) == (source.date, source.confidence), card.key
+    for offer in CATALOG.offers:
+        assert offer.provenance.date == CATALOG.sources[offer.provenance.source].date, offer.key
+        assert offer.provenance.confidence in {Confidence.DATASHEET, Confidence.SECONDARY}
+
+
+def test_formats_came_with_their_generation() -> None:
+    """Tensor cores learnt bf16 with compute capability 8.0, fp8 with 8.9, fp4 with 10.0."""
+    cards = [item for item in CATALOG.accelerators if item.vendor == "NVIDIA"]
+    gpus = [item for item in cards if item.compute_capability is not None]
+    assert len(gpus) >= 100
+
+    for card in gpus:
+        version, peaks = float(card.compute_capability or 0), card.peak_flops_per_s
+        assert ("bf16" in peaks) == (version >= 8.0), card.key
+        assert version >= 8.9 or "fp8" not in peaks, card.key
+        assert version >= 10.0 or "fp4" not in peaks, card.key
+        if "bf16" in peaks:
+            assert peaks["bf16"] == peaks["fp16"], card.key
+
+
+def test_8_bit_floats_run_once_or_twice_as_fast() -> None:
+    """Four times the 16-bit rate is what a sparse figure shows."""
+    explained = {"rubin-r200", "tenstorrent-p150", "trainium3"}
+    cards = [item for item in CATALOG.accelerators if "fp8" in item.peak_flops_per_s]
+    assert len(cards) >= 60
+
+    for card in cards:
+        peaks = card.peak_flops_per_s
+        ratio = peaks["fp8"] / max(peaks.get("bf16", 0.0), peaks.get("fp16", 0.0))
+        allowed = ratio == pytest.approx(1, rel=0.01) or ratio == pytest.approx(2, rel=0.03)
+        assert allowed != (card.key in explained), card.key
+
+
+def test_exceptions_to_the_rate_check_are_few(root: Path) -> None:
+    content = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+
+    assert {key for key, item in content.accelerators.items() if item.unusual_rates} == {
+        "b300-sxm",
+        "gb300",
+        "rubin-r200",
+        "tenstorrent-p150",
+        "trainium3",
+    }
+
+
+def test_wider_formats_are_never_faster() -> None:
+    for card in CATALOG.accelerators:
+        peaks = card.peak_flops_per_s
+        for wide, narrow in (
+            ("fp32", "bf16"),
+            ("fp32", "fp16"),
+            ("tf32", "bf16"),
+            ("bf16", "fp8"),
+            ("fp8", "fp4"),
+        ):
+            if wide in peaks and narrow in peaks:
+                assert peaks[wide] <= peaks[narrow] * 1.01, (card.key, wide, narrow)
+
+
+def test_fp16_accumulation_doubles_the_rate() -> None:
+    cards = [item for item in CATALOG.accelerators if item.peak_flops_per_s_fp16_accumulate]
+    assert len(cards) >= 35  # the GeForce cards from Turing on
+
+    for card in cards:
+        for name, rate in card.peak_flops_per_s_fp16_accumulate.items():
+            assert rate / card.peak_flops_per_s[name] == pytest.approx(2, rel=0.01), card.key
+
+
+def test_reported_memory_is_near_the_marketed_one() -> None:
+    """From GB as 1e9 bytes less ECC to GB as GiB; TPU v5p shows 95.74 GiB of its 95 GB."""
+    for card in CATALOG.accelerators:
+        share = card.memory_reported_bytes / card.memory_marketed_bytes
+        low = 0.8 if card.memory_type == "LPDDR (unified)" else 0.93
+        assert low <= share <= 1.083, card.key
+
+
+@pytest.mark.parametrize("rule", sorted(RULE_CARDS))
+def test_memory_rules_follow_from_cards(rule: str, root: Path) -> None:
+    content = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    shares = []
+    for key in RULE_CARDS[rule]:
+        reported = content.accelerators[key].memory_reported_mib
+        assert reported is not None
+        shares.append(reported / (content.accelerators[key].memory_gb * 1024))
+
+    assert content.reported_memory_rules[rule].share_of_gib == pytest.approx(min(shares), abs=0.009)
+
+
+def test_derived_memory_says_so() -> None:
+    for card in CATALOG.accelerators:
+        source = card.source_of("memory_reported_bytes").source
+        assert card.memory_reported_derived == (source == "reported-memory-rule"), card.key
+
+
+def test_bandwidth_suits_the_memory() -> None:
+    for card in CATALOG.accelerators:
+        if card.segment is Segment.CPU:
+            continue
+        low, high = BANDWIDTH_GB_PER_S[card.memory_type]
+        assert low <= card.memory_bandwidth_bytes_per_s / 1e9 <= high, card.key
+
+
+def test_links_are_slower_than_memory() -> None:
+    linked = [item for item in CATALOG.accelerators if item.interconnect]
+    assert len(linked) >= 60
+
+    for card in linked:
+        assert card.interconnect is not None
+        assert card.interconnect.domain_size >= 2, card.key
+        assert card.interconnect.bytes_per_s >= 25e9, card.key
+        assert card.interconnect.bytes_per_s <= card.memory_bandwidth_bytes_per_s, card.key
+
+
+def test_announced_parts_say_so() -> None:
+    for key in ("rubin-r200", "mi455x"):
+        assert CATALOG.accelerator(key).notes.startswith("Announced")
+
+
+def test_prices_to_buy_are_plausible_and_dated() -> None:
+    priced = [item for item in CATALOG.accelerators if item.purchase_usd is not None]
+    assert len(priced) >= 80
+
+    for card in priced:
+        assert card.purchase_kind in {"msrp", "street", "estimate"}, card.key
+        assert card.purchase_date is not None
+        assert 2014 <= int(card.purchase_date[:4]) <= 2026, card.key
+        assert 200 <= (card.purchase_usd or 0) <= 40_000, card.key
+
+
+def test_prices_to_rent_are_plausible() -> None:
+    """One accelerator costs from 0.15 USD/h (RTX A4000) to 35.15 (GB200 in Germany)."""
+    for offer in CATALOG.offers:
+        for price in (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour):
+            if price is not None:
+                assert 0.14 <= price / offer.accelerators <= 36, offer.key
+
+
+def test_spot_is_cheaper() -> None:
+    both = [item for item in CATALOG.offers if item.on_demand_usd_per_hour]
+    both = [item for item in both if item.spot_usd_per_hour]
+    assert len(both) >= 80
+
+    wrong = [
+        item.key
+        for item in both
+        if (item.spot_usd_per_hour or 0) >= (item.on_demand_usd_per_hour or 0)
+    ]
+    assert not wrong
+
+
+def test_price_dates_are_past_and_not_ancient() -> None:
+    for offer in CATALOG.offers:
+        assert "2024" <= offer.price_date <= "2026-11-21", offer.key
+
+
+def test_instances_have_plausible_sizes() -> None:
+    for offer in CATALOG.offers:
+        assert offer.accelerators in {1, 2, 4, 6, 8, 12, 16}, offer.key
+        if offer.host_memory_bytes is not None:
+            each = offer.host_memory_bytes / 2**30 / offer.accelerators
+            assert 4 <= each <= 512, offer.key
+        if offer.inter_node_bytes_per_s is not None:
+            assert 1 <= offer.inter_node_bytes_per_s * 8 / 1e9 <= 6400, offer.key
+
+
+def test_converted_and_partial_prices_are_marked() -> None:
+    notes = {(item.provider, item.instance_type): item.notes for item in CATALOG.offers}
+
+    assert "EUR 0.85 converted at 1.1269" in notes["Seeweb", "ECS1GPU7"]
+    assert "EUR 1.2426 converted at 1.1269" in notes["Scaleway", "RENDER-S"]
+    assert "excludes CPU and RAM" in notes["Northflank", "H100 80GB"]
+    assert all(
+        "excludes CPU and RAM" in item.notes for item in CATALOG.offers if item.provider == "Modal"
+    )
+    assert "stale" in notes["RunPod", "1x AMD Instinct MI300X (Community)"]
+
+
+def test_small_a3_instances_are_not_sold_on_demand() -> None:
+    small = [
+        item
+        for item in CATALOG.offers
+        if item.instance_type in {"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"}
+    ]
+
+    assert len(small) == 9
+    assert all(item.on_demand_usd_per_hour is None for item in small)
+
+
+def test_measured_matmul_rates_stay_below_the_peak(root: Path) -> None:
+    with (root / "data" / "matmul_achievable.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+
+    assert len(rows) == 20
+    for row in rows:
+        peak = CATALOG.accelerator(row["accelerator"]).peak_flops_per_s[row["format"]]
+        assert 0.5 < float(row["achieved_tflops"]) * 1e12 / peak < 1
+        assert row["licence"] == "CC-BY-SA-4.0"
+        assert "Stas Bekman" in row["attribution"]
+
+
+def test_the_schema_is_up_to_date(root: Path) -> None:
+    path = root / "data" / "gpu_catalog.schema.json"
+
+    assert path.read_text(encoding="utf-8") == schema_text(), (
+        "write it anew: python -c 'from advisor.catalog.records import schema_text; "
+        'print(schema_text(), end="")\' > data/gpu_catalog.schema.json'
+    )
+
+
+def test_the_first_line_names_the_schema(root: Path) -> None:
+    with (root / "data" / "gpu_catalog.yaml").open(encoding="utf-8") as file:
+        assert file.readline() == "# yaml-language-server: $schema=gpu_catalog.schema.json\n"
+
+
+def test_the_readme_describes_every_column(root: Path) -> None:
+    text = (root / "data" / "README.md").read_text(encoding="utf-8")
+    schema = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    with (root / "data" / "cloud_offers.csv").open(encoding="utf-8") as file:
+        columns = next(csv.reader(file))
+    fields = [*type(next(iter(schema.accelerators.values()))).model_fields, *columns]
+
+    assert [name for name in fields if f"`{name}`" not in text] == []
