@@ -326,7 +326,11 @@ def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Numb
     0.9
     """
     load = service_s * concurrency - generation_s
-    response = (load + np.sqrt(load * load + 4 * service_s * generation_s)) / 2
+    product = service_s * generation_s
+    root = np.sqrt(load * load + 4 * product)
+    # Either form of the root is exact on one side of zero and loses its digits on the other.
+    light = load < 0
+    response = np.where(light, 2 * product / np.where(light, root - load, 1.0), (load + root) / 2)
     wait: Number = np.maximum(response - service_s, 0.0)
     return wait
 
