@@ -119,11 +119,13 @@ def search_training(
         wanted = _wanted(need, is_measured, system, row)
         allowed = grid.tensor[row] <= reach[system]
         fitting = (wanted <= capacity[system]) & allowed
-        keep = fitting.any(axis=0)
-        policy = fitting.argmax(axis=0)[keep]
+        none, selective, full = fitting
+        keep = none | selective | full
+        policy = np.where(none, 0, np.where(selective, 1, 2))[keep]
         system_parts.append(system[keep])
         row_parts.append(policy * grid.rows + row[keep])
-        np.minimum.at(least, system[allowed], wanted[:, allowed].min(axis=0))
+        missed = allowed & ~keep
+        np.minimum.at(least, system[missed], wanted[:, missed].min(axis=0))
     system, row = np.concatenate(system_parts), np.concatenate(row_parts)
     fits_somewhere = np.zeros(len(usable), dtype=bool)
     fits_somewhere[system] = True
