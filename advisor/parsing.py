@@ -100,13 +100,16 @@ def parse_count(text: str, *, field: str) -> int:
     >>> parse_count("4k", field="sequence length")
     4000
     """
-    number = parse_amount(text, field=field)
+    try:
+        number = parse_amount(text, field=field)
+    except InputError:
+        number = math.nan
     if not number.is_integer():
         raise InputError(
             f"{field} is not a whole number",
             value=text,
-            allowed="1, 2, 3 and so on",
-            remedy=f"Write it like {max(1, round(number)):,}.",
+            allowed="1, 2, 3 and so on, with k, M, B or T after it where you like",
+            remedy="Write it like 8, 4096 or 4k.",
             field=field,
         )
     return int(number)

@@ -1,0 +1,274 @@
+"""What the command line understands, and the case it spells."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+from advisor.errors import InputError
+from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, WORK, Flag
+from advisor.parsing import parse_amount
+
+USAGE: Final = {
+    "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
+    "estimate": "gpu-advisor estimate [CASE] [--model MODEL --task TASK] [options]",
+}
+EXAMPLES: Final = {
+    "": """\
+examples:
+  gpu-advisor recommend --model llama-3.1-8b --task lora --tokens 50M --deadline 24h
+  gpu-advisor recommend case.yaml --json
+  gpu-advisor estimate --model 7B --task pretrain --tokens 1B --accelerator h100-sxm --count 8
+  gpu-advisor compare h100-sxm rtx-4090
+  gpu-advisor web
+""",
+    "recommend": """\
+examples:
+  gpu-advisor recommend --model llama-3.1-8b --task lora --tokens 50M --deadline 24h
+  gpu-advisor recommend --model llama-3.1-70b --task serve --concurrency 32 --max-tpot-ms 50
+  gpu-advisor recommend case.yaml --budget 500
+  cat case.yaml | gpu-advisor recommend - --json
+""",
+    "estimate": """\
+examples:
+  gpu-advisor estimate --model 7B --task pretrain --accelerator h100-sxm --count 8
+  gpu-advisor estimate --model llama-3.1-8b --task serve --accelerator l40s --explain
+""",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells a mistake in one sentence, without the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the mistake and end with exit code 2."""
+        self.exit(2, f"gpu-advisor: error: {message}; see '{self.prog} --help'\n")
+
+
+def build_parser(version: str) -> argparse.ArgumentParser:
+    """Return the parser of ``gpu-advisor`` with all its commands."""
+    parser = Parser(
+        prog="gpu-advisor",
+        description="Which accelerators to train, fine-tune or serve a model on: how many,\n"
+        "arranged how, how long, at what cost, and how sure we are.",
+        epilog=EXAMPLES[""],
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gpu-advisor {version}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, summary: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(
+            name,
+            help=summary,
+            usage=USAGE.get(name),
+            description=f"{summary[:1].upper()}{summary[1:]}.",
+            epilog=EXAMPLES.get(name),
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        return added
+
+    recommend = command("recommend", "rank what to rent or use, and say why the rest lost")
+    _add_case(recommend, SEARCH)
+    recommend.add_argument(
+        "--top", metavar="N", default="1", help="plans shown for each objective (default 1)"
+    )
+    recommend.add_argument(
+        "--all", action="store_true", help="show every trade-off and rejected accelerator"
+    )
+    _add_json(recommend)
+
+    estimate = command("estimate", "memory, FLOPs, time and cost of one configuration")
+    _add_case(estimate, ())
+    _add_flags(estimate, "the configuration", HARDWARE)
+    _add_flags(estimate, "layout (the best one where you give none)", LAYOUT)
+    estimate.add_argument(
+        "--explain", action="store_true", help="show every term with formula, values and source"
+    )
+    _add_json(estimate)
+
+    compare = command("compare", "cards side by side")
+    compare.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
+    compare.add_argument("--differences", action="store_true", help="only rows that differ")
+    _add_json(compare)
+
+    web = command("web", "open the app in a browser")
+    web.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
+    web.add_argument("--no-browser", action="store_true", help="do not open a browser")
+
+    _add_json(command("presets", "models that are known by name"))
+    _add_json(command("schema", "JSON Schema of a case"))
+    return parser
+
+
+def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> None:
+    parser.add_argument(
+        "case",
+        nargs="?",
+        metavar="CASE",
+        help="case file, YAML or JSON; - reads it from standard input. Flags change its fields",
+    )
+    work = parser.add_argument_group("the work")
+    work.add_argument(
+        "--model",
+        metavar="MODEL",
+        help="preset (llama-3.1-8b), hub id (org/name), config.json, or parameter count (7B)",
+    )
+    work.add_argument("--task", choices=tuple(TASKS), help="what to do with the model")
+    for flag in WORK:
+        _add_flag(work, flag)
+    limits = parser.add_argument_group("limits and aims" if further else "price and limits")
+    for flag in (*LIMITS, *further):
+        _add_flag(limits, flag)
+    limits.add_argument("--spot", action="store_true", help="rent at spot prices")
+
+
+def _add_flags(parser: argparse.ArgumentParser, title: str, flags: tuple[Flag, ...]) -> None:
+    group = parser.add_argument_group(title)
+    for flag in flags:
+        _add_flag(group, flag)
+
+
+def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
+    action = "append" if flag.repeat else "store"
+    group.add_argument(
+        flag.option, dest=flag.dest, metavar=flag.metavar, help=flag.help, action=action
+    )
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def case_mapping(
+    arguments: argparse.Namespace, base: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """Return the case that the arguments spell, laid over the case of a file.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of ``recommend`` or ``estimate``.
+    base : Mapping, optional
+        The file's content.
+
+    Returns
+    -------
+    dict
+        For ``advisor.load_case``, which checks names and bounds.
+
+    Raises
+    ------
+    InputError
+        If an amount cannot be read, an option does not belong to the task, or model, task or
+        hardware is missing.
+    """
+    case: dict[str, object] = dict(base or {})
+    if arguments.model is not None:
+        case["model"] = model_source(arguments.model)
+    if arguments.task is not None:
+        task = TASKS[arguments.task]
+        kept = _section(case, "workload")
+        case["workload"] = {**(kept if kept.get("kind") == task["kind"] else {}), **task}
+    for field, option, example in (
+        ("model", "--model", "--model llama-3.1-8b"),
+        ("workload", "--task", "--task lora"),
+    ):
+        if field not in case:
+            raise InputError(
+                f"the {'task' if field == 'workload' else field} is missing",
+                value=None,
+                allowed=f"a case file, or {option}",
+                remedy=f"Add {example}.",
+                field=field,
+            )
+    estimating = arguments.command == "estimate"
+    for flag in (*WORK, *LIMITS, *((*HARDWARE, *LAYOUT) if estimating else SEARCH)):
+        _apply(flag, getattr(arguments, flag.dest), case)
+    if arguments.spot:
+        case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}
+    if estimating:
+        _complete_hardware(case)
+    return case
+
+
+def _apply(flag: Flag, given: str | list[str] | None, case: dict[str, object]) -> None:
+    if given is None:
+        return
+    kind = str(_section(case, "workload").get("kind", FINE_TUNING))
+    if kind in ALL and kind not in flag.kinds:
+        tasks = [name for name, task in TASKS.items() if task["kind"] in flag.kinds]
+        raise InputError(
+            f"{flag.option} does not belong to this task",
+            value=kind.replace("_", "-"),
+            allowed=f"--task {', '.join(tasks)}",
+            remedy=f"Drop {flag.option} or change the task.",
+            field=flag.field,
+        )
+    value: object = (
+        flag.read(given, flag.option)
+        if isinstance(given, str)
+        else [flag.read(item, flag.option) for item in given]
+    )
+    section, _, field = flag.field.rpartition(".")
+    if section:
+        case[section] = {**_section(case, section), field: value}
+    else:
+        case[field] = value
+
+
+def _section(case: Mapping[str, object], name: str) -> dict[str, object]:
+    """Return one mapping of the case; empty where it is absent or no mapping."""
+    found = case.get(name)
+    return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
+
+
+def _complete_hardware(case: dict[str, object]) -> None:
+    """Give count and data-parallel degree the values that the other degrees imply."""
+    hardware, layout = _section(case, "hardware"), _section(case, "layout")
+    if "accelerator" not in hardware:
+        raise InputError(
+            "the hardware is missing",
+            value=None,
+            allowed="a case file with hardware, or --accelerator",
+            remedy="Add --accelerator h100-sxm --count 8, or use recommend.",
+            field="hardware.accelerator",
+        )
+    if not layout:
+        return
+    others = 1
+    for degree in ("tensor", "pipeline", "context"):
+        value = layout.get(degree, 1)
+        others *= value if isinstance(value, int) else 1
+    count = hardware.get("count")
+    if isinstance(count, int) and "data" not in layout and count % others == 0:
+        case["layout"] = {**layout, "data": count // others}
+    data = layout.get("data", 1)
+    if count is None and isinstance(data, int):
+        case["hardware"] = {**hardware, "count": data * others}
+
+
+def model_source(text: str) -> dict[str, object]:
+    """Return the model that a text names: a file, a count, a hub id or a preset.
+
+    Examples
+    --------
+    >>> model_source("7B")
+    {'parameters': 7000000000.0}
+    >>> model_source("mistralai/Mistral-7B-v0.1")
+    {'hub': 'mistralai/Mistral-7B-v0.1'}
+    >>> model_source("llama-3.1-8b")
+    {'preset': 'llama-3.1-8b'}
+    """
+    path = Path(text)
+    if text.endswith(".json") or (path / "config.json").is_file():
+        return {"config": str(path / "config.json" if path.is_dir() else path)}
+    if "/" in text:
+        return {"hub": text}
+    if text[:1].isdigit() or text[:1] == ".":
+        return {"parameters": parse_amount(text, field="--model")}
+    return {"preset": text}

@@ -1,0 +1,207 @@
+"""The command ``gpu-advisor``: arguments in, one call of the engine, text or JSON out.
+
+The engine is imported by the command that needs it, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from advisor import __version__
+from advisor.arguments import build_parser, case_mapping
+from advisor.errors import AdvisorError, CatalogError, InputError, ResourceError
+from advisor.parsing import parse_count
+
+MAX_CASE_BYTES: Final = 1_000_000
+MAX_PORT: Final = 65_535
+
+OK: Final = 0
+BROKEN: Final = 1
+"""The installation is at fault."""
+MISTAKE: Final = 2
+"""The caller is."""
+INTERRUPTED: Final = 130
+PIPE_CLOSED: Final = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; None takes the process's.
+
+    Returns
+    -------
+    int
+        0; 2 after a caller's mistake; 1 where a data file is missing or broken; 130 after an
+        interrupt; 141 where the reader of the output went away.
+    """
+    _survive_narrow_encodings()
+    try:
+        code = _run(argv)
+        sys.stdout.flush()
+    except (CatalogError, ResourceError) as error:
+        return _complain(error, BROKEN)
+    except AdvisorError as error:
+        return _complain(error, MISTAKE)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Python would complain once more while it closes the stream at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except ValueError as error:
+        from pydantic import ValidationError
+
+        if not isinstance(error, ValidationError):
+            raise
+        from advisor.api import input_error
+
+        return _complain(input_error(error), MISTAKE)
+    return code
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = build_parser(__version__).parse_args(argv)
+    except SystemExit as end:  # after --help, --version or a mistake
+        return end.code if isinstance(end.code, int) else MISTAKE
+    _COMMANDS[arguments.command](arguments)
+    return OK
+
+
+def _complain(error: AdvisorError, code: int) -> int:
+    print(f"gpu-advisor: error: {error}", file=sys.stderr)
+    return code
+
+
+def _survive_narrow_encodings() -> None:
+    """Print a question mark where the terminal's encoding lacks a character."""
+    for stream in (sys.stdout, sys.stderr):
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None and encoding.lower().replace("-", "") != "utf8":
+            reconfigure(errors="replace")
+
+
+def _recommend(arguments: Namespace) -> None:
+    top = parse_count(arguments.top, field="--top")
+    mapping = case_mapping(arguments, _base(arguments.case))
+    from advisor import api
+
+    result = api.recommend(api.load_case(mapping))
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console, show_recommendation
+
+    show_recommendation(new_console(), result, top=top, everything=arguments.all)
+
+
+def _estimate(arguments: Namespace) -> None:
+    mapping = case_mapping(arguments, _base(arguments.case))
+    from advisor import api
+
+    result = api.estimate(api.load_case(mapping))
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console, show_estimate
+
+    show_estimate(new_console(), result, explain=arguments.explain)
+
+
+def _compare(arguments: Namespace) -> None:
+    from advisor import api
+    from advisor.compare import compare_cards
+
+    result = compare_cards(arguments.accelerators, api.load_catalog())
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console, show_comparison
+
+    show_comparison(new_console(), result, differences=arguments.differences)
+
+
+def _web(arguments: Namespace) -> None:
+    port = parse_count(arguments.port, field="--port")
+    if port > MAX_PORT:
+        raise InputError(
+            "--port is too large",
+            value=port,
+            allowed=f"1 to {MAX_PORT}",
+            remedy="Choose another port, e.g. 8501.",
+            field="--port",
+        )
+    from advisor.resources import app_path
+
+    command = [sys.executable, "-m", "streamlit", "run", str(app_path())]
+    command += ["--server.port", str(port)]
+    if arguments.no_browser:
+        command += ["--server.headless", "true"]
+    os.execv(sys.executable, command)
+
+
+def _presets(arguments: Namespace) -> None:
+    from advisor.architecture.presets import list_presets
+
+    presets = list_presets()
+    if arguments.json:
+        import json
+
+        print(json.dumps(list(presets), indent=2))
+        return
+    print("\n".join(presets))
+
+
+def _schema(arguments: Namespace) -> None:
+    import json
+
+    from advisor.case import Case
+
+    print(json.dumps(Case.model_json_schema(), indent=2))
+
+
+def _base(source: str | None) -> Mapping[str, object] | None:
+    """Return the content of a case file as it is; ``-`` is standard input."""
+    if source is None:
+        return None
+    from advisor import api
+
+    if source != "-":
+        return api.load_case(source).model_dump(mode="json", exclude_unset=True)
+    content = sys.stdin.buffer.read(MAX_CASE_BYTES + 1)
+    if len(content) > MAX_CASE_BYTES:
+        raise InputError(
+            "the case on standard input is too large",
+            value=f"more than {MAX_CASE_BYTES:,} bytes",
+            allowed=f"up to {MAX_CASE_BYTES:,} bytes",
+            remedy="Send a YAML or JSON case alone.",
+        )
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "the case on standard input is not UTF-8 text",
+            value=content[error.start : error.start + 8],
+            allowed="a YAML or JSON case in UTF-8",
+            remedy="Convert it to UTF-8.",
+        ) from None
+    return api.load_case(api.parse_case(text)).model_dump(mode="json", exclude_unset=True)
+
+
+_COMMANDS: Final = {
+    "recommend": _recommend,
+    "estimate": _estimate,
+    "compare": _compare,
+    "web": _web,
+    "presets": _presets,
+    "schema": _schema,
+}

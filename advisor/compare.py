@@ -1,0 +1,109 @@
+"""Cards side by side: facts of the catalog, the cheapest offer of each, what a dollar buys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.hardware import Accelerator, Offer, PriceKind
+from advisor.noun import Noun
+from advisor.planning.systems import implausible_offers, price_usd_per_hour
+
+MAX_CARDS: Final = 12
+"""More cards than this do not read side by side."""
+
+
+class ComparedCard(Noun):
+    """One card with its cheapest on-demand offer and what a dollar buys."""
+
+    accelerator: Accelerator
+    offer: Offer | None
+    """Cheapest per card on demand; None where nobody in the catalog rents it so."""
+    usd_per_hour: float | None
+    """One card, as a share of the whole instance. [USD/h]"""
+    bytes_per_s_per_usd_per_hour: float | None
+    """Memory bandwidth for one dollar per hour of rent. [bytes/s per USD/h]"""
+    flops_per_s_per_usd_per_hour: float | None
+    """Dense bf16 rate for one dollar per hour of rent. [FLOPs/s per USD/h]"""
+    bytes_per_s_per_usd: float | None
+    """Memory bandwidth for one dollar of purchase price. [bytes/s per USD]"""
+    flops_per_s_per_usd: float | None
+    """Dense bf16 rate for one dollar of purchase price. [FLOPs/s per USD]"""
+
+
+class Comparison(Noun):
+    """Cards in the order asked for."""
+
+    cards: tuple[ComparedCard, ...]
+    doubtful_offers: tuple[str, ...]
+    """Keys of offers of these cards left out as too cheap to be believed."""
+
+
+def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
+    """Compare cards of the catalog.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        Keys or exact product names.
+    catalog : Catalog
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InputError
+        If a card is unknown or named twice, or there are too many.
+    """
+    accelerators = [catalog.accelerator(key) for key in keys]
+    names = [item.key for item in accelerators]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated or not 1 <= len(names) <= MAX_CARDS:
+        raise InputError(
+            "the cards cannot stand side by side",
+            value=f"{repeated} twice" if repeated else f"{len(names)} cards",
+            allowed=f"1 to {MAX_CARDS} different cards",
+            remedy="Name each card once." if repeated else "Compare fewer at a time.",
+            field="accelerators",
+        )
+    doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
+    return Comparison(
+        cards=tuple(_card(item, catalog.offers_for(item.key), doubtful) for item in accelerators),
+        doubtful_offers=tuple(
+            offer.key
+            for name in names
+            for offer in catalog.offers_for(name)
+            if offer.key in doubtful
+        ),
+    )
+
+
+def _card(
+    accelerator: Accelerator, offers: Sequence[Offer], doubtful: frozenset[str]
+) -> ComparedCard:
+    priced = [
+        (price / offer.accelerators, offer.key, offer)
+        for offer in offers
+        if (price := price_usd_per_hour(offer, PriceKind.ON_DEMAND)) is not None
+        and offer.key not in doubtful
+    ]
+    rent, _, offer = min(priced) if priced else (None, "", None)
+    bandwidth = accelerator.memory_bandwidth_bytes_per_s
+    bf16 = accelerator.peak_flops_per_s.get("bf16")
+    return ComparedCard(
+        accelerator=accelerator,
+        offer=offer,
+        usd_per_hour=rent,
+        bytes_per_s_per_usd_per_hour=_per(bandwidth, rent),
+        flops_per_s_per_usd_per_hour=_per(bf16, rent),
+        bytes_per_s_per_usd=_per(bandwidth, accelerator.purchase_usd),
+        flops_per_s_per_usd=_per(bf16, accelerator.purchase_usd),
+    )
+
+
+def _per(amount: float | None, usd: float | None) -> float | None:
+    return None if amount is None or usd is None else amount / usd

@@ -1,0 +1,244 @@
+"""Options that set the fields of a case, in one table for parser, help and documents.
+
+Nothing here imports the engine: ``gpu-advisor --help`` must answer at once. Names of recipes,
+optimizers and formats are therefore plain words in the help; the case itself checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.parsing import parse_amount, parse_count, parse_duration, parse_money, parse_owned
+from advisor.units import HOUR_S
+
+PRETRAINING, FINE_TUNING, SERVING = "pretraining", "fine_tuning", "serving"
+TASKS: Final[dict[str, dict[str, object]]] = {
+    "pretrain": {"kind": PRETRAINING},
+    "finetune": {"kind": FINE_TUNING, "method": "full"},
+    "lora": {"kind": FINE_TUNING, "method": "lora"},
+    "qlora": {"kind": FINE_TUNING, "method": "qlora"},
+    "serve": {"kind": SERVING},
+}
+TRAINING: Final = frozenset({PRETRAINING, FINE_TUNING})
+ONLY_SERVING: Final = frozenset({SERVING})
+ALL: Final = TRAINING | ONLY_SERVING
+
+Reader = Callable[[str, str], object]
+
+
+def _text(text: str, option: str) -> object:
+    return text
+
+
+def _word(text: str, option: str) -> object:
+    """Names in the case have underscores; people type dashes too."""
+    return text.replace("-", "_")
+
+
+def _amount(text: str, option: str) -> object:
+    return parse_amount(text, field=option)
+
+
+def _count(text: str, option: str) -> object:
+    return parse_count(text, field=option)
+
+
+def _hours(text: str, option: str) -> object:
+    return parse_duration(text, field=option) / HOUR_S
+
+
+def _usd(text: str, option: str) -> object:
+    return parse_money(text, field=option)
+
+
+def _owned(text: str, option: str) -> object:
+    key, count = parse_owned(text, field=option)
+    return {"accelerator": key, "count": count}
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One option that sets one field of the case."""
+
+    option: str
+    field: str
+    """Dotted path in the case."""
+    metavar: str
+    help: str
+    read: Reader
+    kinds: frozenset[str] = ALL
+    """Kinds of work that have this field."""
+    repeat: bool = False
+    """May be given several times; the field is a list."""
+
+    @property
+    def dest(self) -> str:
+        """Attribute of the parsed arguments that holds the text."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+
+WORK: Final = (
+    Flag("--tokens", "workload.tokens", "N", "tokens in the whole run: 50M", _amount, TRAINING),
+    Flag("--sequence", "workload.sequence_length", "N", "tokens per sequence", _count, TRAINING),
+    Flag(
+        "--global-batch",
+        "workload.global_batch",
+        "N",
+        "sequences per optimizer step",
+        _count,
+        TRAINING,
+    ),
+    Flag(
+        "--precision",
+        "workload.precision",
+        "RECIPE",
+        "fp32, fp16_amp, bf16_amp, bf16_mixed, fp16_mixed, bf16_pure, fp8, mxfp8 or nvfp4",
+        _word,
+        TRAINING,
+    ),
+    Flag(
+        "--optimizer",
+        "workload.optimizer",
+        "NAME",
+        "adamw, adamw_8bit, sgd_momentum, sgd, lion or adafactor",
+        _word,
+        TRAINING,
+    ),
+    Flag(
+        "--software",
+        "workload.software",
+        "STACK",
+        "huggingface, compiled, megatron or liger",
+        _word,
+        TRAINING,
+    ),
+    Flag("--attention", "workload.attention", "KERNEL", "flash or eager", _word, TRAINING),
+    Flag(
+        "--lora-rank",
+        "workload.lora_rank",
+        "N",
+        "rank of the adapters",
+        _count,
+        frozenset({FINE_TUNING}),
+    ),
+    Flag(
+        "--input-tokens",
+        "workload.input_tokens",
+        "N",
+        "prompt tokens per request",
+        _count,
+        ONLY_SERVING,
+    ),
+    Flag(
+        "--output-tokens",
+        "workload.output_tokens",
+        "N",
+        "generated tokens per request",
+        _count,
+        ONLY_SERVING,
+    ),
+    Flag(
+        "--concurrency",
+        "workload.concurrency",
+        "N",
+        "requests in flight at the same time",
+        _count,
+        ONLY_SERVING,
+    ),
+    Flag(
+        "--weights",
+        "workload.weight_format",
+        "FORMAT",
+        "fp32, bf16, fp16, fp8, int8, w4a16, nf4, mxfp4 or nvfp4",
+        _word,
+        ONLY_SERVING,
+    ),
+    Flag(
+        "--kv-cache",
+        "workload.kv_cache_format",
+        "FORMAT",
+        "fp32, bf16, fp16 or fp8",
+        _word,
+        ONLY_SERVING,
+    ),
+)
+LIMITS: Final = (
+    Flag(
+        "--deadline",
+        "limits.deadline_hours",
+        "TIME",
+        "training ends within: 24h, 30d",
+        _hours,
+        TRAINING,
+    ),
+    Flag(
+        "--budget",
+        "limits.budget_usd",
+        "USD",
+        "for the run, or for a month of serving: 500, $1.5k",
+        _usd,
+    ),
+    Flag(
+        "--max-ttft-ms",
+        "limits.max_ttft_ms",
+        "MS",
+        "time to the first token",
+        _amount,
+        ONLY_SERVING,
+    ),
+    Flag(
+        "--max-tpot-ms", "limits.max_tpot_ms", "MS", "time per output token", _amount, ONLY_SERVING
+    ),
+    Flag(
+        "--provider",
+        "limits.providers",
+        "NAME",
+        "allow only this provider; repeatable",
+        _text,
+        repeat=True,
+    ),
+    Flag(
+        "--region",
+        "limits.regions",
+        "NAME",
+        "allow only this region; repeatable",
+        _text,
+        repeat=True,
+    ),
+)
+SEARCH: Final = (
+    Flag(
+        "--accelerator",
+        "limits.accelerators",
+        "KEY",
+        "allow only this accelerator; repeatable",
+        _text,
+        repeat=True,
+    ),
+    Flag(
+        "--owned",
+        "limits.owned",
+        "KEY:N",
+        "cards that you have; only these are searched: rtx-4090:2; repeatable",
+        _owned,
+        repeat=True,
+    ),
+    Flag("--max-accelerators", "limits.max_accelerators", "N", "at most this many cards", _count),
+    Flag("--objective", "objective", "WHAT", "cheapest (default), fastest or best-value", _word),
+)
+HARDWARE: Final = (
+    Flag("--accelerator", "hardware.accelerator", "KEY", "e.g. h100-sxm", _text),
+    Flag("--count", "hardware.count", "N", "how many; 1 unless told otherwise", _count),
+)
+LAYOUT: Final = (
+    Flag("--data", "layout.data", "N", "data-parallel degree; what is left over", _count),
+    Flag("--tensor", "layout.tensor", "N", "tensor-parallel degree", _count),
+    Flag("--pipeline", "layout.pipeline", "N", "pipeline stages", _count),
+    Flag("--expert", "layout.expert", "N", "expert-parallel degree", _count),
+    Flag("--context", "layout.context", "N", "context-parallel degree", _count),
+    Flag("--sharding", "layout.sharding", "HOW", "ddp, zero1, zero2 or zero3", _word),
+    Flag("--micro-batch", "layout.micro_batch", "N", "sequences per rank and step", _count),
+    Flag("--recompute", "layout.recompute", "HOW", "none, selective or full", _word),
+)

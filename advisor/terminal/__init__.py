@@ -1,0 +1,8 @@
+"""Results as text for a terminal: readable at 80 columns, without colour, and in a pipe."""
+
+from advisor.terminal.comparison import show_comparison
+from advisor.terminal.console import new_console
+from advisor.terminal.estimate import show_estimate
+from advisor.terminal.recommendation import show_recommendation
+
+__all__ = ["new_console", "show_comparison", "show_estimate", "show_recommendation"]

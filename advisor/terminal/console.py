@@ -1,0 +1,89 @@
+"""The console and the few shapes that every report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import IO
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from advisor.formatting import citation
+
+INDENT = 2
+
+
+def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
+    """Return a console that prints text as it is: no markup, no emoji, no guessed colours."""
+    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+
+
+def heading(console: Console, text: str) -> None:
+    """Print a title with a blank line before it."""
+    console.print()
+    console.print(text, style="bold")
+
+
+def paragraph(console: Console, text: str) -> None:
+    """Print indented text, wrapped at words."""
+    console.print(Padding(Text(text), (0, 0, 0, INDENT)))
+
+
+def bullets(console: Console, title: str, items: Iterable[str]) -> None:
+    """Print a titled list; nothing where there are no items."""
+    lines = list(items)
+    if not lines:
+        return
+    heading(console, title)
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for line in lines:
+        grid.add_row("-", line)
+    console.print(Padding(grid, (0, 0, 0, INDENT)))
+
+
+def definitions(*items: tuple[str, str]) -> Padding:
+    """Return names with texts beside them, further in; those without a text are left out."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in items:
+        if text:
+            grid.add_row(name, text)
+    return Padding(grid, (0, 0, 0, 2 * INDENT))
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
+) -> Table:
+    """Return a table with a rule under its head.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Titles.
+    rows : iterable of sequence of str
+    right : sequence of int
+        Columns of figures, set flush right and never broken.
+    """
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")
+    for index, column in enumerate(columns):
+        figures = index in right
+        made.add_column(
+            column,
+            justify="right" if figures else "left",
+            no_wrap=figures,
+            overflow="fold",
+        )
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def references(console: Console, keys: Iterable[str]) -> None:
+    """Print the cited sources in full."""
+    bullets(console, "Sources", (f"[{key}] {citation(key)}" for key in keys))

@@ -1,0 +1,211 @@
+"""One configuration: its numbers, the terms they are made of, and every term explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final, Protocol
+
+from rich.console import Console
+
+from advisor.estimate.results import Estimate
+from advisor.formatting import (
+    citation,
+    count,
+    duration,
+    flops,
+    hourly_price,
+    memory,
+    memory_against,
+    milliseconds,
+    money,
+    percent,
+    rate,
+    term_value,
+)
+from advisor.layout import Recompute
+from advisor.planning.sentences import BOUND_WORDS
+from advisor.quantities import Range, Term
+from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
+from advisor.units import HOUR_S, MILLISECOND
+
+RANGES: Final = (
+    "Ranges in brackets are 80 % intervals where the evidence is calibrated, stated assumptions "
+    "elsewhere."
+)
+
+Row = tuple[str, str, str]
+
+
+def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False) -> None:
+    """Print an estimate; ``explain`` opens every term."""
+    console.print(
+        f"{estimate.model} on {count(estimate.count)}x {estimate.accelerator_name}", style="bold"
+    )
+    paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
+    paragraph(console, f"{arrangement(estimate)}.")
+    paragraph(console, fit_sentence(estimate))
+    console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
+    paragraph(console, RANGES)
+    if explain:
+        for title, terms in sections(estimate):
+            _explain(console, title, terms)
+    else:
+        _terms(console, estimate)
+    bullets(console, "Assumed", estimate.assumptions)
+    references(console, estimate.references)
+
+
+def arrangement(estimate: Estimate) -> str:
+    """Return precision and layout in words.
+
+    Degrees of one are left out; what only training has is left out for serving.
+    """
+    layout = estimate.layout
+    degrees = [
+        f"{name} {degree}"
+        for name, degree in (
+            ("data", layout.data),
+            ("tensor", layout.tensor),
+            ("pipeline", layout.pipeline),
+            ("context", layout.context),
+        )
+        if degree > 1
+    ]
+    parts = [estimate.precision, " x ".join(degrees) or "one accelerator"]
+    if layout.expert > 1:
+        parts.append(f"experts over {layout.expert}")
+    if estimate.serving is None:
+        if layout.data > 1:
+            parts.append(layout.sharding.value)
+        parts.append(f"micro-batch {layout.micro_batch}")
+        if layout.recompute is not Recompute.NONE:
+            parts.append(f"{layout.recompute.value} recompute")
+    return "Arranged as " + ", ".join(parts)
+
+
+def fit_sentence(estimate: Estimate) -> str:
+    """Return whether the memory suffices, with both figures."""
+    breakdown = estimate.memory
+    needed, usable = memory_against(breakdown.total_bytes, breakdown.usable_bytes)
+    if breakdown.fits:
+        return f"Fits: needs {needed} of {usable} usable on each accelerator."
+    if breakdown.total_bytes.expected <= breakdown.usable_bytes:
+        return f"May not fit: needs {needed}, {usable} usable on each accelerator."
+    short = memory(breakdown.total_bytes.expected - breakdown.usable_bytes)
+    return f"Does not fit: {short} short; needs {needed}, {usable} usable on each accelerator."
+
+
+def numbers(estimate: Estimate) -> list[Row]:
+    """Return the headline numbers with range and evidence."""
+    parameters = estimate.parameters
+    rows: list[Row] = [("Parameters", count(parameters.total), parameters.evidence.value)]
+    if parameters.active < parameters.total:
+        rows.append(("Active parameters", count(parameters.active), parameters.evidence.value))
+    if 0 < parameters.trainable < parameters.total:
+        rows.append(("Trained parameters", count(parameters.trainable), parameters.evidence.value))
+    rows.append(_row("Memory on each", memory, estimate.memory.total_bytes))
+    rows.extend(_training_rows(estimate))
+    rows.extend(_serving_rows(estimate))
+    rows.extend(_cost_rows(estimate))
+    return rows
+
+
+def short_time(seconds: Range, *, with_range: bool = False) -> str:
+    """Return a time in milliseconds below one second."""
+    form = milliseconds if seconds.expected < 1 else duration
+    return form(seconds, with_range=with_range)
+
+
+class Form(Protocol):
+    """A function of ``advisor.formatting`` that shows a range."""
+
+    def __call__(self, value: Range, /, *, with_range: bool) -> str:
+        """Return the range as text."""
+
+
+def _row(title: str, form: Form, value: Range) -> Row:
+    return (title, form(value, with_range=True), value.evidence.value)
+
+
+def _training_rows(estimate: Estimate) -> Iterator[Row]:
+    time = estimate.time
+    if time is None:
+        return
+    yield _row("Run", duration, time.run_hours.scaled(HOUR_S))
+    yield _row("Step", short_time, time.step_s)
+    yield ("Steps", count(time.steps), "derived")
+    yield _row("Throughput", partial(rate, unit="tokens/s"), time.tokens_per_s)
+    yield _row("Model FLOPs utilization", percent, time.model_flops_utilization)
+    yield _row("Goodput", percent, time.goodput)
+    yield ("Model FLOPs per step", flops(estimate.flops.model_per_step), "derived")
+    yield ("Limited by", BOUND_WORDS[time.bound_by], "")
+
+
+def _serving_rows(estimate: Estimate) -> Iterator[Row]:
+    serving = estimate.serving
+    if serving is None:
+        return
+    yield _row("Time to first token", milliseconds, serving.ttft_ms.scaled(MILLISECOND))
+    yield _row("Time per token", milliseconds, serving.tpot_ms.scaled(MILLISECOND))
+    yield _row("Output", partial(rate, unit="tokens/s"), serving.output_tokens_per_s)
+    yield _row("Requests", partial(rate, unit="requests/s"), serving.requests_per_s)
+    yield ("Requests that fit at once", count(serving.max_concurrency), "derived")
+    yield ("Longest context that fits", f"{count(serving.max_context_tokens)} tokens", "derived")
+    yield ("Replicas", count(serving.replicas), "")
+    yield ("Limited by", BOUND_WORDS[serving.bound_by], "")
+
+
+def _cost_rows(estimate: Estimate) -> Iterator[Row]:
+    cost = estimate.cost
+    period = "run" if estimate.time is not None else "month"
+    if cost.usd_per_hour is None:
+        yield ("Rent", "not priced", "")
+    else:
+        place = ", ".join(part for part in (cost.provider, cost.region, cost.price_date) if part)
+        price = hourly_price(cost.usd_per_hour.expected)
+        yield ("Rent", f"{price} ({place})" if place else price, cost.usd_per_hour.evidence.value)
+    if cost.rent_usd is not None:
+        yield _row(f"Rent of the {period}", money, cost.rent_usd)
+    if cost.usd_per_million_tokens is not None:
+        yield _row("Per million tokens", money, cost.usd_per_million_tokens)
+    if cost.purchase_usd is not None:
+        yield _row("To buy the cards", money, cost.purchase_usd)
+    if cost.energy_kwh is not None:
+        yield _row(f"Energy of the {period}", partial(rate, unit="kWh"), cost.energy_kwh)
+
+
+def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    """Yield the terms of each number under its title."""
+    yield "Memory on each accelerator", estimate.memory.terms
+    yield "Operations", estimate.flops.terms
+    if estimate.time is not None:
+        yield "Time of a step", estimate.time.terms
+    if estimate.serving is not None:
+        yield "Time per token", estimate.serving.terms
+    yield "Cost and energy", estimate.cost.terms
+
+
+def _terms(console: Console, estimate: Estimate) -> None:
+    """Print the terms of memory and time with formulas in short."""
+    titled = dict(sections(estimate))
+    for title in ("Memory on each accelerator", "Time of a step", "Time per token"):
+        terms = [term for term in titled.get(title, ()) if term.value > 0]
+        if not terms:
+            continue
+        heading(console, title)
+        rows = [(term.title, term_value(term), term.formula) for term in terms]
+        console.print(table(["Term", "Value", "Formula"], rows, right=(1,)))
+    paragraph(console, "--explain adds this case's values and the source of each term.")
+
+
+def _explain(console: Console, title: str, terms: Iterable[Term]) -> None:
+    heading(console, title)
+    for term in terms:
+        paragraph(console, f"{term.title}: {term_value(term)}")
+        grid = definitions(
+            ("formula", term.formula),
+            ("here", term.substituted),
+            ("source", citation(term.reference) if term.reference else ""),
+        )
+        console.print(grid)

@@ -1,0 +1,216 @@
+"""The answer to a case: plans, trade-offs, and why the others lost."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from rich.console import Console
+
+from advisor.estimate.results import Estimate
+from advisor.formatting import (
+    count,
+    duration,
+    hourly_price,
+    milliseconds,
+    money,
+)
+from advisor.limits import Objective
+from advisor.planning.results import (
+    Candidate,
+    Plan,
+    Ranking,
+    Recommendation,
+    Rejection,
+    RejectionCode,
+)
+from advisor.terminal.console import bullets, heading, paragraph, references, table
+from advisor.terminal.estimate import RANGES, arrangement
+from advisor.units import HOUR_S, MILLISECOND
+
+SHOWN_TRADE_OFFS: Final = 10
+SHOWN_REJECTIONS: Final = 12
+
+REASONS: Final = {
+    RejectionCode.MEMORY: "too little memory",
+    RejectionCode.DEADLINE: "too slow",
+    RejectionCode.BUDGET: "too expensive",
+    RejectionCode.LATENCY: "misses a latency target",
+    RejectionCode.FORMAT: "lacks the number format",
+    RejectionCode.DOMINATED: "works, but another is better",
+    RejectionCode.UNKNOWN: "facts missing",
+    RejectionCode.EXCLUDED: "outside your list",
+    RejectionCode.NOT_OFFERED: "not rented by anyone",
+}
+"""Most useful to know first."""
+
+Item = TypeVar("Item")
+
+TITLES: Final = {
+    Objective.CHEAPEST: "Cheapest",
+    Objective.FASTEST: "Fastest",
+    Objective.BEST_VALUE: "Best value (least cost x time)",
+}
+
+
+def show_recommendation(
+    console: Console, recommendation: Recommendation, *, top: int = 1, everything: bool = False
+) -> None:
+    """Print a recommendation.
+
+    Parameters
+    ----------
+    console : Console
+    recommendation : Recommendation
+    top : int
+        Plans for each objective.
+    everything : bool
+        Print the whole frontier and every rejected accelerator instead of about a dozen.
+    """
+    console.print(recommendation.answer, style="bold")
+    _searched(console, recommendation)
+    shown: dict[Plan, str] = {}
+    for ranking in recommendation.rankings:
+        _ranking(console, ranking, top, shown, answer=recommendation.answer)
+    if recommendation.frontier:
+        _frontier(console, recommendation.frontier, everything=everything)
+    _rejections(console, recommendation.rejections, everything=everything)
+    bullets(
+        console, "Advice", (f"{item.severity}: {item.message}" for item in recommendation.advice)
+    )
+    bullets(console, "Assumed", recommendation.assumptions)
+    references(console, recommendation.references)
+
+
+def _searched(console: Console, recommendation: Recommendation) -> None:
+    parameters = recommendation.parameters
+    active = f", {count(parameters.active)} active" if parameters.active < parameters.total else ""
+    trained = (
+        f", {count(parameters.trainable)} trained"
+        if 0 < parameters.trainable < parameters.total
+        else ""
+    )
+    date = recommendation.catalog_date
+    console.print()
+    paragraph(
+        console,
+        f"{count(parameters.total)} parameters{active}{trained}. "
+        f"{count(recommendation.searched)} configurations searched, "
+        f"{count(recommendation.feasible)} feasible"
+        f"{f'; newest price of {date}' if date else ''}. {RANGES}",
+    )
+
+
+def _ranking(
+    console: Console, ranking: Ranking, top: int, shown: dict[Plan, str], *, answer: str
+) -> None:
+    title = TITLES[ranking.objective]
+    for plan in ranking.plans[:top]:
+        heading(console, title if plan.rank == 1 else f"{title}, number {plan.rank}")
+        first = next((name for other, name in shown.items() if same(other, plan)), None)
+        if first is not None:
+            paragraph(console, f"The same as {first.lower()}: {plan.title}.")
+            continue
+        shown[plan] = title if plan.rank == 1 else f"{title}, number {plan.rank}"
+        paragraph(console, plan.sentence if plan.sentence != answer else f"{plan.title}, as above.")
+        paragraph(console, plan.why)
+        paragraph(console, f"{arrangement(plan.estimate)}.")
+        paragraph(console, offered(plan.estimate))
+
+
+def same(first: Plan, second: Plan) -> bool:
+    """Return whether two plans are one configuration, whatever their rank."""
+    return first.estimate == second.estimate
+
+
+def offered(estimate: Estimate) -> str:
+    """Return where, since when and at which price the hardware is rented."""
+    cost = estimate.cost
+    if cost.usd_per_hour is None or cost.provider is None:
+        return "No rent counted."
+    instances = cost.instances or 1
+    many = f"{count(instances)} instances of " if instances > 1 else ""
+    total = " in all" if many else ""
+    return (
+        f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
+        f"{hourly_price(cost.usd_per_hour.expected)}{total}, price of {cost.price_date} "
+        f"({cost.price_source})."
+    )
+
+
+def _frontier(console: Console, frontier: tuple[Candidate, ...], *, everything: bool) -> None:
+    shown = frontier if everything else spread(frontier, SHOWN_TRADE_OFFS)
+    heading(console, f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)})")
+    serving = frontier[0].hours is None
+    console.print(
+        table(
+            [
+                "Time per token" if serving else "Time",
+                "Cost a month" if serving else "Cost",
+                "What",
+            ],
+            [(_time(item), _cost(item), item.label) for item in shown],
+            right=(0, 1),
+        )
+    )
+
+
+def spread(items: Sequence[Item], number: int) -> list[Item]:
+    """Return at most ``number`` items, evenly spaced, the first and the last among them."""
+    if len(items) <= number:
+        return list(items)
+    return [items[round(step * (len(items) - 1) / (number - 1))] for step in range(number)]
+
+
+def _time(item: Candidate) -> str:
+    if item.hours is not None:
+        return duration(item.hours.scaled(HOUR_S), with_range=True)
+    if item.tpot_ms is not None:
+        return milliseconds(item.tpot_ms.scaled(MILLISECOND), with_range=True)
+    return "unknown"
+
+
+def _cost(item: Candidate) -> str:
+    return "no rent" if item.cost_usd is None else money(item.cost_usd, with_range=True)
+
+
+def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everything: bool) -> None:
+    if not rejections:
+        return
+    shown = list(rejections) if everything else shortlist(rejections, SHOWN_REJECTIONS)
+    heading(console, f"Why not the others ({len(shown)} of {len(rejections)})")
+    totals = Counter(item.code for item in rejections)
+    paragraph(
+        console,
+        "; ".join(f"{REASONS[code]}: {totals[code]}" for code in REASONS if totals[code]) + ".",
+    )
+    console.print(
+        table(
+            ["Accelerator", "Why, and what would help"],
+            [(item.accelerator_name, f"{item.message} {item.remedy}".strip()) for item in shown],
+        )
+    )
+    if len(shown) < len(rejections):
+        paragraph(console, "--all shows the rest, --json has them too.")
+
+
+def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
+    """Return the nearest misses, the reasons in turn so that each is represented."""
+    queues = [
+        deque(sorted((item for item in rejections if item.code is code), key=miss))
+        for code in REASONS
+    ]
+    chosen: list[Rejection] = []
+    while len(chosen) < number and any(queues):
+        chosen += [queue.popleft() for queue in queues if queue]
+    return chosen[:number]
+
+
+def miss(rejection: Rejection) -> float:
+    """Return by how many e-foldings a limit is missed; infinite where no figure says."""
+    actual, limit = rejection.actual, rejection.limit
+    if not actual or not limit or actual * limit <= 0:
+        return math.inf
+    return abs(math.log(actual / limit))

@@ -1,0 +1,561 @@
+"""The command line: documents, messages, exit codes, and the same answers as Python."""
+
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+
+from advisor import api, cli
+from advisor.arguments import build_parser, case_mapping, model_source
+from advisor.case import Case
+from advisor.errors import CatalogError, InputError
+from advisor.flags import HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, WORK
+from advisor.layout import Recompute, Sharding
+from advisor.limits import Objective
+from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
+
+CASE = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
+    "limits": {"deadline_hours": 24},
+}
+ESTIMATE = ["--accelerator", "h100-sxm", "--count", "8"]
+HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
+COMMANDS = ("recommend", "estimate", "compare", "web", "presets", "schema")
+
+
+@pytest.fixture(autouse=True)
+def _narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def case_file(tmp_path: Path) -> str:
+    path = tmp_path / "case.yaml"
+    path.write_text(yaml.safe_dump(CASE), encoding="utf-8")
+    return str(path)
+
+
+def give_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "advisor", *arguments],
+        capture_output=True,
+        check=False,
+        env={**os.environ, **environment},
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+# --- Documents and help ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_documented(
+    command: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = (root / "docs" / "cli.md").read_text(encoding="utf-8")
+
+    assert cli.main([command, "--help"]) == 0
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+
+    assert f"`{command}`" in document
+    assert options - set(re.findall(r"--[a-z-]+", document)) == set()
+
+
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+
+    listed = re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, flags=re.MULTILINE)
+    assert listed == list(COMMANDS)
+
+
+def examples(root: Path) -> list[str]:
+    document = (root / "docs" / "cli.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", document, flags=re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
+
+
+def test_the_documented_examples_run(
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = (root / "docs" / "cli.md").read_text(encoding="utf-8")
+    [case] = re.findall(r"```yaml\n(.*?)```", document, flags=re.DOTALL)
+    (tmp_path / "case.yaml").write_text(case, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "execv", lambda *_: None)
+    monkeypatch.setattr("advisor.resources.app_path", lambda: tmp_path / "app.py")
+    lines = examples(root)
+    assert len(lines) >= 14
+    for line in lines:
+        program, *words = shlex.split(line)
+        if "<" in words:
+            give_input(monkeypatch, Path(words[-1]).read_bytes())
+            words = words[: words.index("<")]
+
+        code = cli.main(words)
+
+        shown = capsys.readouterr()
+        assert (program, code, shown.err) == ("gpu-advisor", 0, ""), line
+        assert shown.out or words[0] == "web", line
+
+
+def test_the_help_names_what_the_case_accepts() -> None:
+    """The help cannot read these names from the engine without loading it."""
+    flags = {flag.option: flag.help for flag in (*WORK, *LAYOUT, *SEARCH)}
+
+    for option, names in (
+        ("--precision", RECIPES),
+        ("--optimizer", list(Optimizer)),
+        ("--software", list(SoftwareStack)),
+        ("--attention", list(AttentionKernel)),
+        ("--weights", WEIGHT_FORMATS),
+        ("--kv-cache", KV_CACHE_FORMATS),
+        ("--sharding", list(Sharding)),
+        ("--recompute", list(Recompute)),
+        ("--objective", [item.replace("_", "-") for item in Objective]),
+    ):
+        words = flags[option].replace(" (default)", "").replace(" or ", ", ").split(", ")
+        assert words == list(names), option
+
+
+def test_every_flag_names_a_field_of_the_case() -> None:
+    schema = Case.model_json_schema()
+    known = {name: set(item.get("properties", {})) for name, item in schema["$defs"].items()}
+    holders = {
+        "workload": known["Pretraining"] | known["FineTuning"] | known["Serving"],
+        "limits": known["Constraints"],
+        "hardware": known["Hardware"],
+        "layout": known["ParallelLayout"],
+        "": set(schema["properties"]),
+    }
+    for flag in (*WORK, *LIMITS, *SEARCH, *HARDWARE, *LAYOUT):
+        section, _, field = flag.field.rpartition(".")
+        assert field in holders[section], flag.option
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["recommend", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys; from advisor.cli import main; code = main(sys.argv[1:]);"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr);"
+        "sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, check=True, text=True
+    )
+
+    assert HEAVY & set(done.stderr.split()) == set()
+
+
+# --- From arguments to the case --------------------------------------------------------------
+
+
+def spelled(arguments: str, base: dict[str, object] | None = None) -> dict[str, object]:
+    return case_mapping(build_parser("0").parse_args(shlex.split(arguments)), base)
+
+
+def test_training_arguments_spell_the_case() -> None:
+    assert spelled(
+        "recommend --model llama-3.1-8b --task qlora --tokens 50M --sequence 4k "
+        "--global-batch 64 --precision bf16-mixed --optimizer adamw-8bit --software liger "
+        "--lora-rank 32 --deadline 1d12h --budget $1.5k --provider AWS --provider Gcore "
+        "--region us-east-1 --accelerator l40s --owned rtx-4090:2 --owned a10 --spot "
+        "--max-accelerators 64 --objective best-value"
+    ) == {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {
+            "kind": "fine_tuning",
+            "method": "qlora",
+            "tokens": 50e6,
+            "sequence_length": 4000,
+            "global_batch": 64,
+            "precision": "bf16_mixed",
+            "optimizer": "adamw_8bit",
+            "software": "liger",
+            "lora_rank": 32,
+        },
+        "limits": {
+            "deadline_hours": 36.0,
+            "budget_usd": 1500.0,
+            "providers": ["AWS", "Gcore"],
+            "regions": ["us-east-1"],
+            "accelerators": ["l40s"],
+            "owned": [{"accelerator": "rtx-4090", "count": 2}, {"accelerator": "a10", "count": 1}],
+            "max_accelerators": 64,
+            "price_kind": "spot",
+        },
+        "objective": "best_value",
+    }
+
+
+def test_serving_arguments_spell_the_case() -> None:
+    assert spelled(
+        "estimate --model 70e9 --task serve --input-tokens 2k --output-tokens 500 "
+        "--concurrency 32 --weights fp8 --kv-cache fp8 --max-ttft-ms 500 --max-tpot-ms 50.5 "
+        "--accelerator h100-sxm --count 8 --tensor 4"
+    ) == {
+        "model": {"parameters": 70e9},
+        "workload": {
+            "kind": "serving",
+            "input_tokens": 2000,
+            "output_tokens": 500,
+            "concurrency": 32,
+            "weight_format": "fp8",
+            "kv_cache_format": "fp8",
+        },
+        "limits": {"max_ttft_ms": 500.0, "max_tpot_ms": 50.5},
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+        "layout": {"tensor": 4, "data": 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hardware", "layout"),
+    [
+        ("--count 16 --tensor 2 --pipeline 4", 16, {"tensor": 2, "pipeline": 4, "data": 2}),
+        ("--tensor 2 --data 4", 8, {"tensor": 2, "data": 4}),
+        ("--context 2 --sharding zero3", 2, {"context": 2, "sharding": "zero3"}),
+        # Nothing is guessed where it does not come out even: the engine explains it.
+        ("--count 8 --tensor 3", 8, {"tensor": 3}),
+    ],
+)
+def test_degrees_and_count_complete_each_other(
+    arguments: str, hardware: int, layout: dict[str, object]
+) -> None:
+    case = spelled(f"estimate --model 7B --task pretrain --accelerator a100 {arguments}")
+
+    assert case["hardware"] == {"accelerator": "a100", "count": hardware}
+    assert case["layout"] == layout
+
+
+def test_flags_change_only_their_fields_of_a_file() -> None:
+    case = spelled("recommend case.yaml --tokens 10M --budget 20", CASE)
+
+    assert case == {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
+        "limits": {"deadline_hours": 24, "budget_usd": 20.0},
+    }
+
+
+def test_another_kind_of_task_starts_the_workload_anew() -> None:
+    assert spelled("recommend case.yaml --task finetune", CASE)["workload"] == {
+        "kind": "fine_tuning",
+        "method": "full",
+        "tokens": 50e6,
+    }
+    assert spelled("recommend case.yaml --task serve", CASE)["workload"] == {"kind": "serving"}
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("llama-3.1-8b", {"preset": "llama-3.1-8b"}),
+        ("mistralai/Mistral-7B-v0.1", {"hub": "mistralai/Mistral-7B-v0.1"}),
+        ("01-ai/Yi-34B", {"hub": "01-ai/Yi-34B"}),
+        ("7e9", {"parameters": 7e9}),
+        ("7B", {"parameters": 7e9}),
+        ("0.5b", {"parameters": 0.5e9}),
+        ("some/config.json", {"config": "some/config.json"}),
+    ],
+)
+def test_a_model_is_named_in_many_ways(text: str, source: dict[str, object]) -> None:
+    assert model_source(text) == source
+
+
+def test_a_folder_with_a_config_is_a_model(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+
+    assert model_source(str(tmp_path)) == {"config": str(tmp_path / "config.json")}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_is_a_workload(task: str) -> None:
+    case = api.load_case(spelled(f"recommend --model 7B --task {task}"))
+
+    assert case.workload.kind == TASKS[task]["kind"]
+
+
+# --- The same answers as Python --------------------------------------------------------------
+
+
+def test_recommend_gives_the_same_json_as_python(
+    case_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["recommend", case_file, "--json"]) == 0
+
+    expected = api.recommend(api.load_case(CASE)).to_json()
+    assert json.loads(capsys.readouterr().out) == json.loads(expected)
+
+
+def test_estimate_gives_the_same_json_as_python(
+    case_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["estimate", case_file, *ESTIMATE, "--json"]) == 0
+
+    case = {**CASE, "hardware": {"accelerator": "h100-sxm", "count": 8}}
+    expected = api.estimate(api.load_case(case)).to_json()
+    assert json.loads(capsys.readouterr().out) == json.loads(expected)
+
+
+def test_a_case_comes_from_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    give_input(monkeypatch, json.dumps(CASE).encode())
+
+    assert cli.main(["estimate", "-", *ESTIMATE, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["parameters"]["total"] == 8_030_261_248
+
+
+def test_the_schema_is_that_of_the_case(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schema"]) == 0
+
+    assert json.loads(capsys.readouterr().out) == Case.model_json_schema()
+
+
+def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["presets"]) == 0
+    lines = capsys.readouterr().out.split()
+    assert cli.main(["presets", "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out) == lines
+    assert {"llama-3.1-8b", "llama-3.1-70b", "deepseek-v3"} <= set(lines)
+
+
+def test_compare_shows_the_datasheet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["compare", "h100-sxm", "rtx-4090"]) == 0
+
+    rows = {
+        cells[0]: cells[1:]
+        for line in capsys.readouterr().out.splitlines()
+        if len(cells := re.split(r" {2,}", line.strip())) == 3
+    }
+    # NVIDIA H100 datasheet (SXM) and Ada GPU architecture whitepaper (RTX 4090), dense.
+    assert rows["Bandwidth"] == ["3,350 GB/s", "1,008 GB/s"]
+    assert rows["bf16 rate"] == ["989.4 TFLOPS", "165.2 TFLOPS"]
+    assert rows["Memory, marketed"] == ["80 GB", "24 GB"]
+    assert rows["Board power"] == ["700 W", "450 W"]
+
+
+def test_compare_in_json_has_offer_and_ratios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["compare", "h100-sxm", "rtx-4090", "--json"]) == 0
+
+    h100, consumer = json.loads(capsys.readouterr().out)["cards"]
+    offers = api.load_catalog().offers_for("h100-sxm")
+    prices = [
+        offer.on_demand_usd_per_hour / offer.accelerators
+        for offer in offers
+        if offer.on_demand_usd_per_hour
+    ]
+    assert h100["usd_per_hour"] in prices
+    assert h100["offer"]["accelerator"] == "h100-sxm"
+    assert h100["flops_per_s_per_usd_per_hour"] * h100["usd_per_hour"] == pytest.approx(989.4e12)
+    assert consumer["bytes_per_s_per_usd"] == pytest.approx(1.008e12 / 1599)
+
+
+def test_differences_hide_equal_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["compare", "h100-sxm", "h200-sxm", "--differences"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "Bandwidth" in shown
+    assert "Vendor" not in shown
+    assert "bf16 rate" not in shown
+
+
+# --- Mistakes --------------------------------------------------------------------------------
+
+MODEL = "recommend --model llama-3.1-8b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", r"required: COMMAND; see 'gpu-advisor --help'"),
+        ("frobnicate", r"invalid choice: 'frobnicate' \(choose from"),
+        ("recommend", r"the model is missing: .* Add --model llama-3\.1-8b\."),
+        (MODEL, r"the task is missing: .* Add --task lora\."),
+        (f"{MODEL} --task train", r"argument --task: invalid choice: 'train' \(choose from"),
+        (f"{MODEL} --task lora --tokens many", r"--tokens is not an amount: got 'many'; "),
+        (f"{MODEL} --task lora --deadline 24", r"--deadline is not a time: .*like 24h or 24d\."),
+        (f"{MODEL} --task lora --budget 5EUR", r"--budget is not a sum of money: "),
+        (f"{MODEL} --task lora --owned a10:0", r"--owned is not an accelerator with a number"),
+        (f"{MODEL} --task lora --top 0", r"--top is not a whole number: got '0'"),
+        (f"{MODEL} --task lora --dead 3h", r"unrecognized arguments: --dead"),
+        (f"{MODEL} --task serve --tokens 5M", r"--tokens does not belong to this task: .*qlora"),
+        (f"{MODEL} --task pretrain --lora-rank 8", r"--lora-rank does not belong to this task"),
+        (f"{MODEL} --task lora --precision bf17", r"precision .*got 'bf17'; .*bf16_mixed"),
+        (
+            f"{MODEL} --task lora --tokens 1e30",
+            r"tokens is not usable: got 1e\+30; allowed: .*less",
+        ),
+        (f"{MODEL} --task lora --accelerator h1000", r"unknown accelerator: got 'h1000'; .*h100"),
+        (f"{MODEL} --task lora --provider Nobody", r"providers .*got 'Nobody'; allowed: .*AWS"),
+        ("recommend --model nope --task lora", r"got 'nope'"),
+        ("recommend --model nope.json --task lora", r"config file cannot be read"),
+        ("recommend nowhere.yaml", r"the case file cannot be read .*got 'nowhere\.yaml'"),
+        ("estimate --model 7B --task lora", r"the hardware is missing: .*--accelerator h100-sxm"),
+        ("compare h100-sxm nothing-like-it", r"unknown accelerator: got 'nothing-like-it'"),
+        ("compare a10 a10", r"got 'a10 twice'; allowed: 1 to 12 different cards"),
+        ("web --port 99999", r"--port is too large: got 99999; allowed: 1 to 65535"),
+        ("web --port http", r"--port is not a whole number: got 'http'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    arguments: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(shlex.split(arguments)) == 2
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("\n") == 1
+    assert re.match(f"gpu-advisor: error: .*{message}", shown.err), shown.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the case is not a mapping"),
+        (b"- 1\n- 2\n", "the case is not a mapping"),
+        (b"model: {preset: [", r"not valid YAML or JSON at line 1"),
+        (b"model: !!python/object/apply:os.getcwd []", "not valid YAML or JSON"),
+        (b"\xff\xfe\x00", "not UTF-8 text"),
+        (b"#" * 1_000_001, "too large: got 'more than 1,000,000 bytes'"),
+        (b"[" * 100_000, "not valid YAML or JSON"),
+        (b"{}", r"model is missing \(1 more problem\)"),
+        (b"{model: {preset: x}, workload: {kind: dance}}", "workload is not usable"),
+        (b"{model: {preset: x, hub: a/b}, workload: {kind: serving}}", "exactly one of preset"),
+        (b"{model: {}, workload: {kind: serving}}", "exactly one of preset"),
+        (b"{model: {parameters: .nan}, workload: {kind: serving}}", "finite number"),
+        (
+            b"{model: {parameters: 7e9}, workload: {kind: serving, speed: 3}}",
+            "speed is not a known",
+        ),
+        (
+            b"{model: {parameters: 7e9}, workload: {kind: serving}, limits: {budget_usd: -1}}",
+            "budget_usd is not usable: got -1; allowed: .*greater than 0",
+        ),
+    ],
+)
+def test_a_broken_case_is_one_sentence(
+    content: bytes,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    give_input(monkeypatch, content)
+
+    assert cli.main(["recommend", "-"]) == 2
+
+    shown = capsys.readouterr()
+    assert shown.err.count("\n") == 1
+    assert len(shown.err) < 1000
+    assert re.search(message, shown.err), shown.err
+
+
+def fail_with(error: BaseException) -> object:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_a_broken_installation_has_its_own_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = CatalogError(file="x.yaml", entry="y", field="z", value=1, remedy="Restore it.")
+    monkeypatch.setattr(api, "load_catalog", fail_with(broken))
+
+    assert cli.main(["compare", "a10"]) == 1
+    assert capsys.readouterr().err == (
+        "gpu-advisor: error: x.yaml: entry 'y', field 'z': got 1. Restore it.\n"
+    )
+
+
+def test_an_interrupt_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(api, "load_catalog", fail_with(KeyboardInterrupt()))
+
+    assert cli.main(["compare", "a10"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_rejected_noun_inside_the_engine_is_a_sentence_too(
+    monkeypatch: pytest.MonkeyPatch, case_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(api, "recommend", lambda _: Case.model_validate({"model": {"preset": "x"}}))
+
+    assert cli.main(["recommend", case_file]) == 2
+    assert capsys.readouterr().err.startswith("gpu-advisor: error: workload is missing: ")
+
+
+def test_an_error_of_the_program_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, case_file: str
+) -> None:
+    monkeypatch.setattr(api, "recommend", fail_with(ValueError("a defect")))
+
+    with pytest.raises(ValueError, match="a defect"):
+        cli.main(["recommend", case_file])
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "advisor", "schema"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    writer.stdout.close()
+    complaint = writer.stderr.read()
+    writer.stderr.close()
+
+    assert (writer.wait(timeout=60), complaint) == (141, "")
+
+
+def test_a_narrow_encoding_loses_characters_not_the_answer() -> None:
+    done = process(
+        "recommend", "--model", "llama-3.1-8b", "--task", "lora", PYTHONIOENCODING="ascii"
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"\(\d+\?\d+\)", done.stdout)
+
+
+def test_web_becomes_streamlit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[tuple[str, Sequence[str]]] = []
+    monkeypatch.setattr(os, "execv", lambda path, words: started.append((path, words)))
+    monkeypatch.setattr("advisor.resources.app_path", lambda: tmp_path / "app.py")
+
+    assert cli.main(["web", "--port", "9000", "--no-browser"]) == 0
+
+    words = [sys.executable, "-m", "streamlit", "run", str(tmp_path / "app.py")]
+    words += ["--server.port", "9000", "--server.headless", "true"]
+    assert started == [(sys.executable, words)]
+
+
+def test_a_missing_option_value_is_named() -> None:
+    with pytest.raises(InputError, match="hardware is missing") as caught:
+        spelled("estimate case.yaml", CASE)
+    assert caught.value.field == "hardware.accelerator"
