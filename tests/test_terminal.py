@@ -1,0 +1,250 @@
+"""Reports in a terminal: width, what is shown and what is left out."""
+
+import io
+import re
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from advisor import api
+from advisor.compare import compare_cards
+from advisor.estimate.results import Estimate
+from advisor.planning.results import Recommendation, Rejection, RejectionCode
+from advisor.quantities import Evidence, Range
+from advisor.references import REFERENCES
+from advisor.terminal import new_console, show_comparison, show_estimate, show_recommendation
+from advisor.terminal.estimate import arrangement, fit_sentence, sections
+from advisor.terminal.recommendation import offered, shortlist, spread
+from advisor.units import GIB
+
+TRAIN = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "full", "tokens": 50e6},
+    "limits": {"deadline_hours": 24, "budget_usd": 500},
+}
+SERVE = {
+    "model": {"preset": "mixtral-8x7b"},
+    "workload": {"kind": "serving", "concurrency": 32},
+    "limits": {"max_tpot_ms": 50},
+}
+EIGHT = {"hardware": {"accelerator": "h100-sxm", "count": 8}}
+
+
+@pytest.fixture(scope="module", params=[TRAIN, SERVE], ids=["train", "serve"])
+def recommendation(request: pytest.FixtureRequest) -> Recommendation:
+    return api.recommend(request.param)
+
+
+@pytest.fixture(scope="module")
+def training() -> Estimate:
+    layout = {"data": 4, "tensor": 2, "sharding": "zero3", "micro_batch": 1, "recompute": "full"}
+    return api.estimate({**TRAIN, **EIGHT, "layout": layout})
+
+
+@pytest.fixture(scope="module")
+def serving() -> Estimate:
+    return api.estimate({**SERVE, **EIGHT, "layout": {"data": 4, "tensor": 2, "expert": 4}})
+
+
+def printed(show: Callable[[Console], None], width: int = 80) -> str:
+    out = io.StringIO()
+    show(new_console(out, width=width))
+    return out.getvalue()
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_recommendation_keeps_within_the_width(
+    recommendation: Recommendation, width: int, everything: bool
+) -> None:
+    text = printed(
+        lambda console: show_recommendation(console, recommendation, everything=everything), width
+    )
+
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+    assert "…" not in text
+
+
+def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) -> None:
+    text = words(
+        printed(
+            lambda console: show_recommendation(console, recommendation, top=2, everything=True),
+            10_000,
+        )
+    )
+
+    assert text.startswith(words(recommendation.answer))
+    for ranking in recommendation.rankings:
+        for plan in ranking.plans[:2]:
+            assert words(plan.title) in text
+            assert words(plan.why) in text or "The same as" in text
+    for candidate in recommendation.frontier:
+        assert candidate.label in text
+    for rejection in recommendation.rejections:
+        assert words(rejection.message) in text
+        assert words(rejection.remedy) in text
+    for line in (*recommendation.assumptions, *(item.message for item in recommendation.advice)):
+        assert words(line) in text
+    for key in recommendation.references:
+        assert REFERENCES[key].locator in text
+
+
+def test_the_short_form_counts_what_it_leaves_out(recommendation: Recommendation) -> None:
+    text = printed(lambda console: show_recommendation(console, recommendation))
+
+    assert f"Why not the others (12 of {len(recommendation.rejections)})" in text
+    assert "--all shows the rest" in text
+
+
+def test_an_estimate_keeps_within_the_width(training: Estimate, serving: Estimate) -> None:
+    for estimate in (training, serving):
+        for explain in (False, True):
+            text = printed(
+                lambda console, e=estimate, x=explain: show_estimate(console, e, explain=x)
+            )
+            assert max(map(len, text.splitlines())) <= 80
+
+
+def test_explain_opens_every_term(training: Estimate) -> None:
+    text = words(printed(lambda console: show_estimate(console, training, explain=True), 10_000))
+
+    terms = [term for _, group in sections(training) for term in group]
+    assert len(terms) > 15
+    for term in terms:
+        assert term.title in text
+        assert words(term.formula) in text
+        assert words(term.substituted) in text
+        if term.reference:
+            assert REFERENCES[term.reference].title in text
+
+
+def test_the_arrangement_in_words(training: Estimate, serving: Estimate) -> None:
+    assert arrangement(training) == (
+        f"Arranged as {training.precision}, data 4 x tensor 2, zero3, micro-batch 1, full recompute"
+    )
+    assert arrangement(serving) == "Arranged as bf16, data 4 x tensor 2, experts over 4"
+
+
+def with_memory(estimate: Estimate, low: float, expected: float, high: float) -> Estimate:
+    total = Range(
+        low=low * GIB, expected=expected * GIB, high=high * GIB, evidence=Evidence.CALIBRATED
+    )
+    memory = estimate.memory.model_copy(
+        update={"total_bytes": total, "usable_bytes": 44.4 * GIB, "fits": high <= 44.4}
+    )
+    return estimate.model_copy(update={"memory": memory})
+
+
+@pytest.mark.parametrize(
+    ("needed", "text"),
+    [
+        ((24, 29, 36), "Fits: needs 29 GiB (24–36) of 44 GiB usable on each accelerator."),
+        (
+            (24, 29, 44.1),
+            "Fits: needs 29.0 GiB (24.0–44.1) of 44.4 GiB usable on each accelerator.",
+        ),
+        (
+            (35, 40, 49),
+            "May not fit: needs 40 GiB (35–49), 44 GiB usable on each accelerator.",
+        ),
+        (
+            (45, 50, 57),
+            "Does not fit: 5.6 GiB short; needs 50 GiB (45–57), 44 GiB usable on each accelerator.",
+        ),
+    ],
+)
+def test_whether_it_fits(training: Estimate, needed: tuple[float, float, float], text: str) -> None:
+    assert fit_sentence(with_memory(training, *needed)) == text
+
+
+def test_an_unpriced_plan_says_so(training: Estimate) -> None:
+    unpriced = training.cost.model_copy(update={"usd_per_hour": None})
+
+    assert offered(training.model_copy(update={"cost": unpriced})) == "No rent counted."
+
+
+def test_a_rented_plan_names_offer_date_and_source(training: Estimate) -> None:
+    cost = training.cost.model_copy(
+        update={
+            "provider": "Lambda",
+            "instances": 2,
+            "instance_type": "gpu_8x_h100",
+            "region": "us-east-1",
+            "usd_per_hour": Range.exact(47.84),
+            "price_date": "2026-10-01",
+            "price_source": "lambda-pricing",
+        }
+    )
+
+    assert offered(training.model_copy(update={"cost": cost})) == (
+        "Lambda, 2 instances of gpu_8x_h100, us-east-1: $47.84/h in all, price of 2026-10-01 "
+        "(lambda-pricing)."
+    )
+
+
+def rejection(name: str, code: RejectionCode, actual: float | None = None) -> Rejection:
+    return Rejection(
+        accelerator=name,
+        accelerator_name=name,
+        code=code,
+        actual=actual,
+        limit=None if actual is None else 10.0,
+        unit="",
+        message="",
+        remedy="",
+    )
+
+
+def test_the_shortlist_takes_reasons_in_turn_and_near_misses_first() -> None:
+    memory, late = RejectionCode.MEMORY, RejectionCode.DEADLINE
+    everyone = [
+        rejection("unsold", RejectionCode.NOT_OFFERED),
+        rejection("far", memory, 40.0),
+        rejection("near", memory, 11.0),
+        rejection("late", late, 12.0),
+        rejection("farther", memory, 80.0),
+    ]
+
+    assert [item.accelerator for item in shortlist(everyone, 4)] == [
+        "near",
+        "late",
+        "unsold",
+        "far",
+    ]
+    assert len(shortlist(everyone, 12)) == 5
+
+
+def test_a_thinned_list_keeps_both_ends() -> None:
+    assert spread(range(27), 10) == [0, 3, 6, 9, 12, 14, 17, 20, 23, 26]
+    assert spread("abc", 10) == ["a", "b", "c"]
+
+
+def test_many_cards_are_shown_in_parts() -> None:
+    keys = ["h100-sxm", "h200-sxm", "a100-sxm-80gb", "rtx-4090", "l40s"]
+    comparison = compare_cards(keys, api.load_catalog())
+
+    text = printed(lambda console: show_comparison(console, comparison))
+
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(re.findall(r"^ +Bandwidth  ", text, flags=re.MULTILINE)) == 2
+    for key in keys:
+        assert re.search(rf"\b{key}\b", text)
+
+
+def test_recalled_values_are_marked() -> None:
+    catalog = api.load_catalog()
+    card = catalog.accelerator("rtx-4090")
+    assert card.source_of("purchase_usd").confidence == "memory"
+
+    text = printed(
+        lambda console: show_comparison(console, compare_cards(["rtx-4090"], catalog)), 120
+    )
+
+    assert re.search(r"Purchase price +\$1,599 \(msrp, 2022\) \(\?\)", text)
+    assert "(?) recalled by a person and not checked." in text
