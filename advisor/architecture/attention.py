@@ -332,6 +332,10 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
     yield kept("log_sum_exp", heads, flash, form=SavedFormat.FP32)
     softmax = SavedFormat.FP32 if shape.fp32_softmax else SavedFormat.STREAM
     yield kept("probabilities", heads, eager, form=softmax, per_key=True)
-    yield kept("probabilities_cast", heads, eager, per_key=True, copy_of=softmax)
+    if shape.dropout:
+        yield kept("dropout_mask", heads, eager, form=SavedFormat.BYTE, per_key=True)
+        yield kept("dropped_probabilities", heads, eager, per_key=True)
+    else:
+        yield kept("probabilities_cast", heads, eager, per_key=True, copy_of=softmax)
     if shape.softcap:
         yield kept("capped_scores", heads, eager, per_key=True)

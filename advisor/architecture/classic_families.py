@@ -50,6 +50,7 @@ def gpt2(fields: ConfigFields) -> TransformerShape:
         fields,
         tied=True,
         norm=LAYER_NORM,
+        dropout=fields.share("resid_pdrop", 0.1) > 0,
         positions=fields.count("max_position_embeddings", 1024),
         attention=[
             attention_shape(
@@ -59,6 +60,7 @@ def gpt2(fields: ConfigFields) -> TransformerShape:
                 fused_projection=True,
                 rotary=False,
                 fp32_softmax=False,
+                dropout=fields.share("attn_pdrop", 0.1) > 0,
             )
         ],
         feed_forward=[
@@ -113,6 +115,7 @@ def opt(fields: ConfigFields) -> TransformerShape:
         fields,
         tied=True,
         norm=LAYER_NORM,
+        dropout=fields.share("dropout", 0.1) > 0,
         final_norm=before and not fields.flag("_remove_final_layer_norm", False),
         positions=fields.count("max_position_embeddings", 2048) + OPT_POSITION_OFFSET,
         embedding_width=None if embedding == hidden else embedding,

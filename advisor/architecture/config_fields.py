@@ -34,6 +34,12 @@ LIMITS: Final[dict[str, int]] = {
     "num_experts": 65_536,
     "num_experts_per_tok": 65_536,
     "max_position_embeddings": 10_000_000_000,
+    "head_dim": 65_536,
+    "v_head_dim": 65_536,
+    "qk_rope_head_dim": 65_536,
+    "qk_nope_head_dim": 65_536,
+    "index_head_dim": 65_536,
+    "index_n_heads": 65_536,
 }
 DEFAULT_LIMIT: Final = 100_000_000
 """Largest accepted value of a field that ``LIMITS`` does not name."""
@@ -109,6 +115,21 @@ class ConfigFields:
         if not isinstance(value, bool):
             self.fail(f"config field {spelling} is not a boolean", spelling, value, "true or false")
         return value
+
+    def share(self, name: str, default: float) -> float:
+        """Return a number from 0 to 1.
+
+        Raises
+        ------
+        InputError
+            If it is of another type or out of bounds.
+        """
+        spelling, value = self._find(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            self.fail(f"config field {spelling} is not a share", spelling, value, "0 to 1")
+        return float(value)
 
     def text(self, name: str, default: str) -> str:
         """Return a string.
@@ -201,19 +222,19 @@ def load_config_text(text: str | bytes) -> dict[str, object]:
     try:
         parsed = json.loads(raw.decode("utf-8"), parse_constant=_constant)
     except UnicodeDecodeError:
-        _refuse("the config is not UTF-8 text", raw[:20], "UTF-8 JSON")
+        _refuse("the config is not UTF-8 text", _size(raw), "UTF-8 JSON")
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        _refuse(f"the config is not valid JSON ({error.msg}, {where})", _start(raw), "JSON")
+        _refuse(f"the config is not valid JSON ({error.msg}, {where})", _size(raw), "JSON")
     except InputError:
         raise
     except (RecursionError, ValueError):
         # ValueError: an integer of more digits than Python converts.
-        _refuse("the config cannot be parsed", _start(raw), "JSON of ordinary depth and size")
+        _refuse("the config cannot be parsed", _size(raw), "JSON of ordinary depth and size")
     if not isinstance(parsed, dict):
-        _refuse("the config is not a JSON object", _start(raw), "an object like {...}")
+        _refuse("the config is not a JSON object", _size(raw), "an object like {...}")
     if _depth(parsed) > MAX_DEPTH:
-        _refuse("the config is nested too deeply", _start(raw), f"at most {MAX_DEPTH} levels")
+        _refuse("the config is nested too deeply", _size(raw), f"at most {MAX_DEPTH} levels")
     return parsed
 
 
@@ -223,8 +244,9 @@ def _constant(literal: str) -> float:
     return float(literal)
 
 
-def _start(raw: bytes) -> str:
-    return raw[:40].decode("utf-8", errors="replace")
+def _size(raw: bytes) -> str:
+    # The text itself may come from a file that is none of the reader's business.
+    return f"{len(raw):,} bytes"
 
 
 def _depth(value: object) -> int:

@@ -21,7 +21,7 @@ from advisor.architecture.shapes import (
 
 LAYER_NORM: Final = Norm(kind=NormKind.LAYER, bias=True)
 LAYER_NORM_NO_BIAS: Final = Norm(kind=NormKind.LAYER)
-GEMMA_NORM: Final = Norm(fp32_scale=True)
+FP32_SCALED_NORM: Final = Norm(fp32_scale=True)
 ONE_NORM: Final = NormPlaces(feed_forward_input=False)
 POST_NORMS: Final = NormPlaces(
     attention_input=False,
@@ -44,6 +44,7 @@ def decoder(
     attention: Sequence[AttentionShape] | None = None,
     feed_forward: Sequence[FeedForwardShape | ExpertsShape] | None = None,
     head_bias: bool = False,
+    dropout: bool = False,
     positions: int = 0,
     embedding_norm: bool = False,
     embedding_width: int | None = None,
@@ -59,7 +60,9 @@ def decoder(
         The family's default of ``tie_word_embeddings``.
     attention, feed_forward : sequence, optional
         Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`.
-    norm, places, parallel, head_bias, positions, embedding_norm, embedding_width, final_norm
+    norm, places, parallel, head_bias, dropout, positions
+        As in :class:`TransformerShape`.
+    embedding_norm, embedding_width, final_norm
         As in :class:`TransformerShape`.
     vocab_size : int, optional
         The family's default of the field of that name.
@@ -84,6 +87,7 @@ def decoder(
         parallel=parallel,
         tied=fields.flag("tie_word_embeddings", tied),
         head_bias=head_bias,
+        dropout=dropout,
         positions=positions,
         embedding_width=embedding_width,
         embedding_norm=embedding_norm,
@@ -111,6 +115,7 @@ def attention_shape(
     sinks: bool = False,
     softcap: bool = False,
     fp32_softmax: bool = True,
+    dropout: bool = False,
 ) -> AttentionShape:
     """Attention layers of a configuration.
 
@@ -158,6 +163,7 @@ def attention_shape(
         sinks=sinks,
         softcap=softcap,
         fp32_softmax=fp32_softmax,
+        dropout=dropout,
     )
 
 

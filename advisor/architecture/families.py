@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.decoder import (
-    GEMMA_NORM,
+    FP32_SCALED_NORM,
     LAYER_NORM_NO_BIAS,
     ONE_NORM,
     POST_NORMS,
@@ -102,7 +102,7 @@ def gemma(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         tied=True,
-        norm=GEMMA_NORM,
+        norm=FP32_SCALED_NORM,
         attention=[
             attention_shape(fields, head_dim=GEMMA_HEAD_DIM, input_bias=bias, output_bias=bias)
         ],
@@ -121,7 +121,7 @@ def gemma2(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         tied=True,
-        norm=GEMMA_NORM,
+        norm=FP32_SCALED_NORM,
         places=SANDWICH_NORMS,
         attention=[
             attention_shape(
@@ -152,7 +152,7 @@ def gemma3(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         tied=True,
-        norm=GEMMA_NORM,
+        norm=FP32_SCALED_NORM,
         places=SANDWICH_NORMS,
         attention=[
             attention_shape(

@@ -175,7 +175,7 @@ def architecture_from_config(
     assumptions = (*assumptions, *guessed, *_left_out(fields), *notes)
     return assembled(
         shape,
-        name=name or fields.text("_name_or_path", "") or kind or "pasted config",
+        name=name or _published_name(fields) or kind or "pasted config",
         family=family.title,
         hub_id=hub_id,
         source=source,
@@ -184,6 +184,12 @@ def architecture_from_config(
         max_position_embeddings=fields.optional_count("max_position_embeddings"),
         weight_format=stored,
     )
+
+
+def _published_name(fields: ConfigFields) -> str:
+    """Return the last part of the path that the configuration was saved from."""
+    path = fields.text("_name_or_path", "").rstrip("/")
+    return path.rpartition("/")[2][:96]
 
 
 def assembled(

@@ -29,6 +29,9 @@ WIDTH_STEP: Final = 16
 EMBEDDING_SHARE: Final = 0.4
 """Largest share of a small model given to embeddings; GPT-2 124M has 0.32."""
 
+SAME_WIDTH: Final = 0.05
+"""Up to this relative change the published width stays, and depth takes up the difference."""
+
 
 class PublishedModel(Noun):
     """A dense model whose shape is published."""
@@ -189,7 +192,9 @@ def _scaled(nearest: PublishedModel, count: int) -> TransformerShape:
     """Shape with at most ``count`` parameters and as near to it as the width's step allows."""
     scale = (count / nearest.parameters) ** (1 / 3)
     grouped = nearest.key_value_heads < nearest.heads
-    heads = _heads(scale * nearest.heads, nearest.key_value_heads if grouped else 1)
+    heads = nearest.heads
+    if abs(scale - 1) > SAME_WIDTH:
+        heads = _heads(scale * nearest.heads, nearest.key_value_heads if grouped else 1)
     groups = nearest.key_value_heads if grouped else heads
     head_dim = nearest.hidden_size // nearest.heads
     if scale * nearest.heads < 1:
@@ -210,7 +215,8 @@ def _scaled(nearest: PublishedModel, count: int) -> TransformerShape:
 
     step = 4 if depth >= 16 else 2 if depth >= 4 else 1
     start = max(step, int(depth * 0.5) // step * step)
-    depths = [n for n in range(start, int(depth * 2) + step + 1, step) if width(n) > 0]
+    candidates = {nearest.layers, *range(start, int(depth * 2) + step + 1, step)}
+    depths = sorted(n for n in candidates if width(n) > 0)
     layers = min(depths or [1], key=lambda n: abs(log(max(width(n), 1) / wanted)))
     return narrow.shape(layers, max(width(layers), WIDTH_STEP))
 

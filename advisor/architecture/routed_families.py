@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.decoder import (
+    FP32_SCALED_NORM,
     SLIDING,
     attention_shape,
     decoder,
@@ -107,7 +108,7 @@ def gpt_oss(fields: ConfigFields) -> TransformerShape:
         router_bias=True,
         clamped=True,
     )
-    return decoder(fields, attention=[attention], feed_forward=[experts])
+    return decoder(fields, norm=FP32_SCALED_NORM, attention=[attention], feed_forward=[experts])
 
 
 def minimax_m2(fields: ConfigFields) -> TransformerShape:
@@ -191,8 +192,15 @@ def deepseek_sparse(fields: ConfigFields) -> TransformerShape:
     layers = layer_count(fields)
     kinds = fields.texts("indexer_types", length=layers, allowed=("full", "shared"))
     own = layers if kinds is None else kinds.count("full")
+    if not own:
+        fields.fail(
+            "config field indexer_types has no layer with an indexer of its own",
+            "indexer_types",
+            "shared everywhere",
+            "at least one full layer",
+        )
     indexer = Indexer(
-        layers=max(own, 1),
+        layers=own,
         heads=fields.count("index_n_heads"),
         head_dim=fields.count("index_head_dim"),
         top_k=fields.count("index_topk"),

@@ -30,7 +30,7 @@ class Norm(Noun):
     kind: NormKind = NormKind.RMS
     bias: bool = False
     fp32_scale: bool = False
-    """The scale is applied in fp32, before the cast back (Gemma)."""
+    """The scale is applied in fp32, before the cast back (Gemma, gpt-oss)."""
 
     def parameters(self, width: int) -> int:
         """Elements of scale and bias for vectors of this width."""
@@ -89,6 +89,8 @@ class AttentionShape(Noun):
     """Scores pass through tanh (Gemma 2)."""
     fp32_softmax: bool = True
     """Unfused code computes the softmax in fp32 whatever the stream (False: GPT-2)."""
+    dropout: bool = False
+    """Training drops some of the probabilities; flash kernels make the mask again."""
     latent: LatentAttention | None = None
     indexer: Indexer | None = None
 
@@ -157,6 +159,8 @@ class TransformerShape(Noun):
     """Attention and feed-forward read the same normalised input (one norm per block)."""
     tied: bool = False
     head_bias: bool = False
+    dropout: bool = False
+    """Training drops elements of each branch before it joins the residual stream."""
     positions: Annotated[int, Field(ge=0)] = 0
     """Rows of a learned position table."""
     embedding_width: Count | None = None

@@ -9,7 +9,14 @@ from advisor.architecture.attention import attention_rows
 from advisor.architecture.attention import input_readers as attention_readers
 from advisor.architecture.feed_forward import expert_rows, feed_forward_rows
 from advisor.architecture.feed_forward import input_readers as feed_forward_readers
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part, SavedFormat
+from advisor.architecture.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    Part,
+    SavedFormat,
+    SavedTensor,
+)
 from advisor.architecture.rows import FUSED_PASSES, elementwise, linear, linear_input, normalization
 from advisor.architecture.shapes import ExpertsShape, NormPlaces, TransformerShape
 
@@ -117,6 +124,17 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
         fused=2 * FUSED_PASSES * hidden,
         unfused=2 * 3.0 * hidden,
         launches=2,
+        saved=_dropout_masks(shape),
+    )
+
+
+def _dropout_masks(shape: TransformerShape) -> tuple[SavedTensor, ...]:
+    """One mask for each of the block's two branches."""
+    if not shape.dropout:
+        return ()
+    elements = 2.0 * shape.hidden_size
+    return (
+        SavedTensor(name="dropout_masks", elements_per_token=elements, format=SavedFormat.BYTE),
     )
 
 

@@ -1,0 +1,173 @@
+"""Parameters, FLOPs and cache against published numbers: difference zero."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.architecture.huggingface import architecture_from_config
+from advisor.architecture.operators import OperatorKind, Part
+from advisor.architecture.presets import load_preset
+
+TESTS = Path(__file__).parents[1]
+CONFIGS: dict[str, dict[str, object]] = json.loads(
+    (TESTS / "data" / "hf_configs.json").read_text(encoding="utf-8")
+)
+
+
+def golden(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(
+        (TESTS / "golden" / f"{name}.yaml").read_text(encoding="utf-8")
+    )
+    return content
+
+
+PARAMETERS = golden("parameters")
+FLOPS = golden("flops")
+
+
+def test_configs_are_counted_exactly() -> None:
+    residuals = {}
+    for key, expected in PARAMETERS["configs"].items():
+        model = architecture_from_config(CONFIGS[key])
+        counted = model.total_parameters
+        if expected.get("without_head") and not model.tied_embeddings:
+            counted -= model.vocab_size * model.hidden_size
+        if counted != expected["total"]:
+            residuals[key] = counted - expected["total"]
+    assert not residuals, residuals
+
+
+def test_presets_are_counted_exactly() -> None:
+    residuals = {
+        name: load_preset(name).total_parameters - expected
+        for name, expected in PARAMETERS["presets"].items()
+        if load_preset(name).total_parameters != expected
+    }
+    assert not residuals, residuals
+
+
+@pytest.mark.parametrize(("name", "expected"), PARAMETERS["active"].items())
+def test_active_parameters(name: str, expected: int) -> None:
+    assert load_preset(name).active_parameters == expected
+
+
+@pytest.mark.parametrize(
+    "row", FLOPS["forward"], ids=lambda row: f"{row['preset']}-{row['tokens']}"
+)
+def test_forward_flops(row: dict[str, Any]) -> None:
+    tokens = row["tokens"]
+    per_token = sum(
+        op.layers * (op.flops_per_token + tokens * op.flops_per_token_per_key)
+        for op in load_preset(row["preset"]).operators
+    )
+    assert tokens * per_token == row["flops"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # Bytes per token in 16 bits: 2 x layers x key-value heads x head dimension x 2; of latent
+        # attention layers x (rank + rotary dimension) x 2 (arXiv:2412.19437, section 2.1).
+        ("llama-3.1-8b", 131_072),
+        ("llama-2-7b", 524_288),
+        ("qwen2.5-7b", 57_344),
+        ("mixtral-8x7b", 131_072),
+        ("gemma-2-9b", 344_064),
+        ("gpt-oss-20b", 49_152),
+        ("gpt2", 36_864),
+        ("deepseek-v2-lite", 31_104),
+        ("deepseek-v3", 70_272),
+        # The indexer caches one key of 128 elements besides (DeepSeek-V3.2 report).
+        ("deepseek-v3.2", 70_272 + 61 * 128 * 2),
+        ("falcon-7b", 2 * 32 * 64 * 2),
+    ],
+)
+def test_cache_bytes_per_token(name: str, expected: int) -> None:
+    assert 2 * load_preset(name).cache_elements_per_token == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "windows"),
+    [
+        ("gemma-2-9b", {None: 21, 4096: 21}),
+        ("gemma-3-27b", {None: 10, 1024: 52}),
+        ("gpt-oss-120b", {None: 18, 128: 18}),
+        ("mistral-7b", {4096: 32}),
+        ("llama-3.1-70b", {None: 80}),
+        ("qwen2.5-72b", {None: 80}),
+    ],
+)
+def test_windows(name: str, windows: dict[int | None, int]) -> None:
+    rows = [op for op in load_preset(name).operators if op.kind is OperatorKind.ATTENTION]
+    assert {op.window: op.layers for op in rows} == windows
+
+
+def test_latent_cache_is_one_head() -> None:
+    rows = [op for op in load_preset("deepseek-v3").operators if op.cache_elements_per_token]
+    assert [(op.cache_heads, op.cache_elements_per_token) for op in rows] == [(1, 576)]
+
+
+def test_sparse_attention_caches_more_than_it_reads() -> None:
+    rows = {
+        op.name: op
+        for op in load_preset("deepseek-v3.2").operators
+        if op.kind is OperatorKind.ATTENTION
+    }
+    assert rows["block.attention.scores"].window == 2048
+    assert rows["block.attention.scores"].cache_elements_per_token == 0
+    assert rows["block.attention.cache"].window is None
+    assert rows["block.attention.cache"].cache_elements_per_token == 576
+
+
+def test_shared_indexers_are_counted_once() -> None:
+    """GLM-5.2 shares 57 of GLM-5's 78 indexers: 9,371,904 parameters each."""
+    own, shared = load_preset("glm-5"), load_preset("glm-5.2")
+    assert own.total_parameters - shared.total_parameters == 57 * 9_371_904
+
+
+def test_expert_rows_hold_all_experts_and_use_few() -> None:
+    model = load_preset("deepseek-v3")
+    rows = [op for op in model.operators if op.experts > 1]
+    assert {op.layers for op in rows} == {58}
+    assert {(op.experts, op.active_experts) for op in rows} == {(256, 8)}
+    # 58 layers x 256 experts x 3 matrices of 7168 x 2048.
+    assert model.expert_parameters == 653_908_770_816
+
+
+def test_head_rows() -> None:
+    tied, untied = load_preset("llama-3.2-1b"), load_preset("llama-3.1-8b")
+    for model in (tied, untied):
+        loss = next(op for op in model.operators if op.kind is OperatorKind.CROSS_ENTROPY)
+        assert (loss.part, loss.out_features) == (Part.HEAD, 128_256)
+    logits = {m.name: m.in_part(Part.HEAD)[1] for m in (tied, untied)}
+    assert (logits["llama-3.2-1b"].parameters, logits["llama-3.2-1b"].active_parameters) == (
+        0,
+        128_256 * 2048,
+    )
+    assert logits["llama-3.1-8b"].parameters == 128_256 * 4096
+
+
+def test_row_names_are_unique() -> None:
+    for name in ("llama-3.1-8b", "deepseek-v3.2", "gpt-oss-120b", "qwen1.5-moe-a2.7b", "opt-350m"):
+        names = [op.name for op in load_preset(name).operators]
+        assert len(names) == len(set(names)), name
+
+
+def test_biases_are_where_the_family_has_them() -> None:
+    """Qwen 2 has biases on queries, keys and values only: 3584 + 2 x 512 in each layer of 7B."""
+    rows = {op.name: op for op in load_preset("qwen2.5-7b").operators}
+    biases = {
+        name: rows[name].parameters - rows[name].in_features * rows[name].out_features
+        for name in rows
+        if name.startswith("block.") and rows[name].kind is OperatorKind.MATMUL
+    }
+    assert {name: bias for name, bias in biases.items() if bias} == {
+        "block.attention.query": 3584,
+        "block.attention.key": 512,
+        "block.attention.value": 512,
+    }

@@ -1,0 +1,87 @@
+"""Presets: complete, found under every spelling, and honest when they are not there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from advisor.architecture.presets import find_preset, list_presets, load_preset, preset_source
+from advisor.errors import InputError
+from advisor.precision import WEIGHT_FORMATS
+from advisor.quantities import Evidence
+
+
+def test_there_are_many_and_all_build() -> None:
+    names = list_presets()
+    assert len(names) >= 60
+    for name in names:
+        model = load_preset(name)
+        assert model.evidence is Evidence.DERIVED, name
+        assert (model.name, model.source) == (name, "preset")
+        assert model.weight_format in WEIGHT_FORMATS, name
+
+
+def test_names_are_lower_case_family_version_size() -> None:
+    assert [name for name in list_presets() if not re.fullmatch(r"[a-z][a-z0-9.-]+", name)] == []
+
+
+def test_every_preset_has_a_dated_source() -> None:
+    dates = {preset_source(name).date for name in list_presets()}
+    assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", date) for date in dates)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "llama-3.1-8b",
+        "LLAMA-3.1-8B",
+        " llama-3.1-8b ",
+        "meta-llama/Llama-3.1-8B",
+        "meta-llama/meta-llama-3.1-8b",
+        "meta-llama__Meta-Llama-3.1-8B",
+        "Meta-Llama-3.1-8B-Instruct",
+    ],
+)
+def test_spellings(spelling: str) -> None:
+    assert find_preset(spelling) == "llama-3.1-8b"
+
+
+def test_variants_of_one_family_are_told_apart() -> None:
+    assert find_preset("zai-org/GLM-5-FP8") == "glm-5-fp8"
+    assert load_preset("zai-org/GLM-5-FP8").weight_format == "fp8"
+    assert load_preset("zai-org/GLM-5").weight_format == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("deepseek-v3", "fp8"),
+        ("gpt-oss-120b", "mxfp4"),
+        ("kimi-k2.5-nvfp4", "nvfp4"),
+        ("kimi-k2.5", "w4a16"),
+        ("qwen3-32b-fp8", "fp8"),
+        ("llama-3.1-8b", "bf16"),
+    ],
+)
+def test_published_weight_formats(name: str, stored: str) -> None:
+    assert load_preset(name).weight_format == stored
+
+
+def test_unknown_names_get_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"llama-3\.1-8b") as caught:
+        load_preset("llama-3.1-8")
+    assert caught.value.field == "model.preset"
+    with pytest.raises(InputError, match="unknown model preset"):
+        load_preset("")
+
+
+def test_multi_token_prediction_is_left_out_and_said() -> None:
+    assert any("multi-token prediction" in note for note in load_preset("deepseek-v3").assumptions)
+
+
+def test_multimodal_models_count_their_text_tower() -> None:
+    """Qwen3-VL-8B's text tower is Qwen3-8B."""
+    vision = load_preset("qwen3-vl-8b")
+    assert vision.total_parameters == load_preset("qwen3-8b").total_parameters
+    assert any("text tower" in note for note in vision.assumptions)
