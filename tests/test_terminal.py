@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -105,9 +106,7 @@ def test_the_short_form_counts_what_it_leaves_out(recommendation: Recommendation
 def test_an_estimate_keeps_within_the_width(training: Estimate, serving: Estimate) -> None:
     for estimate in (training, serving):
         for explain in (False, True):
-            text = printed(
-                lambda console, e=estimate, x=explain: show_estimate(console, e, explain=x)
-            )
+            text = printed(partial(show_estimate, estimate=estimate, explain=explain))
             assert max(map(len, text.splitlines())) <= 80
 
 

@@ -135,7 +135,7 @@ _FACTS: Final[tuple[tuple[str, Callable[[ComparedCard], str]], ...]] = (
         "Memory, marketed",
         lambda card: f"{card.accelerator.memory_marketed_bytes / GB:,.4g} GB",
     ),
-    ("Memory, usable", _reported),
+    ("Memory, reported", _reported),
     ("Memory type", lambda card: card.accelerator.memory_type),
     ("Bandwidth", _bandwidth),
     ("Link between cards", _links),
