@@ -1,0 +1,81 @@
+"""What the README shows must run as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import advisor
+
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SERVERS = ("web",)
+
+
+def blocks(root: Path, language: str) -> list[str]:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    return [body for name, body in FENCE.findall(text) if name == language]
+
+
+def commands(root: Path, program: str) -> list[list[str]]:
+    found = []
+    for block in blocks(root, "sh"):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == [program]:
+                found.append(words)
+    return found
+
+
+def test_every_command_of_the_readme_runs(root: Path) -> None:
+    shown = commands(root, "gpu-advisor")
+    assert {words[1] for words in shown} == {"recommend", "estimate", "compare", "web"}
+    for words in shown:
+        extra = ["--help"] if words[1] in SERVERS else []
+        done = subprocess.run(
+            [sys.executable, "-m", "advisor", *words[1:], *extra],
+            capture_output=True,
+            text=True,
+            cwd=root,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
+        assert done.stdout.strip()
+
+
+def test_the_two_commands_of_the_readme_are_make_targets(root: Path) -> None:
+    shown = commands(root, "make")
+    assert [words[1] for words in shown] == ["web", "test"]
+    for words in shown:
+        done = subprocess.run(
+            [*words[:1], "--dry-run", words[1]],
+            capture_output=True,
+            text=True,
+            cwd=root,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_python_of_the_readme_runs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks(root, "python")
+    exec(compile(code, "README.md", "exec"), {})
+    assert "Rent" in capsys.readouterr().out
+
+
+def test_the_case_of_the_readme_is_one(root: Path, tmp_path: Path) -> None:
+    (text,) = blocks(root, "yaml")
+    path = tmp_path / "case.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert advisor.load_case(path).limits.deadline_hours == 24
+
+
+def test_links_of_the_readme_lead_to_files(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (root / target).is_file(), target
