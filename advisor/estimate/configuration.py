@@ -138,7 +138,7 @@ def estimate_configuration(
         assumptions.extend(run.assumptions)
         assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")
         hours = time.run_hours
-        tokens_per_hour = time.tokens_per_s.scaled(3600.0)
+        tokens_per_hour = time.run_hours.reciprocal(run.tokens)
     cost = cost_breakdown(
         accelerator=accelerator,
         count=placement.count,

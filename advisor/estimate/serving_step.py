@@ -14,7 +14,6 @@ from advisor.architecture.operators import Division, Part
 from advisor.efficiency import NetworkEfficiency, ServingFacts
 from advisor.equations.collectives import (
     all_to_all_time_s,
-    group_bytes_per_s,
     point_to_point_time_s,
 )
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
@@ -24,6 +23,7 @@ from advisor.equations.serving import (
     mean_attended_tokens,
 )
 from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.links import group_link
 from advisor.estimate.serving_rows import (
     SIXTEEN_BIT_BYTES,
     ServedMatrix,
@@ -244,26 +244,6 @@ def _elementwise_time(served: ServedModel, content: StepContent, candidates: Can
     )
 
 
-def _link(
-    candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
-) -> tuple[Floats, Floats]:
-    """Return the bandwidth and latency that a group's collectives reach, in bytes/s and s."""
-    hardware = candidates.hardware
-    slow = network.pcie_bandwidth or network.intra_bandwidth
-    bandwidth = group_bytes_per_s(
-        ranks=ranks,
-        stride=stride,
-        node_accelerators=hardware.node_accelerators,
-        intra_domain=hardware.intra_domain,
-        intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
-        pcie_bytes_per_s=hardware.pcie_bytes_per_s * slow,
-        inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
-    )
-    reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
-    latency = np.where(ranks * stride <= reach, network.intra_latency_s, network.inter_latency_s)
-    return np.asarray(bandwidth), latency
-
-
 def _traffic(
     served: ServedModel, content: StepContent, candidates: Candidates, network: NetworkEfficiency
 ) -> Floats:
@@ -271,7 +251,7 @@ def _traffic(
     layout = candidates.layout
     one = np.ones_like(layout.tensor)
     hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * content.tokens
-    bandwidth, latency = _link(candidates, network, layout.tensor, one)
+    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
     reduction = direct_all_reduce_time_s(
         message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
     )
@@ -279,7 +259,7 @@ def _traffic(
 
     routed = [matrix for matrix in served.matrices if matrix.experts > 1]
     if routed:
-        bandwidth, latency = _link(candidates, network, layout.expert, layout.tensor)
+        bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
         # A token travels once to each rank that holds one of its experts.
         copies = np.minimum(float(routed[0].active_experts), layout.expert)
         exchange = all_to_all_time_s(
@@ -294,6 +274,6 @@ def _traffic(
         )
 
     # Neighbouring stages sit a whole tensor-parallel group apart.
-    bandwidth, latency = _link(candidates, network, 2 * one, layout.tensor)
+    bandwidth, latency = group_link(candidates, network, 2 * one, layout.tensor)
     hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
     return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)

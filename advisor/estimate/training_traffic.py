@@ -12,12 +12,12 @@ from advisor.equations.collectives import (
     all_gather_time_s,
     all_reduce_time_s,
     all_to_all_time_s,
-    group_bytes_per_s,
     point_to_point_time_s,
 )
 from advisor.equations.pipeline import exposed_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import fold_parameters, trainable_parameters
+from advisor.estimate.links import group_link
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 
@@ -30,26 +30,6 @@ class ModelTraffic:
     expert: Floats
     context: Floats
     pipeline: Floats
-
-
-def _wire(
-    candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
-) -> tuple[Floats, Floats]:
-    """Bandwidth and latency that a group's collectives reach. [bytes/s], [s]"""
-    hardware = candidates.hardware
-    bandwidth = group_bytes_per_s(
-        ranks=ranks,
-        stride=stride,
-        node_accelerators=hardware.node_accelerators,
-        intra_domain=hardware.intra_domain,
-        intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
-        pcie_bytes_per_s=hardware.pcie_bytes_per_s
-        * (network.pcie_bandwidth or network.intra_bandwidth),
-        inter_bytes_per_s=hardware.inter_bytes_per_s * network.inter_bandwidth,
-    )
-    reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
-    latency = np.where(ranks * stride <= reach, network.intra_latency_s, network.inter_latency_s)
-    return np.asarray(bandwidth), latency
 
 
 def model_traffic(
@@ -70,7 +50,7 @@ def model_traffic(
     def nothing_for_one(ranks: Floats, time: Floats) -> Floats:
         return np.where(ranks > 1, time, 0.0)
 
-    bandwidth, latency = _wire(candidates, network, layout.tensor, one)
+    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
     reduce = np.asarray(
         all_reduce_time_s(
             message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
@@ -83,7 +63,7 @@ def model_traffic(
     routed = [op for op in architecture.operators if op.experts > 1]
     if routed:
         moe_layers = max(op.layers for op in routed) * share
-        bandwidth, latency = _wire(candidates, network, layout.expert, layout.tensor)
+        bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
         exchange = np.asarray(
             all_to_all_time_s(
                 message_bytes=hidden * routed[0].active_experts / layout.tensor,
@@ -95,7 +75,7 @@ def model_traffic(
         # Dispatch and combine, forward and backward.
         expert = nothing_for_one(layout.expert, moe_layers * (4.0 + 2.0 * again) * exchange)
 
-    bandwidth, latency = _wire(candidates, network, layout.context, layout.tensor)
+    bandwidth, latency = group_link(candidates, network, layout.context, layout.tensor)
     cache = sum(op.cache_elements_per_token for op in architecture.operators if op.heads)
     rows = max(1, sum(1 for op in architecture.operators if op.heads))
     keys_values = 2.0 * tokens * layout.context * cache / rows / layout.tensor
@@ -111,7 +91,7 @@ def model_traffic(
     context = nothing_for_one(layout.context, layers * (3.0 + again) * ring)
 
     stride = layout.tensor * layout.context * layout.data
-    bandwidth, latency = _wire(candidates, network, one * 2, stride)
+    bandwidth, latency = group_link(candidates, network, one * 2, stride)
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     hop = np.asarray(
         point_to_point_time_s(
@@ -160,7 +140,7 @@ def data_traffic(
         trained_dense, trained_expert = dense, expert
 
     def gather(message: Floats, ranks: Floats, stride: Floats) -> Floats:
-        bandwidth, latency = _wire(candidates, network, ranks, stride)
+        bandwidth, latency = group_link(candidates, network, ranks, stride)
         time = all_gather_time_s(
             message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=latency
         )

@@ -73,7 +73,7 @@ def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float
     return offer, price
 
 
-def training_option(
+def priced_option(
     system_index: int,
     system: System,
     *,
@@ -81,13 +81,37 @@ def training_option(
     precision: str,
     layouts: LayoutArrays,
     row: int,
-    hours: float,
+    time: float,
     kind: PriceKind,
+    first_token_s: float | None = None,
+    tokens_per_s: float | None = None,
 ) -> Option:
-    """Price one training configuration with the cheapest offer of its system."""
+    """Price one configuration with the cheapest offer of its system.
+
+    Parameters
+    ----------
+    system_index : int
+    system : System
+    count : int
+        Accelerators; whole instances are paid.
+    precision : str
+    layouts : LayoutArrays
+    row : int
+        The layout is element ``row`` of ``layouts``.
+    time : float
+        Hours of the run (training), seconds per output token (serving).
+    kind : PriceKind
+    first_token_s, tokens_per_s : float, optional
+        Serving only: the price is then for a month.
+
+    Returns
+    -------
+    Option
+    """
     offer, price = cheapest_offer(system, kind)
     instances = -(-count // system.node.accelerators) if offer else 0
     per_hour = instances * price
+    hours = time if first_token_s is None else HOURS_PER_MONTH
     return Option(
         system=system_index,
         count=count,
@@ -96,44 +120,11 @@ def training_option(
         precision=precision,
         layouts=layouts,
         row=row,
-        time=hours,
-        first_token_s=None,
-        tokens_per_s=None,
-        usd_per_hour=per_hour,
-        cost_usd=per_hour * hours,
-    )
-
-
-def serving_option(
-    system_index: int,
-    system: System,
-    *,
-    count: int,
-    precision: str,
-    layouts: LayoutArrays,
-    row: int,
-    tpot_s: float,
-    ttft_s: float,
-    tokens_per_s: float,
-    kind: PriceKind,
-) -> Option:
-    """Price one serving configuration for a month with the cheapest offer of its system."""
-    offer, price = cheapest_offer(system, kind)
-    instances = -(-count // system.node.accelerators) if offer else 0
-    per_hour = instances * price
-    return Option(
-        system=system_index,
-        count=count,
-        instances=instances,
-        offer=offer,
-        precision=precision,
-        layouts=layouts,
-        row=row,
-        time=tpot_s,
-        first_token_s=ttft_s,
+        time=time,
+        first_token_s=first_token_s,
         tokens_per_s=tokens_per_s,
         usd_per_hour=per_hour,
-        cost_usd=per_hour * HOURS_PER_MONTH,
+        cost_usd=per_hour * hours,
     )
 
 

@@ -11,7 +11,7 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.planning.options import Option, serving_option, training_option
+from advisor.planning.options import Option, priced_option
 from advisor.planning.serving_search import search_serving
 from advisor.planning.systems import System
 from advisor.planning.training_search import search_training
@@ -90,14 +90,14 @@ def _search_training(
         for found in result.found:
             index = indices[found.system]
             target.append(
-                training_option(
+                priced_option(
                     index,
                     systems[index],
                     count=found.count,
                     precision=found.precision,
                     layouts=found.layouts,
                     row=found.row,
-                    hours=found.hours,
+                    time=found.hours,
                     kind=case.limits.price_kind,
                 )
             )
@@ -155,15 +155,15 @@ def _search_serving(
         target = options if name == own else alternatives
         for found in result.found:
             target.append(
-                serving_option(
+                priced_option(
                     found.system,
                     systems[found.system],
                     count=found.count,
                     precision=found.precision,
                     layouts=found.layouts,
                     row=found.row,
-                    tpot_s=found.tpot_s,
-                    ttft_s=found.ttft_s,
+                    time=found.tpot_s,
+                    first_token_s=found.ttft_s,
                     tokens_per_s=found.tokens_per_s,
                     kind=case.limits.price_kind,
                 )
