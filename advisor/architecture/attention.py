@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from advisor.architecture.latent_attention import indexer_rows, latent_projections
 from advisor.architecture.operators import (
     Division,
     Operator,
@@ -15,7 +16,7 @@ from advisor.architecture.operators import (
     SavedWhen,
 )
 from advisor.architecture.rows import FUSED_PASSES, elementwise, linear, linear_input, normalization
-from advisor.architecture.shapes import AttentionShape, Indexer, Norm, NormKind
+from advisor.architecture.shapes import AttentionShape, Norm
 
 ROTARY_PASSES: Final = 10.0
 """Hugging Face rotation, kernel by kernel: times cosine 2, negate half 1, concatenate 2, times
@@ -62,11 +63,11 @@ def attention_rows(
         yield from _projections(shape, path=path, hidden_size=hidden_size, saved=saved)
         yield from _head_norms(shape, path=path, norm=norm)
     else:
-        yield from _latent_projections(
+        yield from latent_projections(
             shape, path=path, hidden_size=hidden_size, norm=norm, saved=saved
         )
     if shape.indexer is not None:
-        yield from _indexer_rows(shape, shape.indexer, path=path, hidden_size=hidden_size)
+        yield from indexer_rows(shape, shape.indexer, path=path, hidden_size=hidden_size)
     if shape.rotary:
         yield _rotation(shape, path)
     yield from _cores(shape, path)
@@ -123,116 +124,6 @@ def _head_norms(shape: AttentionShape, *, path: str, norm: Norm) -> Iterator[Ope
             stream=SavedFormat.COMPUTE,
             divided=True,
         )
-
-
-def _latent_projections(
-    shape: AttentionShape,
-    *,
-    path: str,
-    hidden_size: int,
-    norm: Norm,
-    saved: tuple[SavedTensor, ...],
-) -> Iterator[Operator]:
-    latent = shape.latent
-    if latent is None:
-        return
-    query_input, query_width = hidden_size, shape.heads * shape.head_dim
-    expanded = shape.heads * (latent.nope_head_dim + shape.value_head_dim)
-    layers = shape.layers
-    if latent.query_rank is not None:
-        query_input = latent.query_rank
-        yield linear(
-            f"{path}.query_compress",
-            layers=layers,
-            in_features=hidden_size,
-            out_features=latent.query_rank,
-            bias=shape.input_bias,
-            target="q",
-            division=Division.REPLICATED,
-            saved=saved,
-        )
-        yield normalization(
-            f"{path}.query_latent_norm",
-            norm=norm,
-            layers=layers,
-            width=latent.query_rank,
-            stream=SavedFormat.COMPUTE,
-        )
-    yield linear(
-        f"{path}.query",
-        layers=layers,
-        in_features=query_input,
-        out_features=query_width,
-        target="q",
-        saved=saved if latent.query_rank is None else (linear_input(query_input, ("q",)),),
-    )
-    yield linear(
-        f"{path}.key_value_compress",
-        layers=layers,
-        in_features=hidden_size,
-        out_features=latent.key_value_rank + latent.rope_head_dim,
-        bias=shape.input_bias,
-        target="k",
-        division=Division.REPLICATED,
-    )
-    yield normalization(
-        f"{path}.key_value_latent_norm",
-        norm=norm,
-        layers=layers,
-        width=latent.key_value_rank,
-        stream=SavedFormat.COMPUTE,
-    )
-    yield linear(
-        f"{path}.key_value",
-        layers=layers,
-        in_features=latent.key_value_rank,
-        out_features=expanded,
-        target="v",
-        saved=(linear_input(latent.key_value_rank, ("v",)),),
-    )
-
-
-def _indexer_rows(
-    shape: AttentionShape, indexer: Indexer, *, path: str, hidden_size: int
-) -> Iterator[Operator]:
-    """Yield the rows of the lightning indexer; it is trained apart, so it saves nothing here."""
-    latent = shape.latent
-    query_input = hidden_size
-    if latent is not None and latent.query_rank is not None:
-        query_input = latent.query_rank
-    layers = indexer.layers
-    matrices = {
-        "index_query": (query_input, indexer.heads * indexer.head_dim),
-        "index_key": (hidden_size, indexer.head_dim),
-        "index_weights": (hidden_size, indexer.heads),
-    }
-    for name, (inner, outer) in matrices.items():
-        yield linear(
-            f"{path}.{name}",
-            layers=layers,
-            in_features=inner,
-            out_features=outer,
-            division=Division.REPLICATED,
-        )
-    yield normalization(
-        f"{path}.index_key_norm",
-        norm=Norm(kind=NormKind.LAYER, bias=True),
-        layers=layers,
-        width=indexer.head_dim,
-        stream=SavedFormat.COMPUTE,
-    ).model_copy(update={"saved": ()})
-    yield Operator(
-        name=f"{path}.index_scores",
-        kind=OperatorKind.ATTENTION,
-        part=Part.BLOCK,
-        layers=layers,
-        division=Division.REPLICATED,
-        flops_per_token_per_key=2.0 * indexer.heads * indexer.head_dim,
-        causal=True,
-        heads=indexer.heads,
-        cache_heads=1,
-        cache_elements_per_token=float(indexer.head_dim),
-    )
 
 
 def _rotation(shape: AttentionShape, path: str) -> Operator:

@@ -256,7 +256,6 @@ def experts_shape(
     shared_gate: bool = False,
     bias: bool = False,
     router_bias: bool = False,
-    correction_bias: bool = False,
     clamped: bool = False,
 ) -> ExpertsShape:
     """Routed expert layers of a configuration.
@@ -283,20 +282,7 @@ def experts_shape(
         activation=activation(fields),
         bias=bias,
         router_bias=router_bias,
-        correction_bias=correction_bias,
         shared_width=shared_width,
         shared_gate=shared_gate,
         clamped=clamped,
     )
-
-
-def dense_then_routed(
-    fields: ConfigFields, *, dense: int, routed: ExpertsShape | None
-) -> tuple[FeedForwardShape | ExpertsShape, ...]:
-    """First ``dense`` feed-forward layers, then routed ones, either of which may be absent."""
-    layers: list[FeedForwardShape | ExpertsShape] = []
-    if dense:
-        layers.append(feed_forward_shape(fields, layers=dense))
-    if routed is not None:
-        layers.append(routed)
-    return tuple(layers)

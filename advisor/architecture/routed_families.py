@@ -11,8 +11,8 @@ from advisor.architecture.decoder import (
     SLIDING,
     attention_shape,
     decoder,
-    dense_then_routed,
     experts_shape,
+    feed_forward_shape,
     layer_count,
     typed_windows,
 )
@@ -28,6 +28,18 @@ from advisor.architecture.shapes import (
 )
 
 FeedForwards = tuple[FeedForwardShape | ExpertsShape, ...]
+
+
+def _dense_then_routed(
+    fields: ConfigFields, *, dense: int, routed: ExpertsShape | None
+) -> FeedForwards:
+    """First ``dense`` feed-forward layers, then routed ones, either of which may be absent."""
+    layers: list[FeedForwardShape | ExpertsShape] = []
+    if dense:
+        layers.append(feed_forward_shape(fields, layers=dense))
+    if routed is not None:
+        layers.append(routed)
+    return tuple(layers)
 
 
 def mixtral(fields: ConfigFields) -> TransformerShape:
@@ -50,7 +62,7 @@ def _qwen_feed_forward(fields: ConfigFields, *, shared: bool) -> FeedForwards:
     listed = set(fields.counts("mlp_only_layers", maximum=layers - 1))
     routed = sum(1 for i in range(layers) if i not in listed and (i + 1) % step == 0)
     if not routed:
-        return dense_then_routed(fields, dense=layers, routed=None)
+        return _dense_then_routed(fields, dense=layers, routed=None)
     experts = experts_shape(
         fields,
         layers=routed,
@@ -58,7 +70,7 @@ def _qwen_feed_forward(fields: ConfigFields, *, shared: bool) -> FeedForwards:
         shared_width=fields.count("shared_expert_intermediate_size") if shared else 0,
         shared_gate=shared,
     )
-    return dense_then_routed(fields, dense=layers - routed, routed=experts)
+    return _dense_then_routed(fields, dense=layers - routed, routed=experts)
 
 
 def qwen2_moe(fields: ConfigFields) -> TransformerShape:
@@ -145,11 +157,11 @@ def _deepseek_feed_forward(fields: ConfigFields, *, first: int) -> FeedForwards:
     else:
         routed = sum(1 for i in range(dense, layers) if i % period == 0)
     if not routed:
-        return dense_then_routed(fields, dense=layers, routed=None)
+        return _dense_then_routed(fields, dense=layers, routed=None)
     width = fields.count("moe_intermediate_size")
     shared = fields.count("n_shared_experts", 0, minimum=0) * width
     experts = experts_shape(fields, layers=routed, width=width, shared_width=shared)
-    return dense_then_routed(fields, dense=layers - routed, routed=experts)
+    return _dense_then_routed(fields, dense=layers - routed, routed=experts)
 
 
 def _latent_attention(

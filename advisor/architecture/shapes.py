@@ -108,8 +108,6 @@ class FeedForwardShape(Noun):
     gated: bool = True
     activation: str = "silu"
     bias: bool = False
-    output_bias: bool | None = None
-    """None: as ``bias``."""
     fused_gate: bool = False
     """Gate and up come from one matrix."""
 
@@ -126,8 +124,6 @@ class ExpertsShape(Noun):
     bias: bool = False
     """Biases in the experts (gpt-oss)."""
     router_bias: bool = False
-    correction_bias: bool = False
-    """A bias per expert that steers the choice, counted as parameters."""
     shared_width: Annotated[int, Field(ge=0)] = 0
     """Width of the experts that every token visits, together."""
     shared_gate: bool = False

@@ -7,7 +7,8 @@ from typing import Final
 
 from advisor.architecture.attention import attention_rows
 from advisor.architecture.attention import input_readers as attention_readers
-from advisor.architecture.feed_forward import expert_rows, feed_forward_rows
+from advisor.architecture.experts import expert_rows
+from advisor.architecture.feed_forward import feed_forward_rows
 from advisor.architecture.feed_forward import input_readers as feed_forward_readers
 from advisor.architecture.operators import (
     Division,

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.architecture.config_fields import load_config_text
-from advisor.architecture.huggingface import FAMILIES, KNOWN_UNSUPPORTED, architecture_from_config
+from advisor.architecture.huggingface import architecture_from_config
+from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED
 from advisor.architecture.resolve import resolve_model
 from advisor.case import ModelSource
 from advisor.errors import AdvisorError, InputError, UnsupportedArchitectureError

@@ -1,0 +1,105 @@
+"""Which ``model_type`` is read how, and which are known not to be computed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from advisor.architecture import classic_families, families, routed_families
+from advisor.architecture.config_fields import ConfigFields
+from advisor.architecture.shapes import TransformerShape
+
+
+class Family(NamedTuple):
+    """A supported family: its name for people, and the reader of its configurations."""
+
+    title: str
+    read: Callable[[ConfigFields], TransformerShape]
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "bloom": Family("BLOOM", classic_families.bloom),
+    "cohere": Family("Command-R", families.cohere),
+    "cohere2": Family("Command-R7B and Command A", families.cohere2),
+    "deepseek_v2": Family("DeepSeek V2", routed_families.deepseek),
+    "deepseek_v3": Family("DeepSeek V3", routed_families.deepseek),
+    "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
+    "falcon": Family("Falcon", classic_families.falcon),
+    "gemma": Family("Gemma", families.gemma),
+    "gemma2": Family("Gemma 2", families.gemma2),
+    "gemma3_text": Family("Gemma 3", families.gemma3),
+    "glm4": Family("GLM-4", families.glm4),
+    "glm4_moe": Family("GLM-4.5", routed_families.glm4_moe),
+    "glm_moe_dsa": Family("GLM-5", routed_families.deepseek_sparse),
+    "gpt2": Family("GPT-2", classic_families.gpt2),
+    "gpt_neox": Family("GPT-NeoX", classic_families.gpt_neox),
+    "gpt_oss": Family("gpt-oss", routed_families.gpt_oss),
+    "gptj": Family("GPT-J", classic_families.gptj),
+    "granite": Family("Granite", families.llama),
+    "kimi_k2": Family("Kimi K2", routed_families.deepseek),
+    "llama": Family("Llama", families.llama),
+    "minimax_m2": Family("MiniMax-M2", routed_families.minimax_m2),
+    "ministral": Family("Ministral", families.mistral),
+    "mistral": Family("Mistral", families.mistral),
+    "mixtral": Family("Mixtral", routed_families.mixtral),
+    "mpt": Family("MPT", classic_families.mpt),
+    "olmo2": Family("OLMo 2", families.olmo2),
+    "olmo3": Family("OLMo 3", families.olmo2),
+    "opt": Family("OPT", classic_families.opt),
+    "phi": Family("Phi", classic_families.phi),
+    "phi3": Family("Phi 3 and 4", families.phi3),
+    "qwen": Family("Qwen", families.qwen1),
+    "qwen2": Family("Qwen 2", families.qwen2),
+    "qwen2_5_vl": Family("Qwen 2.5 VL", families.qwen2),
+    "qwen2_moe": Family("Qwen 2 MoE", routed_families.qwen2_moe),
+    "qwen2_vl": Family("Qwen 2 VL", families.qwen2),
+    "qwen3": Family("Qwen 3", families.qwen3),
+    "qwen3_moe": Family("Qwen 3 MoE", routed_families.qwen3_moe),
+    "qwen3_vl_moe_text": Family("Qwen 3 VL", routed_families.qwen3_moe),
+    "qwen3_vl_text": Family("Qwen 3 VL", families.qwen3),
+    "smollm3": Family("SmolLM 3", families.smollm3),
+    "starcoder2": Family("StarCoder 2", classic_families.starcoder2),
+}
+"""Supported families by ``model_type``."""
+
+KNOWN_UNSUPPORTED: Final = frozenset(
+    {
+        "bart",
+        "bert",
+        "clip",
+        "dbrx",
+        "deepseek_ref",
+        "deepseek_v4",
+        "falcon_h1",
+        "falcon_mamba",
+        "gemma3n",
+        "gemma4",
+        "gemma4_text",
+        "granitemoe",
+        "granitemoehybrid",
+        "jamba",
+        "kimi_k3",
+        "kimi_linear",
+        "lfm2",
+        "llama4",
+        "llama4_text",
+        "mamba",
+        "mamba2",
+        "mimo_v2_flash",
+        "minimax",
+        "minimax_m3",
+        "nemotron_h",
+        "qwen3_5",
+        "qwen3_5_moe",
+        "qwen3_5_moe_text",
+        "qwen3_5_text",
+        "qwen3_next",
+        "roberta",
+        "rwkv",
+        "step3p7",
+        "t5",
+        "vit",
+        "whisper",
+    }
+)
+"""Families known not to be computed exactly; refused even where their fields look familiar."""
