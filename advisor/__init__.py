@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from advisor.api import load_catalog as load_catalog
     from advisor.api import recommend as recommend
     from advisor.api import resolve_model as resolve_model
+    from advisor.api import validate as validate
+    from advisor.calibration.report import ValidationReport as ValidationReport
     from advisor.case import Case as Case
     from advisor.errors import AdvisorError as AdvisorError
     from advisor.errors import CatalogError as CatalogError
@@ -45,6 +47,8 @@ _HOMES = {
     "load_catalog": "advisor.api",
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
+    "validate": "advisor.api",
+    "ValidationReport": "advisor.calibration.report",
     "AdvisorError": "advisor.errors",
     "CatalogError": "advisor.errors",
     "InputError": "advisor.errors",

@@ -12,6 +12,8 @@ from pydantic import ValidationError
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.resolve import resolve_model
+from advisor.calibration.report import ValidationReport
+from advisor.calibration.validation import validate
 from advisor.case import Case
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
@@ -233,6 +235,7 @@ __all__ = [
     "Estimate",
     "ModelArchitecture",
     "Recommendation",
+    "ValidationReport",
     "compare",
     "estimate",
     "load_case",
@@ -240,4 +243,5 @@ __all__ = [
     "node_for",
     "recommend",
     "resolve_model",
+    "validate",
 ]

@@ -6,7 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles
 
+from pydantic import computed_field
+
 from advisor.noun import Noun
+from advisor.quantities import Range
 
 
 class ValidationRow(Noun):
@@ -23,11 +26,13 @@ class ValidationRow(Noun):
     expected: float
     high: float
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def error_pct(self) -> float:
         """Signed error of the expected value. [%]"""
         return 100 * (self.expected / self.measured - 1)
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def covered(self) -> bool:
         """Whether the measurement lies in the predicted range."""
@@ -38,16 +43,14 @@ class SkippedRow(Noun):
     """A measurement that was not predicted, and why."""
 
     id: str
+    quantity: str
     reason: str
 
 
-class Summary(Noun):
-    """Errors of one quantity in one regime. Percentages."""
+class Errors(Noun):
+    """How far a set of predictions is off. Percentages."""
 
-    quantity: str
-    regime: str
     n: int
-    groups: int
     median_abs_pct: float
     p90_abs_pct: float
     bias_pct: float
@@ -55,13 +58,40 @@ class Summary(Noun):
     coverage_pct: float
 
 
+class Summary(Noun):
+    """Errors of one quantity in one regime. Percentages.
+
+    Errors are averaged within each group first, then summarised over the groups, so that a table
+    of a hundred repeats weighs no more than a single run; ``each_row`` weighs rows alike.
+    """
+
+    quantity: str
+    regime: str
+    n: int
+    """Rows."""
+    groups: int
+    median_abs_pct: float
+    p90_abs_pct: float
+    bias_pct: float
+    """Median of the signed errors."""
+    coverage_pct: float
+    each_row: Errors
+
+
 class ValidationReport(Noun):
     """The score of the engine on one table."""
 
     table: str
+    kind: str
+    """What was recognised: training runs, memory peaks, serving or cache sizes."""
     rows: tuple[ValidationRow, ...]
     summary: tuple[Summary, ...]
     skipped: tuple[SkippedRow, ...]
+
+    def of(self, quantity: str, regime: str = "all") -> Summary | None:
+        """Return the summary of one quantity in one regime, None where nothing was scored."""
+        found = [s for s in self.summary if (s.quantity, s.regime) == (quantity, regime)]
+        return found[0] if found else None
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -78,6 +108,30 @@ def percentile(values: Sequence[float], share: float) -> float:
     return cuts[min(98, max(0, round(share * 100) - 1))]
 
 
+def scored(
+    *,
+    id: str,
+    quantity: str,
+    regime: str,
+    group: str,
+    source: str,
+    measured: float,
+    predicted: Range,
+) -> ValidationRow:
+    """Return a row from a measurement and its predicted range."""
+    return ValidationRow(
+        id=id,
+        quantity=quantity,
+        regime=regime or "unstated",
+        group=group or id,
+        source=source,
+        measured=measured,
+        low=predicted.low,
+        expected=predicted.expected,
+        high=predicted.high,
+    )
+
+
 def summarise(rows: Iterable[ValidationRow]) -> tuple[Summary, ...]:
     """Summarise by quantity and regime, then by quantity over all regimes (regime ``all``)."""
     buckets: dict[tuple[str, str], list[ValidationRow]] = defaultdict(list)
@@ -85,25 +139,33 @@ def summarise(rows: Iterable[ValidationRow]) -> tuple[Summary, ...]:
         buckets[row.quantity, row.regime].append(row)
         buckets[row.quantity, "all"].append(row)
     return tuple(
-        _summary(quantity, regime, members)
+        summary(quantity, regime, members)
         for (quantity, regime), members in sorted(buckets.items())
     )
 
 
-def _summary(quantity: str, regime: str, rows: Sequence[ValidationRow]) -> Summary:
+def summary(quantity: str, regime: str, rows: Sequence[ValidationRow]) -> Summary:
+    """Summarise rows of one quantity."""
     groups: dict[str, list[ValidationRow]] = defaultdict(list)
     for row in rows:
         groups[row.group].append(row)
-    absolute = [fmean(abs(row.error_pct) for row in members) for members in groups.values()]
-    signed = [fmean(row.error_pct for row in members) for members in groups.values()]
-    covered = [fmean(float(row.covered) for row in members) for members in groups.values()]
+    over_groups = _errors(list(groups.values()))
     return Summary(
         quantity=quantity,
         regime=regime,
-        n=len(rows),
         groups=len(groups),
+        **(over_groups.model_dump() | {"n": len(rows)}),
+        each_row=_errors([[row] for row in rows]),
+    )
+
+
+def _errors(groups: Sequence[Sequence[ValidationRow]]) -> Errors:
+    absolute = [fmean(abs(row.error_pct) for row in members) for members in groups]
+    return Errors(
+        n=len(groups),
         median_abs_pct=median(absolute),
         p90_abs_pct=percentile(absolute, 0.9),
-        bias_pct=median(signed),
-        coverage_pct=100 * fmean(covered),
+        bias_pct=median(fmean(row.error_pct for row in members) for members in groups),
+        coverage_pct=100
+        * fmean(fmean(float(row.covered) for row in members) for members in groups),
     )

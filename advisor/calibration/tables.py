@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from advisor.architecture.config_fields import load_config_text
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import find_preset, load_preset
-from advisor.errors import AdvisorError, InputError
+from advisor.errors import InputError
 
 MAX_TABLE_BYTES = 50_000_000
+LARGEST = 1e18
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 
 Row = Mapping[str, str]
@@ -36,7 +38,7 @@ def read_table(path: Path) -> list[dict[str, str]]:
                 allowed=f"up to {MAX_TABLE_BYTES:,} bytes",
                 remedy=remedy,
             )
-        with path.open(encoding="utf-8", newline="") as handle:
+        with path.open(encoding="utf-8-sig", newline="") as handle:
             rows = list(csv.DictReader(handle))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(
@@ -50,26 +52,105 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return rows
 
 
+def cell(row: Row, column: str) -> str:
+    """Return a cell's text without spaces around it; empty where the column is missing."""
+    return (row.get(column) or "").strip()
+
+
 def number(row: Row, column: str) -> float | None:
-    """Return a cell as a number, or None where it is empty or missing."""
-    text = (row.get(column) or "").strip()
+    """Return a cell as a number, or None where it is empty or missing.
+
+    Raises
+    ------
+    InputError
+        If the cell holds anything but a finite number.
+    """
+    text = cell(row, column)
     if not text:
         return None
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        return None
+        value = math.inf
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        raise InputError(
+            f"{column} is no usable number",
+            value=text,
+            allowed=f"a finite number up to {LARGEST:.0e}, or nothing",
+            remedy="Correct the cell.",
+            field=column,
+        )
+    return value
 
 
 def integer(row: Row, column: str, default: int) -> int:
-    """Return a cell as a whole number, or ``default`` where it is empty."""
+    """Return a cell as a whole number of at least one, or ``default`` where it is empty.
+
+    Raises
+    ------
+    InputError
+        If the cell holds anything else.
+    """
     value = number(row, column)
-    return default if value is None else int(value)
+    if value is None:
+        return default
+    if value < 1 or value != int(value):
+        raise InputError(
+            f"{column} is no count",
+            value=cell(row, column),
+            allowed="a whole number of 1 or more, or nothing",
+            remedy="Correct the cell.",
+            field=column,
+        )
+    return int(value)
+
+
+def needed(row: Row, column: str) -> int:
+    """Return a whole number that the row must have.
+
+    Raises
+    ------
+    InputError
+        If the cell is empty or no count.
+    """
+    value = integer(row, column, 0)
+    if not value:
+        raise InputError(
+            f"the row has no {column}",
+            value=None,
+            allowed="a whole number of 1 or more",
+            remedy="Fill the cell.",
+            field=column,
+        )
+    return value
 
 
 def flag(row: Row, column: str) -> bool:
     """Return whether a cell holds 1."""
     return number(row, column) == 1.0
+
+
+Choice = TypeVar("Choice")
+
+
+def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
+    """Return what a cell's word means.
+
+    Raises
+    ------
+    InputError
+        If the word is not among ``options``.
+    """
+    text = cell(row, column).lower()
+    if text not in options:
+        raise InputError(
+            f"unknown {column}",
+            value=text,
+            allowed=", ".join(name or "nothing" for name in options),
+            remedy="Use one of the allowed words.",
+            field=column,
+        )
+    return options[text]
 
 
 def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
@@ -80,15 +161,18 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
     AdvisorError
         If none of the three describes a model the engine can build.
     """
-    key = (row.get("architecture_key") or "").strip()
-    if key:
-        preset = find_preset(key.replace("__", "/"))
+    key = cell(row, "architecture_key")
+    name = key or cell(row, "model")
+    if name:
+        preset = find_preset(name.replace("__", "/"))
         if preset is not None:
             return load_preset(preset)
-        if configs is not None and (configs / f"{key}.json").is_file():
-            text = (configs / f"{key}.json").read_text(encoding="utf-8")
-            return architecture_from_config(load_config_text(text), name=key.replace("__", "/"))
-    family = row.get("family") or "transformer"
+        stored = _stored_config(name, configs)
+        if stored is not None:
+            return architecture_from_config(
+                load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
+            )
+    family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
         raise InputError(
             "the row's family is not built yet",
@@ -97,7 +181,19 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
             remedy="Leave the row out or wait for that family.",
             field="family",
         )
-    return architecture_from_config(_shape_config(row), name=row.get("model") or "unnamed")
+    return architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
+
+
+def _stored_config(name: str, configs: Path | None) -> Path | None:
+    """Return the file of a model: ``org__name.json``, or the only one whose name ends so."""
+    if configs is None or not configs.is_dir():
+        return None
+    wanted = name.lower()
+    stems = {path.stem.lower(): path for path in sorted(configs.glob("*.json"))}
+    if wanted in stems:
+        return stems[wanted]
+    same = [path for stem, path in stems.items() if stem.rpartition("__")[2] == wanted]
+    return same[0] if len(same) == 1 else None
 
 
 def _shape_config(row: Row) -> dict[str, Any]:
@@ -146,13 +242,3 @@ def _shape_config(row: Row) -> dict[str, Any]:
             "n_positions": sequence,
         }
     return config
-
-
-__all__ = [
-    "AdvisorError",
-    "flag",
-    "integer",
-    "number",
-    "read_table",
-    "row_architecture",
-]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
+from math import gcd
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.calibration.report import SkippedRow, ValidationReport, ValidationRow, summarise
-from advisor.calibration.tables import Row, flag, integer, number, row_architecture
-from advisor.catalog import Catalog
+from advisor.calibration.engine import Engine
+from advisor.calibration.report import ValidationRow, scored
+from advisor.calibration.tables import Row, cell, choice, flag, integer, needed, number
 from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
-from advisor.errors import AdvisorError, InputError
+from advisor.errors import InputError
 from advisor.estimate.run import TrainingRun, recipe_named
 from advisor.estimate.training import describe_memory, describe_time
 from advisor.hardware import Accelerator, Node
@@ -31,95 +29,100 @@ SOFTWARE = {
 row says compiled."""
 
 PRECISIONS = {"tf32": "fp32"}
-SHARDINGS = {"": Sharding.DDP, "none": Sharding.DDP, "ddp": Sharding.DDP}
-METHODS = {
+SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
+    "": Sharding.DDP,
+    "none": Sharding.DDP,
+}
+RECOMPUTES = {policy.value: policy for policy in Recompute} | {"": Recompute.NONE}
+METHODS: dict[str, FineTuningMethod | None] = {
+    "pretraining": None,
+    "continued_pretraining": None,
     "lora": FineTuningMethod.LORA,
     "qlora": FineTuningMethod.QLORA,
     "full_finetuning": FineTuningMethod.FULL,
 }
-OPTIMIZERS = {"lamb": "adamw", "": "adamw", "paged_adamw_8bit": "adamw_8bit"}
+OPTIMIZERS = {optimizer.value: optimizer for optimizer in Optimizer} | {
+    "": Optimizer.ADAMW,
+    "adam": Optimizer.ADAMW,
+    # Two moments, as Adam's.
+    "lamb": Optimizer.ADAMW,
+    "paged_adamw_8bit": Optimizer.ADAMW_8BIT,
+}
 TARGETS = {
     "qkv": ("q", "k", "v"),
     "attention": ("q", "k", "v", "o"),
     "all": ("q", "k", "v", "o", "gate", "up", "down"),
 }
-TIME_QUANTITIES = ("tokens_per_s_per_accelerator", "samples_per_s", "step_time_s")
+TIME_QUANTITIES = (
+    "tokens_per_s_per_accelerator",
+    "samples_per_s",
+    "step_time_s",
+    "wall_hours",
+    "accelerator_hours",
+)
 
 
-def validate_training(
-    rows: list[dict[str, str]],
-    *,
-    table: str,
-    catalog: Catalog,
-    calibration: Calibration,
-    configs: Path | None = None,
-) -> ValidationReport:
-    """Predict every row that says it is predictable, and summarise the errors."""
-    results: list[ValidationRow] = []
-    skipped: list[SkippedRow] = []
-    for row in rows:
-        if "predictable" in row and not flag(row, "predictable"):
-            skipped.append(SkippedRow(id=row["id"], reason="marked unpredictable in the table"))
-            continue
-        try:
-            results.extend(_predict(row, catalog, calibration, configs))
-        except AdvisorError as error:
-            skipped.append(SkippedRow(id=row["id"], reason=str(error)))
-    return ValidationReport(
-        table=table, rows=tuple(results), summary=summarise(results), skipped=tuple(skipped)
-    )
+def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict the quantities that one training run was measured for.
 
+    Parameters
+    ----------
+    row : mapping
+        A row of a table of training runs.
+    engine : Engine
 
-def _predict(
-    row: Row, catalog: Catalog, calibration: Calibration, configs: Path | None
-) -> list[ValidationRow]:
-    architecture = row_architecture(row, configs)
-    accelerator = catalog.accelerator(row["accelerator"])
+    Returns
+    -------
+    list of ValidationRow
+        Its primary quantity and, where the row asks for it, its peak memory.
+
+    Raises
+    ------
+    InputError
+        If the engine has no builder for the row's model or work, or a cell is unusable.
+    """
+    architecture = engine.architecture(row)
+    accelerator = engine.accelerator(row)
+    calibration = engine.calibration
     run = row_run(row)
     layout = row_layout(row)
     node = row_node(row, node_for(accelerator, None))
-    quantity = row["primary_quantity"]
+    quantity = cell(row, "primary_quantity")
     found: list[tuple[str, Range]] = []
-    wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
-    if not row.get("recompute"):
+    if not cell(row, "recompute"):
         layout = _least_recompute(layout, architecture, run, accelerator, calibration)
     if quantity in TIME_QUANTITIES:
         time = describe_time(architecture, run, layout, accelerator, node, calibration)
+        hours = time.run_hours
         per_s = {
             "tokens_per_s_per_accelerator": time.tokens_per_s_per_accelerator,
             "samples_per_s": time.step_s.reciprocal(run.global_batch),
             "step_time_s": time.step_s,
+            "wall_hours": hours,
+            "accelerator_hours": hours.scaled(layout.accelerators),
         }
         found.append((quantity, per_s[quantity]))
-    elif quantity in ("wall_hours", "accelerator_hours"):
-        time = describe_time(architecture, run, layout, accelerator, node, calibration)
-        factor = 1 if quantity == "wall_hours" else layout.accelerators
-        found.append((quantity, time.run_hours.scaled(factor)))
-    if wants_memory and number(row, "peak_memory_gib") and row.get("outcome", "ok") == "ok":
+    wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
+    if wants_memory and (cell(row, "outcome") or "ok") == "ok":
         memory = describe_memory(architecture, run, layout, accelerator, calibration)
         found.append(("peak_memory_gib", memory.total_bytes.scaled(1 / GIB)))
-    results = []
-    for name, predicted in found:
-        measured = number(row, name)
-        if measured is None or measured <= 0:
-            continue
-        results.append(
-            ValidationRow(
-                id=row["id"],
-                quantity=name,
-                regime=row.get("regime") or "unstated",
-                group=row.get("split_group") or row["id"],
-                source=row.get("source") or "",
-                measured=measured,
-                low=predicted.low,
-                expected=predicted.expected,
-                high=predicted.high,
-            )
+    results = [
+        scored(
+            id=cell(row, "id"),
+            quantity=name,
+            regime=cell(row, "regime"),
+            group=cell(row, "split_group"),
+            source=cell(row, "source"),
+            measured=measured,
+            predicted=predicted,
         )
+        for name, predicted in found
+        if (measured := number(row, name)) is not None and measured > 0
+    ]
     if not results:
         raise InputError(
-            "the row has no quantity the engine predicts",
-            value=quantity,
+            "the row has no measured quantity that the engine predicts",
+            value=f"{quantity}, outcome {cell(row, 'outcome') or 'ok'}",
             allowed=", ".join((*TIME_QUANTITIES, "peak_memory_gib")),
             remedy="Leave the row out.",
         )
@@ -128,38 +131,29 @@ def _predict(
 
 def row_run(row: Row) -> TrainingRun:
     """Return a row's workload with its own software, precision and batch."""
-    method = METHODS.get(row["workload"])
-    if method is None and row["workload"] not in ("pretraining", "continued_pretraining"):
-        raise InputError(
-            "the row's workload is not built yet",
-            value=row["workload"],
-            allowed="pretraining, full_finetuning, lora, qlora",
-            remedy="Leave the row out.",
-            field="workload",
-        )
-    sequence = number(row, "sequence_length")
-    if not sequence:
-        raise InputError(
-            "the row has no sequence_length", value=None, allowed="tokens", remedy="Fill it."
-        )
-    precision = PRECISIONS.get(row["precision"], row["precision"])
-    if precision == "fp16_amp" and row["framework"] == "megatron":
+    method = choice(row, "workload", METHODS)
+    sequence = needed(row, "sequence_length")
+    precision = cell(row, "precision")
+    precision = PRECISIONS.get(precision, precision)
+    framework = cell(row, "framework")
+    if precision == "fp16_amp" and framework == "megatron":
         precision = "fp16_mixed"
-    compiled = flag(row, "compiled")
     software = SOFTWARE.get(
-        row["framework"], SoftwareStack.COMPILED if compiled else SoftwareStack.HUGGINGFACE
+        framework,
+        SoftwareStack.COMPILED if flag(row, "compiled") else SoftwareStack.HUGGINGFACE,
     )
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
-    optimizer = OPTIMIZERS.get(row["optimizer"], row["optimizer"])
     tokens = number(row, "total_tokens") or batch * sequence
     return TrainingRun(
         tokens=tokens,
-        sequence_length=int(sequence),
+        sequence_length=sequence,
         global_batch=batch,
         recipe=recipe_named(precision),
-        optimizer=Optimizer(optimizer),
-        attention=AttentionKernel.EAGER if row["attention"] == "eager" else AttentionKernel.FLASH,
+        optimizer=choice(row, "optimizer", OPTIMIZERS),
+        attention=AttentionKernel.EAGER
+        if cell(row, "attention") == "eager"
+        else AttentionKernel.FLASH,
         software=software,
         method=method,
         lora_rank=integer(row, "lora_rank", 16),
@@ -169,7 +163,7 @@ def row_run(row: Row) -> TrainingRun:
 
 
 def _targets(row: Row) -> tuple[str, ...]:
-    text = (row.get("lora_targets") or "all").replace(" ", "").lower()
+    text = (cell(row, "lora_targets") or "all").replace(" ", "").lower()
     if text in TARGETS:
         return TARGETS[text]
     names = [part.removesuffix("_proj") for part in text.replace(";", ",").split(",")]
@@ -194,18 +188,17 @@ def row_layout(row: Row) -> ParallelLayout:
             remedy="Correct the row.",
         )
     data = count // model_parallel
-    sharding = row["data_sharding"]
     expert = integer(row, "expert_parallel", 1)
     return ParallelLayout(
         data=data,
         tensor=tensor,
         pipeline=pipeline,
         context=context,
-        expert=expert if (data * context) % expert == 0 else int(np.gcd(expert, data * context)),
-        sharding=SHARDINGS.get(sharding) or Sharding(sharding),
+        expert=expert if (data * context) % expert == 0 else gcd(expert, data * context),
+        sharding=choice(row, "data_sharding", SHARDINGS),
         micro_batch=integer(row, "micro_batch", 1),
-        recompute=Recompute(row["recompute"] or "none"),
-        sequence_parallel=flag(row, "sequence_parallel") or not row["sequence_parallel"],
+        recompute=choice(row, "recompute", RECOMPUTES),
+        sequence_parallel=flag(row, "sequence_parallel") or not cell(row, "sequence_parallel"),
         virtual_stages=integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1,
     )
 
