@@ -22,8 +22,12 @@ def offer(provider: str, accelerators: int, usd_per_hour: float | None) -> Offer
 
 
 def catalog(*offers: Offer) -> Catalog:
+    full = load_catalog()
     return Catalog(
-        accelerators=(load_catalog().accelerator("h100-sxm"),), offers=offers, sources={}
+        accelerators=(full.accelerator("a10"), full.accelerator("h100-sxm")),
+        offers=(full.offers_for("a10")[0], *offers),
+        sources={},
+        excluded={},
     )
 
 
