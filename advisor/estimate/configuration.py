@@ -19,6 +19,7 @@ from advisor.estimate.training import (
     describe_time,
     parameters_of,
 )
+from advisor.formatting import duration
 from advisor.hardware import Accelerator, Node, Offer
 from advisor.layout import ParallelLayout
 from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
@@ -137,6 +138,8 @@ def estimate_configuration(
         serving = None
         assumptions.extend(run.assumptions)
         assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")
+        startup = duration(calibration.reliability.startup_s)
+        assumptions.append(f"{startup} from renting to the first step, paid")
         hours = time.run_hours
         tokens_per_hour = time.run_hours.reciprocal(run.tokens)
     cost = cost_breakdown(
