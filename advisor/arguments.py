@@ -96,6 +96,13 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     compare.add_argument("--differences", action="store_true", help="only rows that differ")
     _add_json(compare)
 
+    validate = command("validate", "score the engine on a table of measurements")
+    validate.add_argument("table", metavar="FILE.csv", help="columns as in docs/accuracy.md")
+    validate.add_argument(
+        "--configs", metavar="DIR", help="folder of model configurations named org__name.json"
+    )
+    _add_json(validate)
+
     web = command("web", "open the app in a browser")
     web.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
     web.add_argument("--no-browser", action="store_true", help="do not open a browser")

@@ -130,6 +130,18 @@ def _compare(arguments: Namespace) -> None:
     show_comparison(new_console(), result, differences=arguments.differences)
 
 
+def _validate(arguments: Namespace) -> None:
+    from advisor import api
+
+    result = api.validate(arguments.table, arguments.configs)
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console, show_validation
+
+    show_validation(new_console(), result)
+
+
 def _web(arguments: Namespace) -> None:
     port = parse_count(arguments.port, field="--port")
     if port > MAX_PORT:
@@ -201,6 +213,7 @@ _COMMANDS: Final = {
     "recommend": _recommend,
     "estimate": _estimate,
     "compare": _compare,
+    "validate": _validate,
     "web": _web,
     "presets": _presets,
     "schema": _schema,

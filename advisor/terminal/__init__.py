@@ -4,5 +4,12 @@ from advisor.terminal.comparison import show_comparison
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
 from advisor.terminal.recommendation import show_recommendation
+from advisor.terminal.validation import show_validation
 
-__all__ = ["new_console", "show_comparison", "show_estimate", "show_recommendation"]
+__all__ = [
+    "new_console",
+    "show_comparison",
+    "show_estimate",
+    "show_recommendation",
+    "show_validation",
+]

@@ -1,0 +1,65 @@
+"""The score of the engine on a table of measurements."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from rich.console import Console
+
+from advisor.calibration.report import Summary, ValidationReport
+from advisor.terminal.console import bullets, heading, paragraph, table
+
+COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")
+FARTHEST: Final = 5
+NAMED: Final = 6
+"""Rows named for each reason before the rest is counted."""
+
+
+def show_validation(console: Console, report: ValidationReport) -> None:
+    """Print the summary, the rows that are farthest off, and those not predicted."""
+    scored = len({row.id for row in report.rows})
+    paragraph(
+        console,
+        f"{report.table} ({report.kind}): {scored} rows predicted, {len(report.skipped)} not.",
+    )
+    for quantity in dict.fromkeys(each.quantity for each in report.summary):
+        heading(console, quantity)
+        rows = [each for each in report.summary if each.quantity == quantity]
+        console.print(table(COLUMNS, [_cells(each) for each in rows], right=range(1, 7)))
+    if report.summary:
+        paragraph(
+            console,
+            "Percent of the measurement; median and 90 % of absolute errors, averaged within "
+            "groups of like runs first; bias is the median of signed errors.",
+        )
+    farthest = sorted(report.rows, key=lambda row: -abs(row.error_pct))[:FARTHEST]
+    bullets(
+        console,
+        "Farthest off",
+        (
+            f"{row.id}, {row.quantity}: measured {row.measured:.4g}, predicted "
+            f"{row.expected:.4g} ({row.low:.4g} to {row.high:.4g}), {row.error_pct:+.0f} %"
+            for row in farthest
+        ),
+    )
+    if report.skipped:
+        heading(console, "Not predicted")
+        reasons: dict[str, list[str]] = defaultdict(list)
+        for row in report.skipped:
+            reasons[row.reason].append(row.id)
+        for reason, ids in sorted(reasons.items(), key=lambda item: -len(item[1])):
+            more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+            paragraph(console, f"{len(ids)}: {reason} ({', '.join(ids[:NAMED])}{more})")
+
+
+def _cells(each: Summary) -> tuple[str, ...]:
+    return (
+        each.regime.replace("|", " "),
+        str(each.n),
+        str(each.groups),
+        f"{each.median_abs_pct:.1f}",
+        f"{each.p90_abs_pct:.1f}",
+        f"{each.bias_pct:+.1f}",
+        f"{each.coverage_pct:.0f}",
+    )
