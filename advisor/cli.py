@@ -19,9 +19,12 @@ from advisor.parsing import parse_count
 MAX_CASE_BYTES: Final = 1_000_000
 MAX_PORT: Final = 65_535
 
+DEBUG: Final = "GPU_ADVISOR_DEBUG"
+"""Environment variable that lets unforeseen errors show their traceback."""
+
 OK: Final = 0
 BROKEN: Final = 1
-"""The installation is at fault."""
+"""The installation or the program is at fault."""
 MISTAKE: Final = 2
 """The caller is."""
 INTERRUPTED: Final = 130
@@ -39,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 after a caller's mistake; 1 where a data file is missing or broken; 130 after an
-        interrupt; 141 where the reader of the output went away.
+        0; 2 after a caller's mistake; 1 where a data file is missing or broken or the program has
+        a defect; 130 after an interrupt; 141 where the reader of the output went away.
     """
     _survive_narrow_encodings()
     try:
@@ -56,15 +59,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python would complain once more while it closes the stream at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except ValueError as error:
-        from pydantic import ValidationError
+    except Exception as error:  # noqa: BLE001 - the last door: no traceback reaches a user
+        return _unexpected(error)
+    return code
 
-        if not isinstance(error, ValidationError):
-            raise
+
+def _unexpected(error: Exception) -> int:
+    """Turn what nobody foresaw into a sentence; the traceback is for those who ask for it."""
+    if os.environ.get(DEBUG):
+        raise error
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
         from advisor.api import input_error
 
         return _complain(input_error(error), MISTAKE)
-    return code
+    print(
+        f"gpu-advisor: a defect of the program, not your mistake: {type(error).__name__}: {error}. "
+        f"Set {DEBUG}=1 and run it again for the traceback to report.",
+        file=sys.stderr,
+    )
+    return BROKEN
 
 
 def _run(argv: Sequence[str] | None) -> int:

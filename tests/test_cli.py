@@ -507,12 +507,20 @@ def test_a_rejected_noun_inside_the_engine_is_a_sentence_too(
     assert capsys.readouterr().err.startswith("gpu-advisor: error: workload is missing: ")
 
 
-def test_an_error_of_the_program_is_not_hidden(
-    monkeypatch: pytest.MonkeyPatch, case_file: str
+def test_a_defect_of_the_program_is_a_sentence_and_its_traceback_on_demand(
+    monkeypatch: pytest.MonkeyPatch, case_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(api, "recommend", fail_with(ValueError("a defect")))
+    monkeypatch.setattr(api, "recommend", fail_with(ValueError("lost the thread")))
+    monkeypatch.delenv(cli.DEBUG, raising=False)
 
-    with pytest.raises(ValueError, match="a defect"):
+    assert cli.main(["recommend", case_file]) == cli.BROKEN
+    shown = capsys.readouterr()
+    assert "lost the thread" in shown.err
+    assert cli.DEBUG in shown.err
+    assert "Traceback" not in shown.err
+
+    monkeypatch.setenv(cli.DEBUG, "1")
+    with pytest.raises(ValueError, match="lost the thread"):
         cli.main(["recommend", case_file])
 
 

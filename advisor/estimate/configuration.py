@@ -61,6 +61,14 @@ def describe_workload(workload: Workload, run: TrainingRun | None) -> str:
     )
 
 
+def _data_remedy(count: int, layout: ParallelLayout) -> str:
+    """Say which degree of data parallelism fills the count, or that none does."""
+    model_parallel = layout.accelerators // layout.data
+    if count % model_parallel == 0:
+        return f"Set data to {count // model_parallel} or change the count."
+    return f"Choose tensor, pipeline and context so that their product divides {count}."
+
+
 def estimate_configuration(
     case: Case,
     placement: Placement,
@@ -97,8 +105,7 @@ def estimate_configuration(
             value=f"data {layout.data} x tensor {layout.tensor} x pipeline {layout.pipeline} x "
             f"context {layout.context} = {layout.accelerators}",
             allowed=f"a product of {placement.count}",
-            remedy=f"Set data to {max(1, placement.count // (layout.accelerators // layout.data))} "
-            "or change the count.",
+            remedy=_data_remedy(placement.count, layout),
             field="layout.data",
         )
     workload = case.workload
