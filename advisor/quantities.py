@@ -38,7 +38,9 @@ class Range(Noun):
     @model_validator(mode="after")
     def _ordered(self) -> Range:
         if not self.low <= self.expected <= self.high:
-            msg = f"range must be ordered: low {self.low}, expected {self.expected}, high {self.high}"
+            msg = (
+                f"range must be ordered: low {self.low}, expected {self.expected}, high {self.high}"
+            )
             raise ValueError(msg)
         return self
 

@@ -66,7 +66,7 @@ LAZY = {"__init__"}
 
 # From a library to the rooms that may import it; the others are everyone's.
 LIBRARY_ROOMS = {
-    "pandas": {"frames", "ui"},
+    "pandas": {"charts", "frames", "ui"},
     "plotly": {"charts"},
     "pynvml": {"probe"},
     "streamlit": {"app", "ui"},

@@ -1,0 +1,16 @@
+"""Tables to Plotly figures: pure functions, a theme as argument, a sentence for each chart."""
+
+from advisor.charts.cost_time import cost_time_alt, cost_time_chart
+from advisor.charts.memory import memory_alt, memory_chart
+from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
+
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "Theme",
+    "cost_time_alt",
+    "cost_time_chart",
+    "memory_alt",
+    "memory_chart",
+    "theme_named",
+]

@@ -1,0 +1,310 @@
+"""The cost-time chart: which plan is best, and at what price the next one is faster."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.bounds import limit_notes, limit_shapes, time_text
+from advisor.charts.labels import Label, LogPlot, Placed, place
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks
+from advisor.formatting import money
+from advisor.frames import Axes, as_points
+
+HEIGHT: Final = 430
+COMPACT_HEIGHT: Final = 320
+PLOT_PX: Final = (1000.0, 320.0)
+"""Approximate drawing area in which labels are placed: width, height. [px]"""
+COMPACT_PLOT_PX: Final = (270.0, 200.0)
+LABELS: Final = 7
+COMPACT_LABELS: Final = 3
+LEAST_SPAN: Final = 5.0
+"""An axis spans at least this factor, so that it has two ticks or more."""
+PAD: Final = 1.25
+"""Factor beyond the outermost point."""
+EXCLUDED_PAD: Final = 1.7
+"""Factor beyond a limit, so that the excluded area is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeScale:
+    """The unit in which the time axis is labelled."""
+
+    name: str
+    size: float
+    """In the frame's own unit: hours (training) or milliseconds (serving)."""
+
+
+def cost_time_chart(
+    points: pd.DataFrame,
+    chosen: pd.DataFrame,
+    axes: Axes,
+    *,
+    theme: Theme,
+    compact: bool = False,
+) -> go.Figure:
+    """Return cost against time, both logarithmic, with the frontier as a step line.
+
+    Parameters
+    ----------
+    points : DataFrame
+        As `advisor.frames.candidates_frame` makes it.
+    chosen : DataFrame
+        As `advisor.frames.picks_frame` makes it.
+    axes : Axes
+    theme : Theme
+    compact : bool, optional
+        For a phone: lower, with three labels.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If there is no point at all.
+    """
+    if points.empty:
+        msg = "the cost-time chart needs at least one candidate"
+        raise ValueError(msg)
+    points, chosen = _with_heights(points, axes), _with_heights(chosen, axes)
+    x_range, y_range = _ranges(points, chosen, axes)
+    width, height = COMPACT_PLOT_PX if compact else PLOT_PX
+    plot = LogPlot(x_range, y_range, width, height)
+    frontier = points[points["on_frontier"]]
+    beaten = points[~points["on_frontier"]]
+    placed = place(
+        _labels(frontier, chosen, compact=compact),
+        plot,
+        at_most=COMPACT_LABELS if compact else LABELS,
+        avoid=[(item.time, item.cost) for item in (*as_points(chosen), *as_points(frontier))],
+    )
+    traces = [
+        _dots(beaten, axes, name="Beaten on both", color=theme.mark, hollow=True),
+        _frontier(frontier, axes, theme),
+        _chosen(chosen, axes, theme),
+    ]
+    layout = base_layout(theme, height=COMPACT_HEIGHT if compact else HEIGHT) | {
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": _time_axis(axes, x_range, theme, compact=compact),
+        "yaxis": _cost_axis(axes, y_range, theme, compact=compact),
+        "shapes": limit_shapes(axes, x_range, y_range, theme),
+        "annotations": [
+            *(_annotation(item, theme) for item in placed),
+            *limit_notes(axes, x_range, y_range, theme),
+        ],
+        "showlegend": True,
+    }
+    return go.Figure(data=traces, layout=layout)
+
+
+def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str:
+    """Return the chart in words: the finding, the axes and their range."""
+    found = "; ".join(
+        f"{item.pick}: {item.label}, {time_text(item.time, axes)}"
+        + (f", {money(item.cost)}" if item.priced else "")
+        for item in as_points(chosen)
+    )
+    spread = (
+        f"{axes.time_title} from {time_text(points['time'].min(), axes)} to "
+        f"{time_text(points['time'].max(), axes)}"
+    )
+    if axes.priced:
+        spread += (
+            f", {axes.cost_title.lower()} from {money(points['cost'].min())} to "
+            f"{money(points['cost'].max())}"
+        )
+    limits = ""
+    if axes.time_limit is not None:
+        limits += f" Excluded: {axes.time_limit_words}, {time_text(axes.time_limit, axes)}."
+    if axes.cost_limit is not None:
+        limits += f" Excluded: over your budget, {money(axes.cost_limit)}."
+    start = f"Scatter chart of {len(points)} configurations, logarithmic axes. "
+    return f"{start}{found or 'No configuration meets the limits'}. {spread}.{limits}"
+
+
+def time_scale(axes: Axes, x_range: tuple[float, float]) -> TimeScale:
+    """Return the unit that suits the middle of the time axis."""
+    if axes.time_unit == "ms":
+        return TimeScale("ms", 1.0)
+    middle_hours = math.sqrt(x_range[0] * x_range[1])
+    if middle_hours < 0.75:
+        return TimeScale("minutes", 1 / 60)
+    if middle_hours < 72:
+        return TimeScale("hours", 1.0)
+    return TimeScale("days", 24.0)
+
+
+def _with_heights(frame: pd.DataFrame, axes: Axes) -> pd.DataFrame:
+    """Own hardware has no price: its height is the number of cards."""
+    if axes.priced:
+        return frame[frame["cost"].notna()]
+    count = frame["cards"].astype(float)
+    return frame.assign(cost_low=count, cost=count, cost_high=count)
+
+
+def _ranges(
+    points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    shown = [*as_points(points[points["on_frontier"]]), *as_points(chosen)]
+    x = [*points["time"], *(item.time_low for item in shown), *(item.time_high for item in shown)]
+    y = [*points["cost"], *(item.cost_low for item in shown), *(item.cost_high for item in shown)]
+    return _padded(x, axes.time_limit), _padded(y, axes.cost_limit if axes.priced else None)
+
+
+def _padded(values: list[float], limit: float | None) -> tuple[float, float]:
+    low, high = min(values) / PAD, max(values) * PAD
+    if limit is not None:
+        low, high = min(low, limit / PAD), max(high, limit * EXCLUDED_PAD)
+    missing = math.sqrt(max(1.0, LEAST_SPAN / (high / low)))
+    return low / missing, high * missing
+
+
+def _dots(
+    frame: pd.DataFrame, axes: Axes, *, name: str, color: str, hollow: bool
+) -> dict[str, object]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": frame["time"].tolist(),
+        "y": frame["cost"].tolist(),
+        "marker": {
+            "symbol": "circle-open" if hollow else "circle",
+            "size": 8,
+            "color": color,
+            "line": {"width": 1.5, "color": color},
+        },
+        "text": _hover(frame, axes),
+        "hovertemplate": "%{text}<extra></extra>",
+    }
+
+
+def _frontier(frame: pd.DataFrame, axes: Axes, theme: Theme) -> dict[str, object]:
+    """A step holds each cost until a cheaper point is reached: waiting longer costs no more."""
+    return _dots(frame, axes, name="Best trade-offs", color=theme.hues[0], hollow=False) | {
+        "mode": "lines+markers",
+        "line": {"shape": "hv", "width": 2, "color": theme.hues[0]},
+        **_crosses(frame, theme.hues[0], priced=axes.priced),
+    }
+
+
+def _chosen(frame: pd.DataFrame, axes: Axes, theme: Theme) -> dict[str, object]:
+    color = theme.hues[3]
+    return _dots(frame, axes, name="The plans above", color=color, hollow=False) | {
+        "marker": {
+            "symbol": "diamond",
+            "size": 13,
+            "color": color,
+            "line": {"width": 1.5, "color": theme.page},
+        },
+        **_crosses(frame, color, priced=axes.priced),
+    }
+
+
+def _crosses(frame: pd.DataFrame, color: str, *, priced: bool) -> dict[str, object]:
+    look = {"type": "data", "symmetric": False, "color": color, "thickness": 1, "width": 3}
+
+    def bars(name: str) -> dict[str, object]:
+        return look | {
+            "array": (frame[f"{name}_high"] - frame[name]).tolist(),
+            "arrayminus": (frame[name] - frame[f"{name}_low"]).tolist(),
+        }
+
+    crosses: dict[str, object] = {"error_x": bars("time")}
+    if priced:
+        crosses["error_y"] = bars("cost")
+    return crosses
+
+
+def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> list[Label]:
+    """The plans first, then the frontier from its ends inwards; on a phone the plans alone."""
+    labels = [
+        Label(
+            item.time,
+            item.cost,
+            (item.pick,) if compact else (item.pick, item.label),
+            required=True,
+        )
+        for item in as_points(chosen)
+    ]
+    if compact:
+        return labels
+    named = set(chosen["label"])
+    rows = as_points(frontier)
+    inwards = [rows.pop(0 if index % 2 else -1) for index in range(len(rows))]
+    for item in inwards:
+        short = f"{item.cards:,}x {item.accelerator}"
+        if short not in named:
+            labels.append(Label(item.time, item.cost, (short,)))
+            named.add(short)
+    return labels
+
+
+def _annotation(placed: Placed, theme: Theme) -> dict[str, object]:
+    shift = 8
+    xshift = {"left": shift, "right": -shift, "center": 0}[placed.xanchor]
+    return {
+        "x": math.log10(placed.label.x),
+        "y": math.log10(placed.label.y),
+        "text": placed.html,
+        "showarrow": False,
+        "align": "right" if placed.xanchor == "right" else "left",
+        "xanchor": placed.xanchor,
+        "yanchor": placed.yanchor,
+        "xshift": xshift,
+        "yshift": shift / 2 if placed.yanchor == "bottom" else -shift / 2,
+        "font": {"size": FONT_SIZE - 1, "color": theme.text},
+        "bgcolor": theme.page,
+        "opacity": 0.92,
+        "borderpad": 1,
+    }
+
+
+def _time_axis(
+    axes: Axes, x_range: tuple[float, float], theme: Theme, *, compact: bool
+) -> dict[str, object]:
+    scale = time_scale(axes, x_range)
+    low, high = x_range[0] / scale.size, x_range[1] / scale.size
+    ticks = log_ticks(low, high, at_most=5 if compact else 12)
+    return axis(
+        theme,
+        f"{axes.time_title} ({scale.name})",
+        type="log",
+        range=[math.log10(bound) for bound in x_range],
+        tickvals=[tick * scale.size for tick in ticks],
+        ticktext=[f"{tick:,.10g}" for tick in ticks],
+    )
+
+
+def _cost_axis(
+    axes: Axes, y_range: tuple[float, float], theme: Theme, *, compact: bool
+) -> dict[str, object]:
+    ticks = log_ticks(*y_range, at_most=5 if compact else 9)
+    title = f"{axes.cost_title} (USD)" if axes.priced else "Cards used"
+    return axis(
+        theme,
+        title,
+        type="log",
+        range=[math.log10(bound) for bound in y_range],
+        tickvals=ticks,
+        ticktext=[_dollar_tick(tick) if axes.priced else f"{tick:,.10g}" for tick in ticks],
+    )
+
+
+def _dollar_tick(usd: float) -> str:
+    return f"${usd:,.0f}" if usd >= 1 else f"${usd:.2f}"
+
+
+def _hover(frame: pd.DataFrame, axes: Axes) -> list[str]:
+    return [
+        f"{escape(item.label, quote=False)}<br>{time_text(item.time, axes)}"
+        + (f", {money(item.cost)}" if axes.priced else "")
+        for item in as_points(frame)
+    ]

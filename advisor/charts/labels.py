@@ -1,0 +1,140 @@
+"""Where direct labels go, so that none covers another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+CHARACTER_PX = 6.6
+"""Mean width of a character of the chart font at 13 px. [px]"""
+LINE_PX = 17.0
+MARKER_PX = 9.0
+PLACES = (
+    ("left", "bottom"),
+    ("left", "top"),
+    ("right", "bottom"),
+    ("right", "top"),
+    ("center", "bottom"),
+    ("center", "top"),
+)
+"""Anchors of the text: ``left`` puts it to the right of its point, ``bottom`` above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text that wants a place beside a point; x and y in axis units."""
+
+    x: float
+    y: float
+    lines: tuple[str, ...]
+    required: bool = False
+    """Placed at any rate, even where it covers another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A label with its anchors."""
+
+    label: Label
+    xanchor: str
+    yanchor: str
+
+    @property
+    def html(self) -> str:
+        """The text for Plotly: the first line of a required label is bold."""
+        first, *others = (escape(line, quote=False) for line in self.label.lines)
+        return "<br>".join((f"<b>{first}</b>" if self.label.required else first, *others))
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlot:
+    """A plot with two logarithmic axes and its approximate size on screen."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    width_px: float
+    height_px: float
+
+    def pixel(self, x: float, y: float) -> tuple[float, float]:
+        """Return where a point lies, from the upper left corner. [px]"""
+        return (
+            _share(x, self.x_range) * self.width_px,
+            (1 - _share(y, self.y_range)) * self.height_px,
+        )
+
+
+Box = tuple[float, float, float, float]
+
+
+def place(
+    labels: Sequence[Label],
+    plot: LogPlot,
+    *,
+    at_most: int,
+    avoid: Sequence[tuple[float, float]] = (),
+) -> list[Placed]:
+    """Place labels in order of importance.
+
+    Parameters
+    ----------
+    labels : sequence of Label
+        Most important first; those without a free place are left out unless required.
+    plot : LogPlot
+    at_most : int
+        Labels placed in all.
+    avoid : sequence of (float, float)
+        Points that no label should cover, in axis units.
+
+    Returns
+    -------
+    list of Placed
+    """
+    taken = [_around(*plot.pixel(x, y)) for x, y in avoid]
+    placed: list[Placed] = []
+    for label in labels:
+        if len(placed) >= at_most:
+            break
+        options = [(anchor, _box(label, plot, *anchor)) for anchor in PLACES]
+        inside = [item for item in options if _inside(item[1], plot)] or options[:1]
+        free = [item for item in inside if not any(_overlap(item[1], box) for box in taken)]
+        if not free and not label.required:
+            continue
+        anchor, box = free[0] if free else inside[0]
+        taken.append(box)
+        placed.append(Placed(label, *anchor))
+    return placed
+
+
+def _share(value: float, bounds: tuple[float, float]) -> float:
+    low, high = (math.log10(bound) for bound in bounds)
+    return (math.log10(value) - low) / (high - low)
+
+
+def _around(x: float, y: float) -> Box:
+    half = MARKER_PX / 2
+    return (x - half, y - half, x + half, y + half)
+
+
+def _box(label: Label, plot: LogPlot, xanchor: str, yanchor: str) -> Box:
+    x, y = plot.pixel(label.x, label.y)
+    width = CHARACTER_PX * max(len(line) for line in label.lines)
+    height = LINE_PX * len(label.lines)
+    left = {"left": x + MARKER_PX, "right": x - MARKER_PX - width, "center": x - width / 2}[xanchor]
+    top = {"bottom": y - MARKER_PX - height, "top": y + MARKER_PX}[yanchor]
+    return (left, top, left + width, top + height)
+
+
+def _inside(box: Box, plot: LogPlot) -> bool:
+    left, top, right, bottom = box
+    return left >= 0 and top >= 0 and right <= plot.width_px and bottom <= plot.height_px
+
+
+def _overlap(first: Box, second: Box) -> bool:
+    return (
+        first[0] < second[2]
+        and second[0] < first[2]
+        and first[1] < second[3]
+        and second[1] < first[3]
+    )

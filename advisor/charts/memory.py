@@ -1,0 +1,178 @@
+"""The memory chart: what fills each accelerator, and how close the fullest comes to its limit."""
+
+from __future__ import annotations
+
+import textwrap
+from html import escape
+from typing import Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+from advisor.frames import MEMORY_GROUPS
+
+ROW_PX: Final = 84
+COMPACT_ROW_PX: Final = 110
+FRAME_PX: Final = 110
+LABELLED_SHARE: Final = 0.07
+"""A segment narrower than this share of the axis carries no number; the table has it."""
+HALF_BAR: Final = 0.28
+NOTE_ROOM: Final = 0.25
+"""Room above the first bar for the words on its capacity line. [bars]"""
+
+
+def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
+    """Return horizontal bars stacked by term, from 0, against each accelerator's usable memory.
+
+    Parameters
+    ----------
+    memory : DataFrame
+        As `advisor.frames.memory_frame` makes it.
+    theme : Theme
+    compact : bool, optional
+        For a phone: names wrap earlier.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If there is no plan.
+    """
+    if memory.empty:
+        msg = "the memory chart needs at least one plan"
+        raise ValueError(msg)
+    plans = memory.drop_duplicates(["plan", "accelerator"]).reset_index(drop=True)
+    names = [
+        _row_name(plan, accelerator, compact=compact)
+        for plan, accelerator in zip(plans["plan"], plans["accelerator"], strict=True)
+    ]
+    longest = float(memory[["total_high_gib", "usable_gib"]].max().max())
+    rows = list(range(len(plans)))
+    traces = [
+        _segments(memory, group, rows, theme=theme, hue=index, longest=longest)
+        for index, (group, _) in enumerate(MEMORY_GROUPS)
+        if (memory["group"] == group).any()
+    ]
+    traces.append(_uncertain_end(plans, rows, theme))
+    row_px = COMPACT_ROW_PX if compact else ROW_PX
+    layout = base_layout(theme, height=FRAME_PX + row_px * len(plans)) | {
+        "barmode": "stack",
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": axis(
+            theme, "GiB on each accelerator", range=[0, longest * 1.08], rangemode="tozero"
+        ),
+        "yaxis": axis(
+            theme,
+            "",
+            tickvals=rows,
+            ticktext=names,
+            range=[len(plans) - 0.5, -0.5 - NOTE_ROOM],
+            showgrid=False,
+        )
+        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
+        "shapes": [_capacity_line(row, plans["usable_gib"][row], theme) for row in rows],
+        "annotations": [
+            _capacity_note(row, plans["usable_gib"][row], longest, theme) for row in rows
+        ],
+        "showlegend": True,
+    }
+    return go.Figure(data=traces, layout=layout)
+
+
+def memory_alt(memory: pd.DataFrame) -> str:
+    """Return the chart in words: for each plan what is used of what is usable, and the range."""
+    sentences = []
+    for (plan, accelerator), terms in memory.groupby(["plan", "accelerator"], sort=False):
+        first = terms.iloc[0]
+        largest = terms.sort_values("gib", ascending=False).iloc[0]
+        sentences.append(
+            f"{plan}, {accelerator}: {first['total_gib']:.0f} GiB (up to "
+            f"{first['total_high_gib']:.0f}) of {first['usable_gib']:.1f} GiB usable, most of it "
+            f"{largest['group'].lower()} ({largest['gib']:.0f} GiB)."
+        )
+    return "Bar chart of memory on each accelerator, linear from 0. " + " ".join(sentences)
+
+
+def _row_name(plan: str, accelerator: str, *, compact: bool) -> str:
+    width = 16 if compact else 30
+    lines = textwrap.wrap(accelerator, width=width)
+    title = "<br>".join(f"<b>{escape(line)}</b>" for line in textwrap.wrap(plan, width=width))
+    return "<br>".join((title, *(escape(line, quote=False) for line in lines)))
+
+
+def _segments(
+    memory: pd.DataFrame,
+    group: str,
+    rows: list[int],
+    *,
+    theme: Theme,
+    hue: int,
+    longest: float,
+) -> dict[str, object]:
+    terms = memory[memory["group"] == group]
+    sizes = terms["gib"].tolist()
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": group,
+        "y": rows,
+        "x": sizes,
+        "width": 2 * HALF_BAR,
+        "marker": {"color": theme.hues[hue], "line": {"width": 1, "color": theme.page}},
+        "text": [f"{size:.0f}" if size > LABELLED_SHARE * longest else "" for size in sizes],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {"color": theme.on_hue, "size": FONT_SIZE - 1},
+        "hovertemplate": f"{group}: %{{x:.1f}} GiB<extra></extra>",
+    }
+
+
+def _uncertain_end(plans: pd.DataFrame, rows: list[int], theme: Theme) -> dict[str, object]:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": "Could be needed too (range)",
+        "y": rows,
+        "x": (plans["total_high_gib"] - plans["total_gib"]).tolist(),
+        "width": 2 * HALF_BAR,
+        "marker": {
+            "color": theme.page,
+            "line": {"width": 1, "color": theme.mark},
+            "pattern": {
+                "shape": "/",
+                "fgcolor": theme.mark,
+                "bgcolor": theme.page,
+                "fillmode": "replace",
+                "size": 6,
+            },
+        },
+        "hovertemplate": "Range: up to %{x:.1f} GiB more<extra></extra>",
+    }
+
+
+def _capacity_line(row: int, usable: float, theme: Theme) -> dict[str, object]:
+    return {
+        "type": "line",
+        "x0": usable,
+        "x1": usable,
+        "y0": row - 1.35 * HALF_BAR,
+        "y1": row + 1.35 * HALF_BAR,
+        "line": {"color": theme.text, "width": 3},
+    }
+
+
+def _capacity_note(row: int, usable: float, longest: float, theme: Theme) -> dict[str, object]:
+    return {
+        "x": usable,
+        "y": row - 1.35 * HALF_BAR,
+        "xanchor": "right" if usable > longest / 2 else "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "text": f"{usable:.1f} GiB usable",
+        "font": {"size": FONT_SIZE - 1, "color": theme.text},
+    }

@@ -1,0 +1,138 @@
+"""Colours and scales that the charts share: a light and a dark template, 1-2-5 ticks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+FONT: Final = '"Source Sans", "Source Sans Pro", sans-serif'
+FONT_SIZE: Final = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours of one theme. Text and hues reach a contrast of 4.5 on page and panel, marks 3."""
+
+    name: str
+    page: str
+    panel: str
+    text: str
+    muted: str
+    mark: str
+    """Grey of marks that stay in the background."""
+    grid: str
+    """Gridlines: decoration, below 3 on purpose."""
+    hues: tuple[str, str, str, str, str]
+    on_hue: str
+    """Text on a hue."""
+
+
+LIGHT: Final = Theme(
+    name="light",
+    page="#FFFFFF",
+    panel="#F8F8F7",
+    text="#0F0E0D",
+    muted="#6B6862",
+    mark="#8A867E",
+    grid="#E4E2DD",
+    hues=("#1E64FA", "#642E06", "#0D5A4F", "#DA007C", "#886E16"),
+    on_hue="#FFFFFF",
+)
+DARK: Final = Theme(
+    name="dark",
+    page="#171614",
+    panel="#2D2B27",
+    text="#F8F8F7",
+    muted="#B5B1A9",
+    mark="#85817A",
+    grid="#3B3934",
+    hues=("#739DFE", "#F2CBA3", "#0AF2ED", "#EB659B", "#A79401"),
+    on_hue="#171614",
+)
+
+
+def theme_named(name: str | None) -> Theme:
+    """Return the theme a browser reports; light where it reports none."""
+    return DARK if name == "dark" else LIGHT
+
+
+def log_ticks(low: float, high: float, *, at_most: int) -> list[float]:
+    """Return the tick values 1, 2, 5 times a power of ten from ``low`` to ``high``.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the axis, positive.
+    at_most : int
+        Above this number only the powers of ten remain.
+
+    Raises
+    ------
+    ValueError
+        If the ends are not positive and ordered.
+
+    Examples
+    --------
+    >>> log_ticks(0.9, 60, at_most=9)
+    [1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
+    """
+    if not 0 < low <= high:
+        msg = f"log_ticks needs 0 < low <= high, got {low} and {high}"
+        raise ValueError(msg)
+    exponents = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+    slack = 1e-9
+    for digits in ((1, 2, 5), (1,)):
+        ticks = [
+            float(f"{digit}e{exponent}")
+            for exponent in exponents
+            for digit in digits
+            if low * (1 - slack) <= float(f"{digit}e{exponent}") <= high * (1 + slack)
+        ]
+        if len(ticks) <= at_most:
+            return ticks
+    step = math.ceil(len(ticks) / at_most)
+    return ticks[::step]
+
+
+def base_layout(theme: Theme, *, height: int) -> dict[str, object]:
+    """Return what every chart has in common: page colour, fonts, legend on top, no dragging."""
+    return {
+        "template": "none",
+        "height": height,
+        "paper_bgcolor": theme.page,
+        "plot_bgcolor": theme.page,
+        "font": {"family": FONT, "size": FONT_SIZE, "color": theme.text},
+        "dragmode": False,
+        "hoverlabel": {
+            "bgcolor": theme.panel,
+            "bordercolor": theme.muted,
+            "font": {"family": FONT, "size": FONT_SIZE, "color": theme.text},
+        },
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "font": {"size": FONT_SIZE - 1, "color": theme.text},
+            "traceorder": "normal",
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
+    }
+
+
+def axis(theme: Theme, title: str, **more: object) -> dict[str, object]:
+    """Return one axis with readable ticks and title."""
+    return {
+        "title": {"text": title, "font": {"size": FONT_SIZE, "color": theme.text}, "standoff": 8},
+        "tickfont": {"size": FONT_SIZE - 1, "color": theme.muted},
+        "gridcolor": theme.grid,
+        "linecolor": theme.muted,
+        "zeroline": False,
+        "showline": True,
+        "fixedrange": True,
+        "automargin": True,
+        **more,
+    }

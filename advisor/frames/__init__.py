@@ -1,0 +1,51 @@
+"""Results as tables: what the charts draw, the page lists and the CSV files hold.
+
+The only part below the interface that knows pandas. Columns carry their unit in the name; those
+called time and cost take it from `Axes`.
+"""
+
+import pandas as pd
+
+from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
+from advisor.frames.picks import Pick, picks
+from advisor.frames.points import (
+    Axes,
+    Point,
+    as_points,
+    axes,
+    candidates_frame,
+    charted,
+    frontier_frame,
+    picks_frame,
+    points_table,
+)
+from advisor.frames.reasons import filtered, rejections_frame, verdicts
+from advisor.frames.terms import Section, citation, term_sections, terms_frame
+
+Table = pd.DataFrame
+"""What the page passes on without looking inside."""
+
+__all__ = [
+    "MEMORY_GROUPS",
+    "Axes",
+    "Pick",
+    "Point",
+    "Section",
+    "Table",
+    "as_points",
+    "axes",
+    "candidates_frame",
+    "charted",
+    "citation",
+    "filtered",
+    "frontier_frame",
+    "memory_frame",
+    "memory_table",
+    "picks",
+    "picks_frame",
+    "points_table",
+    "rejections_frame",
+    "term_sections",
+    "terms_frame",
+    "verdicts",
+]

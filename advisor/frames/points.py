@@ -1,0 +1,197 @@
+"""The points of the cost-time chart, and what its axes measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import pandas as pd
+
+from advisor.formatting import duration, milliseconds, money
+from advisor.frames.picks import Pick
+from advisor.planning.results import Recommendation
+from advisor.quantities import Range
+from advisor.units import HOUR_S, MILLISECOND
+from advisor.workload import Serving
+
+FARTHEST: Final = 10.0
+"""Points beyond this factor of the dearest and the slowest plan stay out of the chart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What the cost-time chart measures, and the limits drawn in it."""
+
+    time_title: str
+    time_unit: str
+    cost_title: str
+    priced: bool
+    """False where no candidate has a price (owned hardware): cost is then absent."""
+    time_limit: float | None
+    time_limit_words: str
+    """What lies beyond the limit, e.g. ``after your deadline``."""
+    cost_limit: float | None
+
+
+def axes(recommendation: Recommendation) -> Axes:
+    """Return titles, units and limits of the cost-time chart."""
+    limits = recommendation.case.limits
+    priced = any(item.cost_usd is not None for item in recommendation.candidates)
+    if isinstance(recommendation.case.workload, Serving):
+        return Axes(
+            time_title="Time per output token",
+            time_unit="ms",
+            cost_title="Cost of a month",
+            priced=priced,
+            time_limit=limits.max_tpot_ms,
+            time_limit_words="slower than you allow",
+            cost_limit=limits.budget_usd,
+        )
+    return Axes(
+        time_title="Time of the run",
+        time_unit="h",
+        cost_title="Cost of the run",
+        priced=priced,
+        time_limit=limits.deadline_hours,
+        time_limit_words="after your deadline",
+        cost_limit=limits.budget_usd,
+    )
+
+
+class Point(NamedTuple):
+    """One row of the cost-time frames; the fields are the columns."""
+
+    label: str
+    accelerator: str
+    cards: int
+    provider: str | None
+    instance_type: str | None
+    time_low: float
+    """In the unit of `Axes`."""
+    time: float
+    time_high: float
+    cost_low: float
+    """[USD]; not a number where there is no price."""
+    cost: float
+    cost_high: float
+    on_frontier: bool
+    pick: str = ""
+    """Title of the card, for a chosen plan."""
+
+    @property
+    def priced(self) -> bool:
+        """Whether the point has a price."""
+        return not math.isnan(self.cost)
+
+
+def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
+    """Return the points of the cost-time chart, fastest first.
+
+    Returns
+    -------
+    DataFrame
+        One `Point` in each row.
+    """
+    points = [
+        Point(
+            item.label,
+            item.accelerator_name,
+            item.count,
+            item.provider,
+            item.instance_type,
+            *_bounds(item.hours or item.tpot_ms),
+            *_bounds(item.cost_usd),
+            item.on_frontier,
+        )
+        for item in recommendation.candidates
+    ]
+    return _frame(sorted(points, key=lambda item: (item.time, item.cost)))
+
+
+def frontier_frame(recommendation: Recommendation) -> pd.DataFrame:
+    """Return the undominated points, by increasing time, as `candidates_frame` does."""
+    points = candidates_frame(recommendation)
+    return points[points["on_frontier"]].reset_index(drop=True)
+
+
+def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
+    """Return the chosen plans as points, each with the title of its card."""
+    points = []
+    for pick in chosen:
+        estimate = pick.plan.estimate
+        time = estimate.time.run_hours if estimate.time else None
+        if estimate.serving:
+            time = estimate.serving.tpot_ms
+        points.append(
+            Point(
+                f"{estimate.count:,}x {estimate.accelerator_name}",
+                estimate.accelerator_name,
+                estimate.count,
+                estimate.cost.provider,
+                estimate.cost.instance_type,
+                *_bounds(time),
+                *_bounds(estimate.cost.rent_usd),
+                on_frontier=True,
+                pick=pick.title,
+            )
+        )
+    return _frame(points)
+
+
+def charted(points: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the points worth a place in the chart.
+
+    Thousands of cards for a percent of speed would squeeze everything else into a corner: what
+    costs or takes more than `FARTHEST` times as much as every chosen plan is left to the table.
+    """
+    if chosen.empty:
+        return points
+    near: pd.Series[bool] = points["time"] <= FARTHEST * chosen["time"].max()
+    if chosen["cost"].notna().any():
+        near &= points["cost"] <= FARTHEST * chosen["cost"].max()
+    kept: pd.DataFrame = points.loc[near].reset_index(drop=True)
+    return kept
+
+
+def as_points(frame: pd.DataFrame) -> list[Point]:
+    """Return the rows of a frame as typed points."""
+    cells = frame[list(Point._fields)].to_numpy(dtype=object).tolist()
+    return [Point(*row) for row in cells]
+
+
+def _frame(points: Sequence[Point]) -> pd.DataFrame:
+    frame = pd.DataFrame(points, columns=list(Point._fields))
+    return frame.astype({"on_frontier": bool})
+
+
+def _bounds(value: Range | None) -> tuple[float, float, float]:
+    if value is None:
+        return (math.nan, math.nan, math.nan)
+    return (value.low, value.expected, value.high)
+
+
+def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
+    """Return points as text for people: hardware, time and cost with ranges."""
+    rows = [
+        (
+            item.label,
+            _spread((item.time_low, item.time, item.time_high), shown.time_unit),
+            _spread((item.cost_low, item.cost, item.cost_high), "$") if item.priced else "no rent",
+            "yes" if item.on_frontier else "no",
+        )
+        for item in as_points(frame)
+    ]
+    columns = ["Hardware", shown.time_title, shown.cost_title, "Best trade-off"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _spread(bounds: tuple[float, float, float], unit: str) -> str:
+    if unit == "$":
+        low, text, high = (money(item) for item in bounds)
+    elif unit == "h":
+        low, text, high = (duration(item * HOUR_S) for item in bounds)
+    else:
+        low, text, high = (milliseconds(item * MILLISECOND) for item in bounds)
+    return text if bounds[0] == bounds[2] else f"{text} ({low} to {high})"

@@ -1,0 +1,70 @@
+"""Why each accelerator lost, as a table and as one sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from advisor.frames.picks import OBJECTIVE_TITLES
+from advisor.planning.results import Recommendation, RejectionCode
+
+REASONS: Final = {
+    RejectionCode.DOMINATED: "Works, but another is better",
+    RejectionCode.DEADLINE: "Too slow for the deadline",
+    RejectionCode.BUDGET: "Over the budget",
+    RejectionCode.LATENCY: "Misses a latency target",
+    RejectionCode.MEMORY: "Too little memory",
+    RejectionCode.FORMAT: "Number format not supported",
+    RejectionCode.NOT_OFFERED: "Nobody rents it here",
+    RejectionCode.EXCLUDED: "Outside your list",
+    RejectionCode.UNKNOWN: "Facts missing",
+}
+"""Reasons in words, the nearest misses first."""
+COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")
+
+
+def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
+    """Return why each accelerator lost, in `COLUMNS`, the nearest misses first."""
+    order = list(REASONS)
+    ranked = sorted(
+        recommendation.rejections,
+        key=lambda item: (order.index(item.code), item.accelerator_name.lower()),
+    )
+    rows = [
+        (item.accelerator_name, REASONS[item.code], item.message, item.remedy) for item in ranked
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:
+    """Return the rejections whose accelerator contains ``name``, in any case, for one reason."""
+    words = name.lower().split()
+    names = rejections["Accelerator"].str.lower()
+    kept = pd.Series(data=True, index=rejections.index)
+    for word in words:
+        kept &= names.str.contains(word, regex=False)
+    if reason is not None:
+        kept &= rejections["Reason"] == reason
+    return rejections[kept]
+
+
+def verdicts(recommendation: Recommendation) -> dict[str, str]:
+    """Return for every accelerator why it is not recommended, or the plan that uses it.
+
+    Returns
+    -------
+    dict of str to str
+        By the accelerator's name, sorted.
+    """
+    found = {
+        item.accelerator_name: f"{item.message} {item.remedy}" for item in recommendation.rejections
+    }
+    for ranking in recommendation.rankings:
+        for plan in ranking.plans:
+            name = plan.estimate.accelerator_name
+            place = (
+                f"number {plan.rank} when sorted by {OBJECTIVE_TITLES[ranking.objective].lower()}"
+            )
+            found.setdefault(name, f"It is in the running: {place}. {plan.sentence} {plan.why}")
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))

@@ -1,0 +1,95 @@
+"""The terms that a number opens into, with formula, values and source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from advisor.estimate.results import Estimate
+from advisor.formatting import count, duration, flops, memory, milliseconds, money, percent, plain
+from advisor.quantities import Term
+from advisor.references import REFERENCES
+from advisor.units import HOUR_S, MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One number of an estimate and the terms that make it up."""
+
+    title: str
+    """The number with its value and range."""
+    note: str
+    """How the terms lead to it, where they do not simply add up."""
+    terms: tuple[Term, ...]
+
+
+def term_sections(estimate: Estimate) -> tuple[Section, ...]:
+    """Return every number of an estimate that opens into terms."""
+    total = memory(estimate.memory.total_bytes, with_range=True)
+    sections = [Section(f"Memory on each accelerator: {total}", "", estimate.memory.terms)]
+    if estimate.time is not None:
+        time = estimate.time
+        sections.append(
+            Section(
+                f"Time of one step: {duration(time.step_s, with_range=True)}",
+                f"The run: {duration(time.startup_s.expected)} to start + {plain(time.steps, 3)} "
+                f"steps × {duration(time.step_s.expected)} / {percent(time.goodput.expected)} "
+                "of the time spent training (the rest goes to failures, restarts and checkpoints) "
+                f"= {duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
+                time.terms,
+            )
+        )
+    if estimate.serving is not None:
+        token = estimate.serving.tpot_ms.scaled(MILLISECOND)
+        sections.append(
+            Section(
+                f"Time per output token: {milliseconds(token, with_range=True)}",
+                "",
+                estimate.serving.terms,
+            )
+        )
+    sections.append(
+        Section(
+            "Operations",
+            f"{flops(estimate.flops.hardware_per_step)} per step, recomputation included."
+            if estimate.time
+            else f"{flops(estimate.flops.per_token)} per generated token.",
+            estimate.flops.terms,
+        )
+    )
+    sections.append(Section("Cost and energy", "", estimate.cost.terms))
+    return tuple(item for item in sections if item.terms)
+
+
+def terms_frame(terms: Sequence[Term]) -> pd.DataFrame:
+    """Return terms with value, formula, this case's values and full source."""
+    rows = [
+        (item.title, term_value(item), item.formula, item.substituted, citation(item.reference))
+        for item in terms
+    ]
+    return pd.DataFrame(rows, columns=["Term", "Value", "Formula", "With your values", "Source"])
+
+
+def term_value(term: Term) -> str:
+    """Return a term's value in the units people read."""
+    if term.unit == "bytes":
+        return memory(term.value)
+    if term.unit == "s":
+        return duration(term.value) if term.value >= 1 else milliseconds(term.value)
+    if term.unit == "USD":
+        return money(term.value)
+    if term.unit == "FLOPs":
+        return flops(term.value)
+    if float(term.value).is_integer():
+        return f"{count(term.value)} {term.unit}"
+    return f"{plain(term.value, 3)} {term.unit}"
+
+
+def citation(key: str | None) -> str:
+    """Return a reference in full; empty where a term follows from definitions alone."""
+    if key is None:
+        return ""
+    source = REFERENCES[key]
+    return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

@@ -1,0 +1,212 @@
+"""The controls, in the order in which a person decides, and their errors beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from advisor.ui import state
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind, Task
+from advisor.ui.reading import used
+from advisor.ui.words import plain
+
+MAX_CONFIG_BYTES: Final = 5_000_000
+MAIN_ROW: Final = {
+    "training": ("task", "model", "tokens", "deadline", "budget", "rent"),
+    "pretraining": (
+        "task",
+        "model",
+        "pretrain_tokens",
+        "pretrain_deadline",
+        "budget",
+        "rent",
+    ),
+    "serving": ("task", "model", "users", "speed", "monthly_budget", "rent"),
+}
+NARROWEST_PX: Final = 150
+"""Width at which fields begin to share a row with fewer others: two on a phone. [px]"""
+ADVANCED_COLUMNS: Final = 4
+
+INSTEAD: Final = frozenset(
+    name for name, rules in RULES.items() if rules.kind not in (Kind.CHOICE, Kind.CHOICES)
+) - {"config"}
+"""Fields whose last good value can be named where a wrong one stands."""
+
+Slots = dict[str, DeltaGenerator]
+"""Below each field, the place for a sentence about it."""
+
+
+def controls(inputs: Inputs) -> Slots:
+    """Draw the main row, what belongs to its choices, and the advanced fields if opened."""
+    slots: Slots = {}
+    row = {Task.SERVE: "serving", Task.PRETRAIN: "pretraining"}.get(Task(inputs.task), "training")
+    with st.container(key="controls"):
+        _fields(MAIN_ROW[row], slots, columns=len(MAIN_ROW[row]))
+        if inputs.model == FROM_CONFIG:
+            _config(slots)
+        elif inputs.model == FROM_COUNT:
+            field("parameters", slots)
+        if inputs.rent == OWN:
+            _fields(("own_accelerator", "own_count"), slots, columns=2)
+    _advanced(inputs, slots)
+    return slots
+
+
+def show_problems(problems: Mapping[str, str], inputs: Inputs, slots: Slots) -> None:
+    """Say what is wrong with each field below it, and what the answer rests on instead.
+
+    Parameters
+    ----------
+    problems : mapping
+        Sentences by field; those that belong to none, or to one out of sight, come first.
+    inputs : Inputs
+        Those behind the answer.
+    slots : dict
+        As `controls` returns them.
+    """
+    for name, problem in problems.items():
+        text = f"{problem[:1].upper()}{problem[1:]}"
+        if name and name not in slots:
+            text = f"{RULES[name].label}: {problem}"
+        instead = getattr(inputs, name) if name in INSTEAD else ""
+        if instead:
+            text += f" The answer is for {instead}."
+        slots.get(name, st).error(plain(text), icon=":material/error:")
+
+
+def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
+    grid = st.grid(columns, min_column_width=NARROWEST_PX)
+    for name in names:
+        with grid.cell():
+            field(name, slots)
+
+
+def field(name: str, slots: Slots) -> None:
+    """Draw one field by its rules."""
+    rules = RULES[name]
+    key = state.key(name)
+    if name == "model":
+        titles = state.model_titles()
+        st.selectbox(
+            rules.label,
+            list(titles),
+            key=key,
+            format_func=lambda value: titles.get(value, value),
+            accept_new_options=True,
+            help=rules.help,
+            persist_state="session",
+        )
+    elif name == "own_accelerator":
+        names = state.accelerator_names()
+        _select(name, names)
+    elif rules.kind is Kind.CHOICE:
+        _select(name, rules.options)
+    elif rules.kind is Kind.CHOICES:
+        known = name == "providers"
+        titles = (
+            {item: item for item in state.provider_names()}
+            if known
+            else (state.accelerator_names())
+        )
+        st.multiselect(
+            rules.label,
+            list(titles),
+            key=key,
+            format_func=lambda value: titles.get(value, value),
+            placeholder="All",
+            help=rules.help,
+            persist_state="session",
+        )
+    else:
+        st.text_input(
+            rules.label,
+            key=key,
+            placeholder=rules.blank or None,
+            help=rules.help,
+            persist_state="session",
+        )
+    slots[name] = st.container()
+
+
+def _select(name: str, titles: Mapping[str, str]) -> None:
+    st.selectbox(
+        RULES[name].label,
+        list(titles),
+        key=state.key(name),
+        format_func=lambda value: titles.get(value, value),
+        help=RULES[name].help,
+        persist_state="session",
+    )
+
+
+def _config(slots: Slots) -> None:
+    """A config.json, pasted or uploaded; an upload replaces the text."""
+    left, right = st.columns((3, 2))
+    with left:
+        st.text_area(
+            "Paste the model's config.json",
+            key=state.key("config"),
+            height=110,
+            max_chars=MAX_CONFIG_BYTES,
+            placeholder='{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, …}',
+            persist_state="session",
+        )
+        slots["config"] = st.container()
+    with right:
+        st.file_uploader(
+            "Or upload it (5 MB at most)",
+            type="json",
+            key="config_file",
+            on_change=_take_upload,
+        )
+        if problem := st.session_state.get("upload_problem"):
+            st.error(plain(problem), icon=":material/error:")
+
+
+def _take_upload() -> None:
+    """Copy an uploaded file into the text field; a callback."""
+    upload = st.session_state["config_file"]
+    st.session_state["upload_problem"] = None
+    if upload is None:
+        return
+    if upload.size > MAX_CONFIG_BYTES:
+        st.session_state["upload_problem"] = (
+            f"The file has {upload.size:,} bytes; a config.json has {MAX_CONFIG_BYTES:,} at most."
+        )
+        return
+    try:
+        st.session_state[state.key("config")] = upload.getvalue().decode("utf-8")
+    except UnicodeDecodeError:
+        st.session_state["upload_problem"] = (
+            "The file is not text in UTF-8; upload the model's config.json."
+        )
+
+
+def _advanced(inputs: Inputs, slots: Slots) -> None:
+    changed = state.changed_advanced(inputs)
+    label = f"Advanced ({changed} changed)" if changed else "Advanced"
+    expander = st.expander(label, key="advanced", on_change="rerun", icon=":material/tune:")
+    if not expander.open:
+        return
+    names = [name for name, rules in RULES.items() if rules.advanced and used(name, inputs)]
+    with expander:
+        _fields(names, slots, columns=ADVANCED_COLUMNS)
+        st.button(
+            "Reset",
+            icon=":material/restart_alt:",
+            on_click=state.reset_advanced,
+            disabled=not changed,
+        )
+
+
+def corrections(found: Sequence[str]) -> None:
+    """Name every value of an opened link that could not be used."""
+    if found:
+        lines = "\n".join(f"- {plain(item)}" for item in found)
+        st.warning(
+            f"The link had values that this page cannot use:\n{lines}",
+            icon=":material/link_off:",
+        )

@@ -1,0 +1,160 @@
+"""What stands behind the answer: why each card lost, every formula, downloads and the link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+import yaml
+
+from advisor import api, frames
+from advisor.ui import links, state
+from advisor.ui.state import Answer
+from advisor.ui.words import plain, text_table
+
+PAGE_ROWS: Final = 12
+ALL_REASONS: Final = "All reasons"
+
+
+@st.fragment
+def why_not(recommendation: api.Recommendation) -> None:
+    """Answer for any accelerator why it is not the pick, or which plan uses it."""
+    verdicts = frames.verdicts(recommendation)
+    name = st.selectbox(
+        "Why not…?",
+        list(verdicts),
+        index=None,
+        placeholder="Choose any accelerator",
+        key="why_not",
+    )
+    if name is not None:
+        st.info(plain(verdicts[name]), icon=":material/help:")
+
+
+@st.fragment
+def rejections(recommendation: api.Recommendation) -> None:
+    """List the accelerators that are not recommended, by reason and name, page by page."""
+    table = frames.rejections_frame(recommendation)
+    expander = st.expander(
+        f"Accelerators not recommended ({len(table)})",
+        key="rejections",
+        on_change="rerun",
+        icon=":material/block:",
+    )
+    if not expander.open:
+        return
+    with expander:
+        with st.container(horizontal=True):
+            text = st.text_input("Filter by name", key="rejections_filter", type="search")
+            counts = table["Reason"].value_counts()
+            reason = st.selectbox(
+                "Reason",
+                [ALL_REASONS, *counts.index],
+                format_func=lambda item: f"{item} ({counts.get(item, len(table))})",
+                key="rejections_reason",
+            )
+        shown = frames.filtered(
+            table, name=text or "", reason=None if reason == ALL_REASONS else reason
+        )
+        if shown.empty:
+            st.markdown("No accelerator matches; clear the filter to see all.")
+            return
+        pages = -(-len(shown) // PAGE_ROWS)
+        page = min(int(st.session_state.get("rejections_page") or 1), pages)
+        text_table(shown.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS])
+        if pages > 1:
+            st.pagination(pages, key="rejections_page")
+        st.download_button(
+            "CSV",
+            data=lambda: table.to_csv(index=False),
+            file_name="gpu-advisor-rejections.csv",
+            mime="text/csv",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+
+
+@st.fragment
+def computed(chosen: Sequence[frames.Pick]) -> None:
+    """Open every number of a plan into its terms, formulas and sources."""
+    expander = st.expander(
+        "How the numbers are computed",
+        key="computed",
+        on_change="rerun",
+        icon=":material/functions:",
+    )
+    if not expander.open or not chosen:
+        return
+    with expander:
+        titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
+        title = st.selectbox("Plan", titles, key="computed_plan")
+        estimate = chosen[titles.index(title) if title in titles else 0].plan.estimate
+        for section in frames.term_sections(estimate):
+            st.markdown(f"#### {plain(section.title)}")
+            if section.note:
+                st.markdown(plain(section.note))
+            text_table(frames.terms_frame(section.terms))
+
+
+@st.fragment
+def assumptions(recommendation: api.Recommendation) -> None:
+    """List every assumption, and every source in full."""
+    expander = st.expander(
+        f"Assumptions and sources ({len(recommendation.assumptions)})",
+        key="assumptions",
+        on_change="rerun",
+        icon=":material/checklist:",
+    )
+    if not expander.open:
+        return
+    with expander:
+        st.markdown("\n".join(f"- {plain(item)}" for item in recommendation.assumptions))
+        st.markdown("#### Sources")
+        sources = [frames.citation(item) for item in recommendation.references]
+        st.markdown("\n".join(f"- {plain(item)}" for item in sources))
+
+
+@st.fragment
+def share(found: Answer) -> None:
+    """Offer the link, the case file and the whole recommendation."""
+    expander = st.expander(
+        "Share and download", key="share", on_change="rerun", icon=":material/share:"
+    )
+    if not expander.open:
+        return
+    with expander:
+        if found.inputs.config and not links.config_fits(found.inputs):
+            st.warning(
+                "The pasted config.json is too long for a link. Send the case file instead.",
+                icon=":material/link_off:",
+            )
+        st.markdown("Link with every input, the versions and the price you see now:")
+        st.code(
+            links.address(st.context.url or "", state.link(found)),
+            language=None,
+            wrap_lines=True,
+        )
+        with st.container(horizontal=True):
+            st.download_button(
+                "Case file (YAML)",
+                data=lambda: case_yaml(found),
+                file_name="case.yaml",
+                mime="application/yaml",
+                on_click="ignore",
+                icon=":material/download:",
+            )
+            st.download_button(
+                "Recommendation (JSON)",
+                data=found.recommendation.to_json,
+                file_name="recommendation.json",
+                mime="application/json",
+                on_click="ignore",
+                icon=":material/download:",
+            )
+        st.caption("The command line reads the case file: gpu-advisor recommend case.yaml")
+
+
+def case_yaml(found: Answer) -> str:
+    """Return the case as the command line reads it."""
+    return yaml.safe_dump(state.case_mapping(found.inputs), sort_keys=False)

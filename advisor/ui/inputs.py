@@ -1,0 +1,253 @@
+"""What a person entered: the fields, their defaults and bounds, and the case they make.
+
+Values stay as typed (``"10M"``), so that a wrong one can be shown back, kept in a link and
+corrected. Reading them returns numbers and, for each that cannot be used, one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from advisor.hardware import PriceKind
+from advisor.limits import Objective
+from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.workload import Optimizer, SoftwareStack
+
+FROM_CONFIG: Final = "config.json"
+FROM_COUNT: Final = "parameters"
+OWN: Final = "own"
+
+
+class Task(StrEnum):
+    """What is to be done, as the first control names it."""
+
+    LORA = "lora"
+    QLORA = "qlora"
+    FULL = "full"
+    PRETRAIN = "pretrain"
+    SERVE = "serve"
+
+
+FINE_TUNING: Final = frozenset({Task.LORA, Task.QLORA, Task.FULL})
+ADAPTERS: Final = frozenset({Task.LORA, Task.QLORA})
+TRAINING: Final = FINE_TUNING | {Task.PRETRAIN}
+SERVING: Final = frozenset({Task.SERVE})
+ALL: Final = frozenset(Task)
+
+
+class Kind(StrEnum):
+    """How a field is read."""
+
+    TEXT = "text"
+    COUNT = "count"
+    WHOLE = "whole"
+    HOURS = "hours"
+    USD = "usd"
+    MS = "ms"
+    CHOICE = "choice"
+    CHOICES = "choices"
+
+
+BOUNDS: Final = {
+    Kind.COUNT: (1.0, 1e15),
+    Kind.WHOLE: (1.0, 1e9),
+    Kind.HOURS: (0.01, 1e6),
+    Kind.USD: (0.01, 1e12),
+    Kind.MS: (1.0, 1e9),
+}
+"""Least and most that a number may be: counts, hours, USD, milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How one field is labelled, read and bounded."""
+
+    label: str
+    kind: Kind
+    tasks: frozenset[Task] = ALL
+    low: float | None = None
+    high: float | None = None
+    """Bounds in the field's own unit, where they differ from `BOUNDS`."""
+    blank: str = ""
+    """What a blank field means; a field without it must be filled."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Value to title, for a choice with a fixed list."""
+    advanced: bool = False
+    help: str | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and most allowed, in the field's own unit."""
+        low, high = BOUNDS[self.kind]
+        return (low if self.low is None else self.low, high if self.high is None else self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Every input of the page, as entered. The defaults are the example the page opens with."""
+
+    task: str = Task.LORA
+    model: str = "llama-3.1-8b"
+    config: str = ""
+    parameters: str = "7B"
+    tokens: str = "10M"
+    deadline: str = "24 h"
+    budget: str = ""
+    pretrain_tokens: str = "20B"
+    pretrain_deadline: str = "30 days"
+    users: str = "8"
+    speed: str = "20"
+    monthly_budget: str = ""
+    rent: str = PriceKind.ON_DEMAND
+    own_accelerator: str = "rtx-4090"
+    own_count: str = "1"
+    objective: str = Objective.CHEAPEST
+    providers: tuple[str, ...] = ()
+    accelerators: tuple[str, ...] = ()
+    max_accelerators: str = "2048"
+    precision: str = ""
+    sequence: str = ""
+    batch: str = ""
+    optimizer: str = Optimizer.ADAMW
+    software: str = ""
+    rank: str = "16"
+    prompt: str = "7168"
+    answer: str = "1024"
+    first_token: str = "2 s"
+    weights: str = ""
+    cache: str = ""
+
+
+CHOOSE: Final = {"": "Let the search choose"}
+RULES: Final[dict[str, Rules]] = {
+    "task": Rules(
+        "Task",
+        Kind.CHOICE,
+        options={
+            Task.LORA: "Fine-tune (LoRA)",
+            Task.QLORA: "Fine-tune (QLoRA, 4-bit)",
+            Task.FULL: "Fine-tune (all weights)",
+            Task.PRETRAIN: "Pretrain",
+            Task.SERVE: "Serve",
+        },
+    ),
+    "model": Rules("Model", Kind.TEXT),
+    "config": Rules("config.json", Kind.TEXT),
+    "parameters": Rules("Parameters", Kind.COUNT, low=1e6, high=1e14),
+    "tokens": Rules("Tokens", Kind.COUNT, FINE_TUNING, low=1e3),
+    "deadline": Rules("Deadline", Kind.HOURS, FINE_TUNING, blank="No limit"),
+    "budget": Rules("Budget (USD)", Kind.USD, TRAINING, blank="No limit"),
+    "pretrain_tokens": Rules("Tokens", Kind.COUNT, frozenset({Task.PRETRAIN}), low=1e3),
+    "pretrain_deadline": Rules(
+        "Deadline", Kind.HOURS, frozenset({Task.PRETRAIN}), blank="No limit"
+    ),
+    "users": Rules("Users at once", Kind.WHOLE, SERVING, high=4096),
+    "speed": Rules("Tokens/s per user", Kind.COUNT, SERVING, low=0.01, high=1e4, blank="Any"),
+    "monthly_budget": Rules("Budget (USD/month)", Kind.USD, SERVING, blank="No limit"),
+    "rent": Rules(
+        "Rent or own",
+        Kind.CHOICE,
+        options={
+            PriceKind.ON_DEMAND: "Rent on demand",
+            PriceKind.SPOT: "Rent spot",
+            OWN: "Cards I own",
+        },
+    ),
+    "own_accelerator": Rules("Card I own", Kind.TEXT),
+    "own_count": Rules("How many", Kind.WHOLE, high=16384),
+    "objective": Rules(
+        "Show first",
+        Kind.CHOICE,
+        options={
+            Objective.CHEAPEST: "Cheapest",
+            Objective.FASTEST: "Fastest",
+            Objective.BEST_VALUE: "Best value (cost × time)",
+        },
+        advanced=True,
+    ),
+    "providers": Rules("Providers", Kind.CHOICES, advanced=True, help="None chosen: all."),
+    "accelerators": Rules("Accelerators", Kind.CHOICES, advanced=True, help="None chosen: all."),
+    "max_accelerators": Rules("At most this many cards", Kind.WHOLE, high=16384, advanced=True),
+    "precision": Rules(
+        "Precision",
+        Kind.CHOICE,
+        TRAINING,
+        options=CHOOSE | {name: recipe.title for name, recipe in RECIPES.items()},
+        advanced=True,
+    ),
+    "sequence": Rules(
+        "Sequence length",
+        Kind.WHOLE,
+        TRAINING,
+        high=10_000_000,
+        blank="Usual",
+        advanced=True,
+        help="Tokens. Blank: 4,096 or the model's maximum, whichever is less.",
+    ),
+    "batch": Rules(
+        "Batch (sequences)",
+        Kind.WHOLE,
+        TRAINING,
+        blank="Usual",
+        advanced=True,
+        help="Per optimizer step. Blank: a stated default.",
+    ),
+    "optimizer": Rules(
+        "Optimizer",
+        Kind.CHOICE,
+        TRAINING,
+        options={
+            Optimizer.ADAMW: "AdamW",
+            Optimizer.ADAMW_8BIT: "AdamW, 8-bit states",
+            Optimizer.SGD_MOMENTUM: "SGD with momentum",
+            Optimizer.SGD: "SGD",
+            Optimizer.LION: "Lion",
+            Optimizer.ADAFACTOR: "Adafactor",
+        },
+        advanced=True,
+    ),
+    "software": Rules(
+        "Software",
+        Kind.CHOICE,
+        TRAINING,
+        options={
+            "": "Usual for the task",
+            SoftwareStack.HUGGINGFACE: "Hugging Face, nothing fused",
+            SoftwareStack.LIGER: "Hugging Face with Liger kernels",
+            SoftwareStack.COMPILED: "torch.compile (torchtitan)",
+            SoftwareStack.MEGATRON: "Megatron-class",
+        },
+        advanced=True,
+    ),
+    "rank": Rules("LoRA rank", Kind.WHOLE, ADAPTERS, high=4096, advanced=True),
+    "prompt": Rules("Prompt tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True),
+    "answer": Rules("Answer tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True),
+    "first_token": Rules(
+        "First token within",
+        Kind.MS,
+        SERVING,
+        blank="No limit",
+        advanced=True,
+        help="2 s, 500 ms. Blank: no limit.",
+    ),
+    "weights": Rules(
+        "Weight format",
+        Kind.CHOICE,
+        SERVING,
+        options=CHOOSE | {name: item.title for name, item in WEIGHT_FORMATS.items()},
+        advanced=True,
+    ),
+    "cache": Rules(
+        "Key-value cache",
+        Kind.CHOICE,
+        SERVING,
+        options=CHOOSE | {name: name for name in KV_CACHE_FORMATS},
+        advanced=True,
+    ),
+}
+"""One entry for each field of `Inputs`, in the order of the page."""
+
+DEFAULTS: Final = Inputs()

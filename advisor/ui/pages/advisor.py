@@ -1,0 +1,41 @@
+"""The page *Advisor*: what to rent for a model, a task and limits."""
+
+import streamlit as st
+
+from advisor import frames
+from advisor.charts import theme_named
+from advisor.ui import controls, details, results, state
+
+PHONE = "Mobi"
+"""What browsers on phones put into their user agent."""
+
+st.title("Which GPU, how many, at what cost?", anchor=False)
+with state.Boundary():
+    opened = state.open_page()
+    inputs = state.current()
+    controls.corrections(opened.corrections)
+    slots = controls.controls(inputs)
+    found = state.answer(inputs)
+    controls.show_problems(found.problems, found.inputs, slots)
+    recommendation = found.recommendation
+    chosen = frames.picks(recommendation)
+    results.headline(found)
+    results.compared(opened, found)
+    results.numbers(found)
+    results.assumed(found)
+    if chosen:
+        results.plan_cards(chosen)
+    else:
+        results.nearest(recommendation)
+    results.advice(recommendation)
+    details.why_not(recommendation)
+    results.charts(
+        recommendation,
+        chosen,
+        theme=theme_named(st.context.theme.type),
+        compact=PHONE in st.context.headers.get("User-Agent", ""),
+    )
+    details.rejections(recommendation)
+    details.computed(chosen)
+    details.assumptions(recommendation)
+    details.share(found)

@@ -1,0 +1,261 @@
+"""The answer as a person reads it: one sentence, the numbers, the plans, the two charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.charts import Theme, cost_time_alt, cost_time_chart, memory_alt, memory_chart
+from advisor.formatting import duration, hourly_price, memory, milliseconds, money, rate
+from advisor.quantities import Range
+from advisor.ui.inputs import ADAPTERS, OWN, Inputs, Task
+from advisor.ui.links import Opened
+from advisor.ui.state import Answer
+from advisor.ui.words import EVIDENCE, plain, span, text_table
+from advisor.units import HOUR_S, MILLISECOND
+
+CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
+"""No toolbar: its buttons are too small to hit, and table and CSV stand beside each chart."""
+SHOWN_MISSES: Final = 3
+SHOWN_ASSUMPTIONS: Final = 8
+CARD_PX: Final = 260
+NUMBER_PX: Final = 160
+SAME_PRICE: Final = 0.01
+"""A change of the answer below this share is not worth a sentence."""
+
+
+def headline(found: Answer) -> None:
+    """Say the answer in one sentence, in a live region that screen readers announce."""
+    st.html(
+        '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
+        f"{escape(found.recommendation.answer)}</p>"
+    )
+
+
+def nearest(recommendation: api.Recommendation) -> None:
+    """Where nothing works, name the smallest changes that would."""
+    misses = frames.rejections_frame(recommendation).head(SHOWN_MISSES)
+    lines = [
+        f"- {plain(happened)} **{plain(help_)}**"
+        for happened, help_ in zip(misses["What happened"], misses["What would help"], strict=True)
+    ]
+    st.markdown("\n".join(("What would change that:\n", *lines)))
+
+
+def compared(opened: Opened, found: Answer) -> None:
+    """Say how the answer moved since an opened link was made, while its inputs stand."""
+    seen = opened.seen
+    plans = found.recommendation.plans
+    if seen is None or found.inputs != opened.inputs or not plans:
+        return
+    now = plans[0].estimate.cost.rent_usd
+    if now is None or seen.usd is None or abs(now.expected - seen.usd) <= SAME_PRICE * seen.usd:
+        return
+    st.info(
+        plain(
+            f"This link said {money(seen.usd)} with prices up to {seen.catalog}; now it is "
+            f"{money(now)} with prices up to {found.recommendation.catalog_date}."
+        ),
+        icon=":material/history:",
+    )
+
+
+def numbers(found: Answer) -> None:
+    """Show the figures of the first plan, each with its range and what the range rests on."""
+    plans = found.recommendation.plans
+    if not plans:
+        return
+    figures = _figures(plans[0].estimate)
+    with st.grid(len(figures), min_column_width=NUMBER_PX):
+        for label, value, note in figures:
+            with st.container(border=True, height="stretch", gap="xxsmall"):
+                st.metric(label, value)
+                st.markdown(plain(note))
+    st.markdown(plain(plans[0].why))
+
+
+def assumed(found: Answer) -> None:
+    """Name what the answer takes for granted, and where to change it."""
+    plans = found.recommendation.plans
+    stated = plans[0].estimate.assumptions if plans else found.recommendation.assumptions
+    stated = tuple(item.rstrip(".") for item in (*_out_of_sight(found.inputs), *stated))
+    text = "; ".join(stated[:SHOWN_ASSUMPTIONS])
+    if more := len(stated[SHOWN_ASSUMPTIONS:]):
+        text += f"; and {more} more under Assumptions and sources"
+    st.caption(f"**Assumed:** {plain(text)}. {plain('Change it above or under Advanced.')}")
+
+
+def _out_of_sight(inputs: Inputs) -> list[str]:
+    """Inputs that shape the answer from under Advanced."""
+    stated = []
+    if inputs.task == Task.SERVE:
+        stated.append(f"prompts of {inputs.prompt} and answers of {inputs.answer} tokens")
+        if inputs.first_token:
+            stated.append(f"first token within {inputs.first_token}")
+    elif inputs.task in ADAPTERS:
+        stated.append(f"LoRA rank {inputs.rank}")
+    if inputs.rent != OWN:
+        stated.append("list prices in USD without tax")
+    return stated
+
+
+def plan_cards(chosen: Sequence[frames.Pick]) -> None:
+    """Show the cheapest, the fastest and the best-value plan; one card where they agree."""
+    with st.grid(len(chosen), min_column_width=CARD_PX):
+        for pick in chosen:
+            with st.container(border=True, height="stretch"):
+                _card(pick)
+
+
+def _card(pick: frames.Pick) -> None:
+    estimate = pick.plan.estimate
+    st.subheader(pick.title, anchor=False)
+    lines = [f"**{plain(pick.plan.title)}**"]
+    lines += [f"{label}: **{plain(value)}**" for label, value in _plan_lines(estimate)]
+    st.markdown("  \n".join(lines))
+    st.markdown(plain(_price_note(estimate)))
+    st.markdown(plain(pick.plan.why))
+
+
+def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
+    lines = []
+    if estimate.time is not None:
+        hours = estimate.time.run_hours.scaled(HOUR_S)
+        lines.append(("Time", duration(hours, with_range=True)))
+    if estimate.serving is not None:
+        token, first = estimate.serving.tpot_ms, estimate.serving.ttft_ms
+        lines.append(("Per token", milliseconds(token.scaled(MILLISECOND), with_range=True)))
+        lines.append(("First token", milliseconds(first.scaled(MILLISECOND), with_range=True)))
+    if estimate.cost.rent_usd is not None:
+        month = "" if estimate.time is not None else " a month"
+        lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
+    used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
+    lines.append(("Memory", f"{memory(used)} of {memory(usable)} on each"))
+    return lines
+
+
+def _price_note(estimate: api.Estimate) -> str:
+    cost = estimate.cost
+    if cost.usd_per_hour is None or cost.provider is None:
+        energy = estimate.cost.energy_kwh
+        power = f" It takes {rate(energy, 'kWh')} of electricity." if energy else ""
+        return f"Your own hardware: no rent.{power}"
+    where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
+    machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
+    return (
+        f"{hourly_price(cost.usd_per_hour.expected)} at {where} ({machines}{cost.instance_type}), "
+        f"price of {cost.price_date}."
+    )
+
+
+def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
+    """Label, value and note of each figure of a plan."""
+    figures = []
+    if estimate.time is not None:
+        hours = estimate.time.run_hours.scaled(HOUR_S)
+        figures.append(
+            ("Time", duration(hours), _range_note(duration(hours, with_range=True), hours))
+        )
+    if estimate.serving is not None:
+        for label, value in (
+            ("Time per token", estimate.serving.tpot_ms),
+            ("First token after", estimate.serving.ttft_ms),
+        ):
+            seconds = value.scaled(MILLISECOND)
+            figures.append(
+                (
+                    label,
+                    milliseconds(seconds),
+                    _range_note(milliseconds(seconds, with_range=True), seconds),
+                )
+            )
+    rent = estimate.cost.rent_usd
+    if rent is not None:
+        label = "Cost" if estimate.time is not None else "Cost of a month"
+        figures.append((label, money(rent), _range_note(money(rent, with_range=True), rent)))
+    total = estimate.memory.total_bytes
+    note = _range_note(memory(total, with_range=True), total)
+    usable = f"of {memory(estimate.memory.usable_bytes)} usable; "
+    figures.append(("Memory on each card", memory(total), usable + note))
+    return figures
+
+
+def _range_note(text: str, value: Range) -> str:
+    bounds = span(text)
+    return f"{bounds}: {EVIDENCE[value.evidence]}" if bounds else EVIDENCE[value.evidence]
+
+
+def advice(recommendation: api.Recommendation) -> None:
+    """Say what a careful colleague would add, warnings first."""
+    words = {"warning": ":material/warning: **Check:**", "info": ":material/info: **Note:**"}
+    lines = [f"{words[item.severity]} {plain(item.message)}" for item in recommendation.advice]
+    if lines:
+        st.markdown("  \n".join(lines))
+
+
+def charts(
+    recommendation: api.Recommendation,
+    chosen: Sequence[frames.Pick],
+    *,
+    theme: Theme,
+    compact: bool,
+) -> None:
+    """Draw cost against time, and the memory of the plans."""
+    points = frames.candidates_frame(recommendation)
+    if points.empty:
+        return
+    axes = frames.axes(recommendation)
+    selected = frames.picks_frame(chosen)
+    shown = frames.charted(points, selected)
+    st.subheader("What speed costs", anchor=False)
+    note = (
+        "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
+        "best trade-offs; a hollow point is beaten on cost and time at once."
+    )
+    if left_out := len(points) - len(shown):
+        note += f" {left_out} far dearer or slower configurations are in the table only."
+    st.caption(note)
+    st.plotly_chart(
+        cost_time_chart(shown, selected, axes, theme=theme, compact=compact),
+        theme=None,
+        key="cost_time",
+        config=CHART_CONFIG,
+        alt=cost_time_alt(shown, selected, axes),
+    )
+    table_below("cost_time", frames.points_table(points, axes), points, "gpu-advisor-cost-time.csv")
+    if not chosen:
+        return
+    st.subheader("What fills the memory", anchor=False)
+    terms = frames.memory_frame(chosen)
+    st.plotly_chart(
+        memory_chart(terms, theme=theme, compact=compact),
+        theme=None,
+        key="memory",
+        config=CHART_CONFIG,
+        alt=memory_alt(terms),
+    )
+    table_below("memory", frames.memory_table(chosen), terms, "gpu-advisor-memory.csv")
+
+
+def table_below(name: str, shown: frames.Table, data: frames.Table, file_name: str) -> None:
+    """Offer a chart's figures as a table and as CSV; the table is built when opened."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        expander = st.expander(
+            "View as table", key=f"{name}_table", on_change="rerun", type="compact"
+        )
+        st.download_button(
+            "CSV",
+            data=lambda: data.to_csv(index=False),
+            file_name=file_name,
+            mime="text/csv",
+            key=f"{name}_csv",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+    if expander.open:
+        with expander:
+            text_table(shown)

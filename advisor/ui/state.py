@@ -1,0 +1,190 @@
+"""The session: inputs kept in widgets, the last good answer, and one cached call of the engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields, replace
+from types import TracebackType
+from typing import Final
+
+import streamlit as st
+
+import advisor
+from advisor import api
+from advisor.architecture.presets import list_presets
+from advisor.case import Case
+from advisor.errors import AdvisorError, InputError
+from advisor.ui import links
+from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, RULES, Inputs, Kind
+from advisor.ui.reading import case_of, input_field, read, used
+
+KEY: Final = "in_"
+"""Prefix of the widget keys."""
+CACHED_ANSWERS: Final = 64
+LOGGER: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the page shows: the recommendation, the inputs behind it, and what was wrong."""
+
+    inputs: Inputs
+    """Those that the recommendation rests on; a wrong field keeps its last good value."""
+    case: Case
+    recommendation: api.Recommendation
+    problems: Mapping[str, str]
+    """Sentences by field; the key ``""`` holds one that belongs to no field."""
+
+
+def key(name: str) -> str:
+    """Return the key of the widget of a field."""
+    return KEY + name
+
+
+def open_page() -> links.Opened:
+    """Fill the inputs once for a session: from the link, or with the defaults."""
+    if "opened" not in st.session_state:
+        opened = links.decode(
+            st.query_params.to_dict(),
+            providers=provider_names,
+            accelerators=accelerator_names,
+        )
+        for item in fields(Inputs):
+            value = getattr(opened.inputs, item.name)
+            chosen = RULES[item.name].kind is Kind.CHOICES
+            st.session_state[key(item.name)] = list(value) if chosen else str(value)
+        st.session_state["valid"] = DEFAULTS
+        st.session_state["opened"] = opened
+    found: links.Opened = st.session_state["opened"]
+    return found
+
+
+def current() -> Inputs:
+    """Return the inputs as they stand in the widgets."""
+    values: dict[str, str | tuple[str, ...]] = {}
+    for item in fields(Inputs):
+        value = st.session_state[key(item.name)]
+        values[item.name] = tuple(value) if isinstance(value, list) else str(value or "")
+    return Inputs(**values)  # type: ignore[arg-type]
+
+
+def reset_advanced() -> None:
+    """Put every advanced field back to its default; a callback."""
+    for name, rules in RULES.items():
+        if rules.advanced:
+            value = getattr(DEFAULTS, name)
+            st.session_state[key(name)] = list(value) if isinstance(value, tuple) else str(value)
+
+
+def changed_advanced(inputs: Inputs) -> int:
+    """Return how many advanced fields in use differ from their defaults."""
+    return sum(
+        getattr(inputs, name) != getattr(DEFAULTS, name)
+        for name, rules in RULES.items()
+        if rules.advanced and used(name, inputs)
+    )
+
+
+def answer(inputs: Inputs) -> Answer:
+    """Return the answer to the inputs; where one cannot be used, to its last good value.
+
+    Raises
+    ------
+    AdvisorError
+        If not even the last good inputs have an answer.
+    """
+    problems = dict(read(inputs).problems)
+    valid: Inputs = st.session_state["valid"]
+    kept = set(problems)
+    if kept & {"model", "config", "parameters"}:
+        kept |= {"model", "config", "parameters"}
+    usable = replace(inputs, **{name: getattr(valid, name) for name in kept})
+    try:
+        found = _answered(usable, problems)
+    except InputError as error:
+        problems[input_field(error.field, usable) or ""] = sentence(error)
+        return _answered(valid, problems)
+    st.session_state["valid"] = usable
+    return found
+
+
+def _answered(inputs: Inputs, problems: Mapping[str, str]) -> Answer:
+    case = api.load_case(case_mapping(inputs))
+    return Answer(inputs, case, recommended(case.to_json(indent=None)), problems)
+
+
+def case_mapping(inputs: Inputs) -> dict[str, object]:
+    """Return the case of inputs without problems."""
+    return case_of(inputs, read(inputs).numbers)
+
+
+# A resource, not data: the nouns are frozen, so sessions can share them without copies.
+@st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
+def recommended(case_json: str) -> api.Recommendation:
+    """Return the engine's answer to a case."""
+    return api.recommend(Case.model_validate_json(case_json))
+
+
+def link(found: Answer) -> dict[str, str]:
+    """Return the parameters of a link to this answer."""
+    plans = found.recommendation.plans
+    rent = plans[0].estimate.cost.rent_usd if plans else None
+    return links.encode(
+        found.inputs,
+        engine=advisor.__version__,
+        catalog=found.recommendation.catalog_date,
+        usd=None if rent is None else rent.expected,
+    )
+
+
+def model_titles() -> dict[str, str]:
+    """Return what the model box offers: value to title."""
+    others = {FROM_CONFIG: "Other: from its config.json", FROM_COUNT: "Other: by parameter count"}
+    return others | {name: name for name in list_presets()}
+
+
+@st.cache_resource(show_spinner=False)
+def provider_names() -> tuple[str, ...]:
+    """Return every provider with an offer."""
+    return tuple(sorted({offer.provider for offer in api.load_catalog().offers}, key=str.lower))
+
+
+@st.cache_resource(show_spinner=False)
+def accelerator_names() -> dict[str, str]:
+    """Return every accelerator: catalog key to name, by name."""
+    cards = sorted(api.load_catalog().accelerators, key=lambda item: item.name.lower())
+    return {item.key: item.name for item in cards}
+
+
+def sentence(error: AdvisorError) -> str:
+    """Return an error as one sentence and what to do."""
+    if not isinstance(error, InputError):
+        return str(error)
+    what = error.what[:1].upper() + error.what[1:]
+    return f"{what}. Allowed: {error.allowed}. {error.remedy}"
+
+
+class Boundary(AbstractContextManager["Boundary"]):
+    """Turns an error inside the block into a sentence; the log keeps an unexpected one whole."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        """Show the error; let Streamlit's own control flow pass."""
+        if isinstance(error, AdvisorError):
+            st.error(sentence(error), icon=":material/error:")
+            return True
+        if isinstance(error, Exception):
+            LOGGER.error("unexpected error on the page", exc_info=(type(error), error, trace))
+            st.error(
+                "This part of the page failed on an error of ours; the log has the details. Your "
+                "inputs are kept: change one, or reload the page to start afresh.",
+                icon=":material/error:",
+            )
+            return True
+        return False

@@ -1,0 +1,26 @@
+"""The web app: page settings, navigation, run."""
+
+from pathlib import Path
+
+import streamlit as st
+
+import advisor.ui.pages
+
+PAGES = Path(advisor.ui.pages.__file__).parent
+
+st.set_page_config(
+    page_title="GPU advisor", page_icon=str(PAGES.parent / "favicon.svg"), layout="wide"
+)
+page = st.navigation(
+    [
+        st.Page(
+            PAGES / "advisor.py",
+            title="Advisor",
+            icon=":material/memory:",
+            default=True,
+            help="Which accelerators to rent for a model, a task and your limits.",
+        )
+    ],
+    position="top",
+)
+page.run()
