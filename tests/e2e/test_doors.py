@@ -15,18 +15,46 @@ import advisor
 from tests.cases import CASES
 
 FLAGS: dict[str, list[str]] = {
-    "lora": (
-        "--model meta-llama/Llama-3.1-8B --task lora --tokens 50M --sequence 4096 "
-        "--deadline 24h --objective cheapest"
-    ).split(),
-    "pretrain": (
-        "--model 7B --task pretrain --tokens 300B --deadline 30d --budget 300000 "
-        "--objective fastest"
-    ).split(),
-    "serve": (
-        "--model llama-3.1-70b --task serve --input-tokens 1024 --output-tokens 256 "
-        "--concurrency 32"
-    ).split(),
+    "lora": [
+        "--model",
+        "meta-llama/Llama-3.1-8B",
+        "--task",
+        "lora",
+        "--tokens",
+        "50M",
+        "--sequence",
+        "4096",
+        "--deadline",
+        "24h",
+        "--objective",
+        "cheapest",
+    ],
+    "pretrain": [
+        "--model",
+        "7B",
+        "--task",
+        "pretrain",
+        "--tokens",
+        "300B",
+        "--deadline",
+        "30d",
+        "--budget",
+        "300000",
+        "--objective",
+        "fastest",
+    ],
+    "serve": [
+        "--model",
+        "llama-3.1-70b",
+        "--task",
+        "serve",
+        "--input-tokens",
+        "1024",
+        "--output-tokens",
+        "256",
+        "--concurrency",
+        "32",
+    ],
 }
 
 
@@ -96,13 +124,32 @@ def test_the_real_config_file_gives_the_answer_of_the_preset(tmp_path: Path) -> 
 
 def test_estimate_has_the_fields_of_the_contract() -> None:
     done = run(
-        *"estimate --model llama-3.1-8b --task lora --tokens 50M --accelerator h100-sxm".split(),
-        *"--count 8 --json".split(),
+        *[
+            "estimate",
+            "--model",
+            "llama-3.1-8b",
+            "--task",
+            "lora",
+            "--tokens",
+            "50M",
+            "--accelerator",
+            "h100-sxm",
+        ],
+        *["--count", "8", "--json"],
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["parameters"]["total"] == 8_030_261_248
-    names = "weights gradients optimizer activations logits kv_cache workspace context".split()
+    names = [
+        "weights",
+        "gradients",
+        "optimizer",
+        "activations",
+        "logits",
+        "kv_cache",
+        "workspace",
+        "context",
+    ]
     for name in (*names, "fragmentation", "total"):
         assert {"low", "expected", "high"} <= set(answer["memory"][f"{name}_bytes"]), name
     assert isinstance(answer["memory"]["fits"], bool)

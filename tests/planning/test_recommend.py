@@ -94,7 +94,9 @@ def test_the_cheapest_plan_is_on_the_frontier() -> None:
 def test_a_looser_deadline_never_costs_more() -> None:
     costs = []
     for hours in (1, 4, 24, 240):
-        rent = advisor.recommend(changed(LORA, deadline_hours=hours)).plans[0].estimate.cost.rent_usd
+        rent = (
+            advisor.recommend(changed(LORA, deadline_hours=hours)).plans[0].estimate.cost.rent_usd
+        )
         assert rent is not None
         costs.append(rent.expected)
     assert costs == sorted(costs, reverse=True)

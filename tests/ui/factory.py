@@ -6,6 +6,7 @@ figures are round on purpose, so that tests can state what the page must show.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from advisor.case import Case
@@ -71,7 +72,7 @@ def gib(value: float) -> Range:
 
 
 def hours_of(card: Card, count: int, tokens: float) -> float:
-    return card.hours * tokens / TOKENS / float(count) ** 0.9
+    return card.hours * tokens / TOKENS / math.pow(count, 0.9)
 
 
 def memory(card: Card, *, serving: bool) -> MemoryBreakdown:
