@@ -1,13 +1,216 @@
-"""Predicting rows: memory."""
+"""Predicting rows of tables of memory peaks: bytes that PyTorch allocates in a training step."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from advisor.calibration.engine import Engine
-from advisor.calibration.report import ValidationRow
-from advisor.calibration.tables import Row
+from advisor.calibration.report import ValidationRow, scored
+from advisor.calibration.tables import Row, cell, choice, flag, integer, needed, number
 from advisor.errors import InputError
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.run import MemorySwitches, TrainingRun
+from advisor.estimate.training_memory import training_memory
+from advisor.layout import ParallelLayout, Recompute, Sharding
+from advisor.precision import RECIPES, PrecisionRecipe
+from advisor.quantities import Range
+from advisor.workload import (
+    LORA_TARGETS,
+    AttentionKernel,
+    FineTuningMethod,
+    Optimizer,
+    SoftwareStack,
+)
+
+GATHERED_BF16: Final = RECIPES["bf16_mixed"].model_copy(
+    update={
+        "name": "fp32 shards, gathered in bf16",
+        "working": "fp32",
+        "master": None,
+        "gradients": "fp32",
+    }
+)
+"""PyTorch's FSDP mixed precision: the shards are the masters; what is gathered is cast, and the
+network runs in bf16 without autocast."""
+
+MODES: Final[dict[str, PrecisionRecipe]] = {
+    "fp32": RECIPES["fp32"],
+    "amp_bf16": RECIPES["bf16_amp"],
+    "pure_bf16": RECIPES["bf16_pure"],
+    "bf16_master": RECIPES["bf16_mixed"],
+    "mp_bf16": GATHERED_BF16,
+    "mp_bf16_redbf16": GATHERED_BF16,
+    "pure_bf16_redfp32": RECIPES["bf16_pure"],
+}
+REDUCE_FORMATS: Final = {"mp_bf16_redbf16": "bf16", "pure_bf16_redfp32": "fp32"}
+"""Where it is not the format of the gradients."""
+
+OPTIMIZERS: Final = {
+    "": Optimizer.ADAMW,
+    "adamw": Optimizer.ADAMW,
+    "adamw_fused": Optimizer.ADAMW,
+    "adamw_foreach": Optimizer.ADAMW,
+    "adamw_master": Optimizer.ADAMW,
+    "sgd": Optimizer.SGD,
+    "sgd_momentum": Optimizer.SGD_MOMENTUM,
+}
+RESHARDINGS: Final = {
+    "zero3": Sharding.ZERO3,
+    "zero3_root": Sharding.ZERO3,
+    "zero2": Sharding.ZERO2,
+}
+WRAPS: Final = {"block+root": False, "block+embed+head": True}
+BASES: Final = {
+    "bf16": FineTuningMethod.LORA,
+    "nf4": FineTuningMethod.QLORA,
+    "nf4_prep": FineTuningMethod.QLORA,
+}
+ATTENTION: Final = {
+    "": AttentionKernel.FLASH,
+    "sdpa": AttentionKernel.FLASH,
+    "flash": AttentionKernel.FLASH,
+    "eager": AttentionKernel.EAGER,
+}
+ADAPTER_FORMATS: Final = {"fp32": "fp32", "bf16": "bf16"}
+LOSSES: Final = {"": False, "lp": False, "gather": True}
 
 
 def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
-    """Predict one row."""
-    raise InputError("not built yet", value=None, allowed="", remedy="")
+    """Predict the peak of the allocated bytes of one training step.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+        ``peak_total`` in bytes. Tensors alone: neither driver context, nor libraries, nor what
+        the allocator reserves beyond them.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown or a cell unusable.
+    """
+    measured = number(row, "peak_total")
+    if measured is None or measured <= 0:
+        raise InputError(
+            "the row has no peak_total",
+            value=cell(row, "peak_total"),
+            allowed="bytes",
+            remedy="Fill the cell.",
+            field="peak_total",
+        )
+    architecture = engine.architecture(row)
+    calibration = engine.calibration
+    # Bookkeeping of tensors knows no libraries.
+    facts = calibration.memory.model_copy(
+        update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
+    )
+    kind, layout = _layout(row)
+    memory = training_memory(architecture, _run(row, layout), LayoutArrays.of(layout), facts)
+    interval = calibration.interval("training_tensors", measured=True)
+    predicted = Range.around(
+        float(memory.allocated[0]),
+        low_factor=interval.low,
+        high_factor=interval.high,
+        evidence=interval.evidence,
+    )
+    recompute = "recompute=full" if layout.recompute is Recompute.FULL else "recompute=none"
+    return [
+        scored(
+            id=cell(row, "id"),
+            quantity="peak_total",
+            regime=f"{kind}|{recompute}",
+            group="",
+            source=cell(row, "source"),
+            measured=measured,
+            predicted=predicted,
+        )
+    ]
+
+
+def _layout(row: Row) -> tuple[str, ParallelLayout]:
+    """Return which method the row's table is about, and its layout."""
+    micro_batch = needed(row, "micro_batch")
+    recompute = Recompute.FULL if flag(row, "ckpt") else Recompute.NONE
+    data = tensor = 1
+    kind, sharding, sequence_parallel = "one card", Sharding.DDP, True
+    if "reshard" in row:
+        kind, sharding = "FSDP", choice(row, "reshard", RESHARDINGS)
+        data = _shard_group(row)
+    elif "bucket_view" in row:
+        kind, data = "DDP", needed(row, "world")
+    elif "tp" in row:
+        kind, tensor, data = "tensor parallel", needed(row, "tp"), integer(row, "fsdp", 1)
+        sharding = Sharding.ZERO3 if data > 1 else Sharding.DDP
+        sequence_parallel = flag(row, "seq_parallel")
+    elif "base" in row:
+        kind = "QLoRA" if choice(row, "base", BASES) is FineTuningMethod.QLORA else "LoRA"
+    return kind, ParallelLayout(
+        data=data,
+        tensor=tensor,
+        sharding=sharding,
+        micro_batch=micro_batch,
+        recompute=recompute,
+        sequence_parallel=sequence_parallel,
+    )
+
+
+def _shard_group(row: Row) -> int:
+    """Ranks that share one copy: the world, or the second dimension of a mesh like ``8x8``."""
+    mesh = cell(row, "mesh")
+    if "x" not in mesh:
+        return needed(row, "world")
+    shards = mesh.rpartition("x")[2]
+    return integer({"mesh": shards}, "mesh", 1)
+
+
+def _run(row: Row, layout: ParallelLayout) -> TrainingRun:
+    frozen = "base" in row
+    mode = cell(row, "mode")
+    recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
+    method = choice(row, "base", BASES) if frozen else None
+    optimizer = cell(row, "optimizer")
+    switches = MemorySwitches(
+        foreach_optimizer=optimizer.endswith("foreach"),
+        gradient_bucket_view=flag(row, "bucket_view"),
+        reduce_format=REDUCE_FORMATS.get(mode),
+        gathered_logits=choice(row, "loss", LOSSES),
+        ends_apart=choice(row, "wrap", WRAPS) if "wrap" in row else layout.tensor > 1,
+    )
+    if frozen:
+        switches = replace(
+            switches,
+            adapter_format=choice(row, "adapter", ADAPTER_FORMATS),
+            adapter_autocast=mode == "autocast",
+            adapter_dropout=bool(number(row, "dropout")),
+            base_raised=cell(row, "base") == "nf4_prep",
+        )
+    return TrainingRun(
+        tokens=1.0,
+        sequence_length=needed(row, "seq_len"),
+        global_batch=layout.micro_batch * layout.data,
+        recipe=recipe,
+        optimizer=choice(row, "optimizer", OPTIMIZERS),
+        attention=choice(row, "attn_request", ATTENTION),
+        software=SoftwareStack.HUGGINGFACE,
+        method=method,
+        lora_rank=needed(row, "rank") if frozen else 0,
+        lora_targets=_targets(row) if frozen else (),
+        assumptions=(),
+        switches=switches,
+    )
+
+
+def _targets(row: Row) -> tuple[str, ...]:
+    words = [word.strip().removesuffix("_proj") for word in cell(row, "targets").split(",")]
+    if words in (["all"], [""]):
+        return LORA_TARGETS
+    for word in words:
+        choice({"targets": word}, "targets", dict.fromkeys(LORA_TARGETS, True))
+    return tuple(words)

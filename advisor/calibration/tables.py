@@ -18,6 +18,9 @@ MAX_TABLE_BYTES = 50_000_000
 LARGEST = 1e18
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 
+SHORT_NAMES = {"gpt-2-124m": "gpt2", "bert-large": "bert-large-uncased"}
+"""Names of the memory tables, in lower case, that are no preset's."""
+
 Row = Mapping[str, str]
 
 
@@ -164,7 +167,7 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
     key = cell(row, "architecture_key")
     name = key or cell(row, "model")
     if name:
-        preset = find_preset(name.replace("__", "/"))
+        preset = find_preset(SHORT_NAMES.get(name.lower(), name).replace("__", "/"))
         if preset is not None:
             return load_preset(preset)
         stored = _stored_config(name, configs)

@@ -58,7 +58,13 @@ class SavedPolicy:
     adapted: frozenset[str] | None = None
     """Adapter targets where the base is frozen; None where every weight trains."""
     adapter_casts: bool = False
-    """Eager autocast casts the input of each fp32 adapter on a 16-bit base (LoRA)."""
+    """The input of each adapter is cast: adapters in another format than a 16-bit base."""
+    adapter_cast_bytes: float = SIXTEEN_BIT_BYTES
+    """Size of an element after that cast. [bytes]"""
+    adapter_dropout: bool = False
+    """Each adapter drops elements of its input, and keeps the result and a mask of bytes."""
+    base_raised: bool = False
+    """Norms of a frozen base are in fp32, and with them the stream."""
     selective: bool = False
     """Cheap work is made again in the backward pass."""
 
@@ -76,7 +82,8 @@ class SavedPolicy:
             return 1.0
         if form is SavedFormat.COMPUTE or self.adapted is not None:
             # A frozen base is stored in 16 bits, and so is the stream it writes.
-            return compute
+            raised = self.base_raised and form is SavedFormat.STREAM
+            return FORMAT_BYTES["fp32"] if raised else compute
         return FORMAT_BYTES[self.recipe.stream]
 
     def copies(self, tensor: SavedTensor) -> int:
@@ -88,8 +95,18 @@ class SavedPolicy:
             casts = self.recipe.autocast and self.stack in EAGER_STACKS and not self.selective
             return len(readers) if casts else 1
         reading = sum(1 for reader in readers if self.adapted & set(reader.split("+")))
-        casts = self.adapter_casts and not self.selective
+        casts = (self.adapter_casts or self.adapter_dropout) and not self.selective
         return reading if casts else min(reading, 1)
+
+    def input_bytes(self, tensor: SavedTensor) -> float:
+        """Size of one element of a tensor, as its readers keep it. [bytes]"""
+        if tensor.read_by is None or self.adapted is None or self.selective:
+            return self.format_bytes(tensor.format)
+        # The base needs no input of its own: its weights have no gradients.
+        size = self.format_bytes(tensor.format)
+        if self.adapter_casts:
+            size = self.adapter_cast_bytes
+        return size + (1.0 if self.adapter_dropout else 0.0)
 
 
 def saved_bytes_per_token(
@@ -148,7 +165,9 @@ def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
     for tensor in operator.saved:
         if not _kept(tensor, policy, scores):
             continue
-        size = tensor.elements_per_token * policy.format_bytes(tensor.format)
+        size = tensor.elements_per_token * policy.input_bytes(tensor)
+        if _widened(operator, tensor, policy):
+            size = tensor.elements_per_token * FORMAT_BYTES["fp32"]
         size *= policy.copies(tensor)
         if tensor.per_key:
             per_key += size
@@ -159,6 +178,12 @@ def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
         else:
             replicated += size
     return SavedBytes(divided, gathered, replicated, per_key)
+
+
+def _widened(operator: Operator, tensor: SavedTensor, policy: SavedPolicy) -> bool:
+    """Whether 4-bit layers hand an activation on in the format of their input, which is fp32."""
+    inner = operator.kind is OperatorKind.ACTIVATION and tensor.format is SavedFormat.COMPUTE
+    return policy.base_raised and inner and tensor.read_by is None
 
 
 def _materialises_scores(operator: Operator, policy: SavedPolicy) -> bool:
@@ -185,19 +210,27 @@ def _kept(tensor: SavedTensor, policy: SavedPolicy, scores: bool) -> bool:
         When.FUSED: policy.fused,
         When.EAGER_ATTENTION: scores,
         When.FLASH_ATTENTION: not scores,
-        When.ADAPTER_COPY: policy.adapter_casts and not policy.selective,
+        When.ADAPTER_COPY: (policy.adapter_casts or policy.adapter_dropout)
+        and not policy.selective,
     }[tensor.when]
 
 
 def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
+    switches = run.switches
     lora = run.method is FineTuningMethod.LORA
+    plain = not switches.adapter_autocast
+    # Under autocast an adapter in fp32 casts anew what a 16-bit base read already; 4-bit layers
+    # hand their adapters the input as it is.
+    apart = switches.adapter_format == "fp32" and (lora or switches.base_raised)
     return SavedPolicy(
         recipe=run.recipe,
         stack=run.software,
         attention=run.attention,
         adapted=frozenset(run.lora_targets) if run.frozen else None,
-        # 4-bit layers hand their adapters the input as it is.
-        adapter_casts=lora and run.software in EAGER_STACKS and run.recipe.compute != "fp32",
+        adapter_casts=apart and run.software in EAGER_STACKS and run.recipe.compute != "fp32",
+        adapter_cast_bytes=FORMAT_BYTES[switches.adapter_format] if plain else SIXTEEN_BIT_BYTES,
+        adapter_dropout=switches.adapter_dropout,
+        base_raised=switches.base_raised,
         selective=selective,
     )
 

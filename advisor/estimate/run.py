@@ -40,6 +40,29 @@ EIGHT_BIT_STATE_BYTES = 1.0 + 4.0 / 256
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySwitches:
+    """Switches of the training software that change its memory; the defaults are PyTorch's."""
+
+    foreach_optimizer: bool = False
+    """The update holds one temporary copy of the parameters (PyTorch's ``foreach``)."""
+    gradient_bucket_view: bool = False
+    """Gradients live inside the buckets of DDP (``gradient_as_bucket_view``)."""
+    gathered_logits: bool = False
+    """Tensor parallelism gathers the logits before the loss."""
+    ends_apart: bool | None = None
+    """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
+    reduce_format: str | None = None
+    """Format in which sharded gradients are reduced; None takes that of the gradients."""
+    adapter_format: str = "fp32"
+    adapter_autocast: bool = True
+    """Adapters compute under autocast; else their input is cast to their own format."""
+    adapter_dropout: bool = False
+    base_raised: bool = False
+    """Embeddings, norms and head of a 4-bit base are raised to fp32
+    (``prepare_model_for_kbit_training``)."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingRun:
     """A training workload ready for the equations."""
 
@@ -55,6 +78,7 @@ class TrainingRun:
     lora_rank: int
     lora_targets: tuple[str, ...]
     assumptions: tuple[str, ...]
+    switches: MemorySwitches = MemorySwitches()
 
     @property
     def frozen(self) -> bool:
@@ -75,7 +99,7 @@ class TrainingRun:
         copies, _ = OPTIMIZER_STATE_FORMATS[self.optimizer]
         if self.optimizer is Optimizer.ADAMW_8BIT:
             return copies * EIGHT_BIT_STATE_BYTES
-        states = "fp32" if self.frozen else self.recipe.optimizer_states
+        states = self.switches.adapter_format if self.frozen else self.recipe.optimizer_states
         return copies * FORMAT_BYTES[states]
 
 

@@ -25,7 +25,13 @@ from advisor.estimate.activations import SavedBytes, fold_saved_bytes, selective
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import fold_parameters
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.training_states import StageParameters, autocast_copies, stage_states
+from advisor.estimate.training_states import (
+    SHARD_GRAD_OP,
+    StageParameters,
+    StageStates,
+    autocast_copies,
+    stage_states,
+)
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import SoftwareStack
 
@@ -41,6 +47,13 @@ Hugging Face: 16-bit logits, their fp32 upcast, its softmax and gradient (12, Py
 accounting of the unfused code). Compiled: 16-bit logits kept, fp32 gradient. Megatron:
 vocabulary-parallel loss on fp32 logits updated in place, and the 16-bit copy and gradient.
 Liger: the loss is computed in chunks and the logits never exist whole."""
+
+
+PARALLEL_LOSS_BYTES: Final = 16.0
+"""The same with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
+
+FORWARD_PEAK_OF_LOSS: Final = 10 / 12
+"""Largest moment of the loss's forward pass over that of its backward pass (same source)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,38 +139,26 @@ def training_memory(
             virtual_stages=layout.virtual_stages,
             micro_batches=micro_batches,
         )
-        weights, gradients, optimizer, workspace = stage_states(
+        states = stage_states(
             architecture, run, layout, stage, block_dense + block_expert, layers * share, facts
         )
         has_head = np.asarray(~piped | is_last)
         stored = stored_block * layers * share * np.asarray(held)
-        loss = np.where(
-            has_head,
-            np.asarray(
-                logits_bytes(
-                    tokens=tokens,
-                    vocabulary=float(architecture.vocab_size),
-                    bytes_per_entry=LOGITS_BYTES[run.software],
-                    tensor=tensor,
-                )
-            ),
-            0.0,
-        )
+        loss = _loss_bytes(architecture, run, tokens, tensor) * has_head
         casts = autocast_copies(architecture, run, layout, layers * share, has_head)
         # A tied table's two gradients exist side by side before they are added.
         tied_gradient = np.where(
-            piped | (not parameters.tied) | run.frozen,
+            # A sharded stack sums them before it reduces them.
+            piped | (not parameters.tied) | run.frozen | (layout.sharding >= SHARD_GRAD_OP),
             0.0,
             parameters.embedding_divided / tensor * FORMAT_BYTES[run.recipe.working],
         )
         results.append(
             _peak(
-                weights=weights,
-                gradients=gradients,
-                optimizer=optimizer,
-                workspace=workspace,
+                states=states,
                 stored=stored,
                 one_block=one_block,
+                recomputed=one_block * (layout.recompute >= 1),
                 layers_held=layers * share,
                 loss=loss,
                 casts=casts,
@@ -167,6 +168,27 @@ def training_memory(
             )
         )
     return _larger(results[0], results[1])
+
+
+def _loss_bytes(
+    architecture: ModelArchitecture, run: TrainingRun, tokens: Floats, tensor: Floats
+) -> Floats:
+    """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
+    entry = np.full_like(tensor, LOGITS_BYTES[run.software])
+    spread = tensor
+    if run.software is SoftwareStack.HUGGINGFACE:
+        if run.switches.gathered_logits:
+            spread = np.ones_like(tensor)
+        else:
+            entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
+    return np.asarray(
+        logits_bytes(
+            tokens=tokens,
+            vocabulary=float(architecture.vocab_size),
+            bytes_per_entry=entry,
+            tensor=spread,
+        )
+    )
 
 
 def _blocks(
@@ -194,7 +216,7 @@ def _blocks(
     block = architecture.in_part(Part.BLOCK)
     whole = per_layer(fold_saved_bytes(block, run))
     selective = per_layer(selective_saved_bytes(block, run))
-    stream = FORMAT_BYTES[run.recipe.stream]
+    stream = FORMAT_BYTES["fp32" if run.switches.base_raised else run.recipe.stream]
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     boundary = tokens * architecture.hidden_size * stream / spread
     stored = np.where(
@@ -205,51 +227,55 @@ def _blocks(
 
 def _peak(
     *,
-    weights: Floats,
-    gradients: Floats,
-    optimizer: Floats,
-    workspace: Floats,
+    states: StageStates,
     stored: Floats,
     one_block: Floats,
+    recomputed: Floats,
     layers_held: Floats,
     loss: Floats,
-    casts: Floats,
+    casts: tuple[Floats, Floats],
     tied_gradient: Floats,
     accumulates: NDArray[np.bool_],
     is_last: bool,
 ) -> TrainingMemory:
-    """Pick the fullest of three moments: the loss, the end of the backward pass, the update."""
-    held_gradients = np.where(accumulates, gradients, 0.0)
-    at_loss = held_gradients + stored + casts + np.maximum(loss, one_block)
+    """Pick the fullest moment of a step."""
+    gradients = states.gradients
+    held = np.where(accumulates, gradients, states.held_gradients)
     closing = one_block + stored / layers_held
-    # Either the first block's backward or, after it, the embedding's gradient.
-    ending = np.maximum(closing, tied_gradient)
-    at_end = gradients + ending
-    at_update = gradients
-    moment = np.argmax(np.stack(np.broadcast_arrays(at_loss, at_end, at_update)), axis=0)
     loss_larger = loss >= one_block
-    by_moment = [
+    none = 0.0 * stored
+    # Each moment: gradients, activations, logits, workspace; and the name it is told by.
+    moments = (
+        (held, stored + casts[0], loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
         (
-            held_gradients,
-            stored + casts + np.where(loss_larger, 0.0, one_block),
+            held,
+            stored + casts[1] + np.where(loss_larger, 0.0, one_block),
             loss * loss_larger,
+            states.at_loss,
+            0.0,
         ),
-        (gradients, ending, 0.0 * loss),
-        (gradients, 0.0 * stored, 0.0 * loss),
-    ]
+        (held, stored + casts[1] + recomputed, none, states.at_first_block, 0.0),
+        (gradients, closing, none, states.at_last_block, 1.0),
+        # After the first block's backward, the embedding's gradient.
+        (gradients, tied_gradient, none, states.at_end, 1.0),
+        (gradients, none, none, states.at_update, 2.0),
+    )
+    totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
+    fullest = np.argmax(np.stack(np.broadcast_arrays(*totals)), axis=0)
     chosen = [
-        np.choose(moment, np.broadcast_arrays(*(terms[position] for terms in by_moment)))
-        for position in range(3)
+        np.choose(fullest, np.broadcast_arrays(*(moment[position] for moment in moments)))
+        for position in range(4)
     ]
-    shape = np.broadcast_shapes(moment.shape, weights.shape, optimizer.shape, workspace.shape)
+    names = np.array([moment[4] for moment in moments])
+    shape = np.broadcast_shapes(fullest.shape, states.weights.shape, states.optimizer.shape)
     return TrainingMemory(
-        weights=np.broadcast_to(weights, shape),
+        weights=np.broadcast_to(states.weights, shape),
         gradients=np.broadcast_to(chosen[0], shape),
-        optimizer=np.broadcast_to(optimizer, shape),
+        optimizer=np.broadcast_to(states.optimizer, shape),
         activations=np.broadcast_to(chosen[1], shape),
         logits=np.broadcast_to(chosen[2], shape),
-        workspace=np.broadcast_to(workspace, shape),
-        moment=np.broadcast_to(moment.astype(np.float64), shape),
+        workspace=np.broadcast_to(chosen[3] + states.always, shape),
+        moment=np.broadcast_to(names[fullest], shape),
         last_stage=np.full(shape, float(is_last)),
     )
 

@@ -13,14 +13,13 @@ from advisor.architecture.operators import Part
 from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import nf4_bytes, stage_share, state_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.fold import fold_parameters, trainable_parameters
+from advisor.estimate.fold import ParameterFold, fold_parameters, trainable_parameters
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import FineTuningMethod, SoftwareStack
 
 MEGATRON_GRADIENT: Final = "fp32"
 """Megatron-class software accumulates gradients in fp32 (its ``main_grad``)."""
-
 
 SHARD_GRAD_OP: Final = 2.0
 """Sharding level of ZeRO-2."""
@@ -34,7 +33,31 @@ class StageParameters:
     expert: Floats
 
 
-def _shards(layout: LayoutArrays, level: int) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, slots=True)
+class StageStates:
+    """What a stage holds of its parameters, and what passes through at each moment. [bytes]"""
+
+    weights: Floats
+    gradients: Floats
+    """All of them, at the end of the backward pass."""
+    optimizer: Floats
+    held_gradients: Floats
+    """Gradients that exist before the backward pass whatever the number of micro-batches."""
+    always: Floats
+    """Workspaces of libraries, and the buckets of DDP."""
+    at_loss: Floats
+    """Gathered weights while the loss is computed."""
+    at_first_block: Floats
+    """Gathered weights and gradients on their way at the start of the blocks' backward pass."""
+    at_last_block: Floats
+    """The same at its end, when the accumulated gradients are there too."""
+    at_end: Floats
+    """Gradients of the embedding on their way."""
+    at_update: Floats
+    """Temporaries of the optimizer."""
+
+
+def _shards(layout: LayoutArrays, level: float) -> tuple[Floats, Floats]:
     """Ranks that share a copy from sharding ``level`` on: of dense and of expert parameters."""
     group = layout.data * layout.context
     dense = np.where(layout.sharding >= level, group, 1.0)
@@ -51,7 +74,7 @@ def _copy(stage: StageParameters, size: float, shards: tuple[Floats, Floats]) ->
 def gradient_bytes_per_parameter(run: TrainingRun) -> float:
     """Size of one accumulated gradient under the run's software. [bytes]"""
     if run.frozen:
-        return FORMAT_BYTES["fp32"]
+        return FORMAT_BYTES[run.switches.adapter_format]
     mixed = run.recipe.master is not None
     if mixed and run.software is SoftwareStack.MEGATRON:
         return FORMAT_BYTES[MEGATRON_GRADIENT]
@@ -66,67 +89,172 @@ def stage_states(
     block_parameters: Floats,
     layers_held: Floats,
     facts: MemoryFacts,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Weights, gradients, optimizer states and workspaces of one stage. [bytes]"""
+) -> StageStates:
+    """Weights, gradients, optimizer states and what passes through, of one stage.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    layout : LayoutArrays
+    stage : StageParameters
+        Parameters of the stage on one model-parallel rank.
+    block_parameters : ndarray
+        Those of its blocks. [elements]
+    layers_held : ndarray
+        Layers of the stage.
+    facts : MemoryFacts
+        Library workspaces.
+
+    Returns
+    -------
+    StageStates
+        [bytes]
+
+    Notes
+    -----
+    Fully sharded stacks hold, beside their shards, the gathered weights of a block and of the
+    one fetched ahead, the whole gradients of a block, and the message that reduces those of the
+    block before (Zhao et al. 2023, arXiv:2304.11277, section 4.2). ``SHARD_GRAD_OP`` keeps what
+    it gathered until the backward pass of each block. DDP owns one set of buckets as large as
+    the gradients, for good (Li et al. 2020, arXiv:2006.15704, section 4.2).
+    """
+    zero = np.zeros_like(layers_held)
+    always = zero + facts.workspace_bytes
+    always = always + (layout.accelerators > 1) * facts.communication_bytes
+    if run.frozen:
+        return _frozen_states(
+            architecture, run, layout, stage, block_parameters, layers_held, always
+        )
     recipe = run.recipe
     working = FORMAT_BYTES[recipe.working]
     whole, level1, level2, level3 = (_shards(layout, level) for level in (9, 1, 2, 3))
+    group = layout.data * layout.context
     gradient_size = gradient_bytes_per_parameter(run)
-    gathered_size = min(working, 2.0) if recipe.compute != "fp32" else working
+    gathered_size = _gathered_size(run)
+    reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
+    megatron = run.software is SoftwareStack.MEGATRON
+    fold = fold_parameters(architecture)
+    ends = stage.dense + stage.expert - block_parameters
+    apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
     one_layer = block_parameters / layers_held
-    gathers = layout.sharding >= 3
-    communicates = layout.accelerators > 1
-    ends = _gathered_ends(architecture, run, stage, block_parameters, layout)
-    workspace = np.where(gathers, (2 * one_layer + ends) * gathered_size, 0.0)
-    workspace = workspace + facts.workspace_bytes + communicates * facts.communication_bytes
-    if run.frozen:
-        adapters = trainable_parameters(architecture, run) / (
-            layout.tensor * layout.pipeline * np.where(layout.sharding >= 1, layout.data, 1.0)
-        )
-        weights = _frozen_weights(architecture, run, layout, stage, level3)
-        if run.method is FineTuningMethod.QLORA:
-            widest = max(
-                op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK)
-            )
-            workspace = workspace + (2 + 1 / 16) * widest / layout.tensor
-        return (
-            weights + adapters * FORMAT_BYTES["fp32"],
-            adapters * gradient_size,
-            adapters * run.optimizer_bytes_per_parameter,
-            workspace,
-        )
+
     weights = _copy(stage, working, level3)
-    if recipe.autocast:
-        # FSDP's SHARD_GRAD_OP keeps fp32 shards and, until the update, all 16-bit weights.
-        kept = _copy(stage, working, level2) + _copy(stage, gathered_size, whole)
-        weights = np.where(layout.sharding == SHARD_GRAD_OP, kept, weights)
     if recipe.master is not None:
         weights = weights + _copy(stage, FORMAT_BYTES[recipe.master], level1)
     gradients = _copy(stage, gradient_size, level2)
     optimizer = _copy(stage, run.optimizer_bytes_per_parameter, level1)
-    sharded_gradients = layout.sharding >= 2
-    workspace = workspace + np.where(sharded_gradients & communicates, one_layer * gradient_size, 0)
-    return weights, gradients, optimizer, workspace
+    if recipe.master is None:
+        shards2 = _copy(stage, working, level2)
+        weights = np.where(layout.sharding == SHARD_GRAD_OP, shards2, weights)
+    kept = (layout.sharding == SHARD_GRAD_OP) & (recipe.master is None) & (group > 1)
+    gathers = (layout.sharding > SHARD_GRAD_OP) & (group > 1)
+    reduces = (layout.sharding >= SHARD_GRAD_OP) & (group > 1)
+
+    everything = kept * _copy(stage, gathered_size, whole)
+    ahead = 0.0 if apart else 1.0
+    some_ends = gathers * gathered_ends * gathered_size
+    blocks = gathers * one_layer * gathered_size
+    head = np.minimum(ends, fold.head_divided / layout.tensor)
+    waiting_head = 0.0 if apart else head
+    passing = reduces * ((one_layer + waiting_head) * gathered_size + one_layer * reduce_size)
+    if megatron:
+        passing = reduces * one_layer * gradient_size
+    # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
+    embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
+    lookup = np.minimum(ends * layout.tensor, fold.embedding_divided)
+    lookup = embedding if megatron else lookup
+    undivided = (lookup - embedding) * gradient_size * ~reduces
+    reduced_ends = embedding if apart else embedding + head
+    ending = reduces * (lookup * gathered_size + reduced_ends * reduce_size)
+    buckets = (layout.sharding < 1) & (group > 1) & (not megatron)
+    gradient_sets = gradients * buckets
+    if run.switches.gradient_bucket_view:
+        gradients = np.where(buckets, 0.0, gradients)
+    foreach = _copy(stage, FORMAT_BYTES[recipe.master or recipe.working], level1)
+    foreach = np.where(layout.sharding > SHARD_GRAD_OP, _copy(stage, working, level3), foreach)
+    return StageStates(
+        weights=weights,
+        gradients=gradients + undivided,
+        optimizer=optimizer,
+        held_gradients=gradients if megatron else zero,
+        always=always + gradient_sets,
+        at_loss=everything + some_ends + ahead * blocks,
+        at_first_block=everything + some_ends + (1 + ahead) * blocks + passing,
+        at_last_block=some_ends
+        + kept * (ends + one_layer) * gathered_size
+        + (1 + ahead) * blocks
+        + passing,
+        at_end=ending,
+        at_update=foreach * run.switches.foreach_optimizer,
+    )
+
+
+def _gathered_size(run: TrainingRun) -> float:
+    """Size of a gathered weight: the working format, yet no wider than the arithmetic."""
+    working = FORMAT_BYTES[run.recipe.working]
+    return min(working, 2.0) if run.recipe.compute != "fp32" else working
 
 
 def _gathered_ends(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    stage: StageParameters,
-    block_parameters: Floats,
-    layout: LayoutArrays,
-) -> Floats:
-    """Embedding and head that ZeRO-3 holds gathered at the peak. [elements]
+    run: TrainingRun, fold: ParameterFold, ends: Floats, layout: LayoutArrays
+) -> tuple[bool, Floats]:
+    """Whether the ends are sharded apart, and how much of them is held gathered. [elements]
 
     The root unit of plain FSDP keeps both throughout; stacks that wrap them apart hold the
     larger at a time (Zhao et al. 2023, section 4.2).
     """
-    both = stage.dense + stage.expert - block_parameters
-    if run.software in (SoftwareStack.HUGGINGFACE, SoftwareStack.LIGER):
-        return both
-    fold = fold_parameters(architecture)
+    apart = run.switches.ends_apart
+    if apart is None:
+        apart = run.software not in (SoftwareStack.HUGGINGFACE, SoftwareStack.LIGER)
+    if not apart:
+        return apart, ends
     larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor
-    return np.minimum(both, larger)
+    return apart, np.minimum(ends, larger)
+
+
+def _frozen_states(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    stage: StageParameters,
+    block_parameters: Floats,
+    layers_held: Floats,
+    always: Floats,
+) -> StageStates:
+    """States of adapters on a frozen base, which has neither gradients nor optimizer states."""
+    zero = np.zeros_like(layers_held)
+    shards = _shards(layout, 3)
+    adapters = trainable_parameters(architecture, run) / (
+        layout.tensor * layout.pipeline * np.where(layout.sharding >= 1, layout.data, 1.0)
+    )
+    fold = fold_parameters(architecture)
+    ends = stage.dense + stage.expert - block_parameters
+    apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
+    gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
+    size = _gathered_size(run)
+    one_layer = gathers * block_parameters / layers_held * size
+    some_ends = gathers * gathered_ends * size
+    if run.method is FineTuningMethod.QLORA:
+        widest = max(op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK))
+        always = always + (2 + 1 / 16) * widest / layout.tensor
+    weights = _frozen_weights(architecture, run, layout, stage, shards)
+    if run.switches.base_raised:
+        raised = ends + fold.block_replicated * layers_held / architecture.num_hidden_layers
+        weights = weights + 2.0 * raised / shards[0]
+    in_block = some_ends + (1.0 if apart else 2.0) * one_layer
+    return StageStates(
+        weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format],
+        gradients=adapters * gradient_bytes_per_parameter(run),
+        optimizer=adapters * run.optimizer_bytes_per_parameter,
+        held_gradients=zero,
+        always=always,
+        at_loss=some_ends + (0.0 if apart else 1.0) * one_layer,
+        at_first_block=in_block,
+        at_last_block=in_block,
+        at_end=zero,
+        at_update=zero,
+    )
 
 
 def _frozen_weights(
@@ -159,16 +287,23 @@ def autocast_copies(
     layout: LayoutArrays,
     layers_held: Floats,
     has_head: NDArray[np.bool_],
-) -> Floats:
-    """16-bit copies of fp32 weights that eager autocast keeps until their backward. [bytes]"""
-    cached = run.recipe.autocast and not run.frozen and run.software is SoftwareStack.HUGGINGFACE
-    if not cached:
-        return np.zeros_like(layers_held)
+) -> tuple[Floats, Floats]:
+    """16-bit copies of fp32 weights that eager autocast keeps: at the end of forward, at the loss.
+
+    The cache lives until the forward pass ends; without recomputation the graph keeps each copy
+    until its backward. [bytes]
+    """
+    cached = run.recipe.autocast and not run.frozen
+    if run.software is not SoftwareStack.HUGGINGFACE or not (cached or run.switches.base_raised):
+        return np.zeros_like(layers_held), np.zeros_like(layers_held)
     layers = float(architecture.num_hidden_layers)
     block = sum(op.layers * op.parameters for op in architecture.matmuls() if op.part is Part.BLOCK)
-    kept = np.where(layout.recompute >= 2, 1.0, layers_held)
     head = sum(
         op.in_features * op.out_features for op in architecture.matmuls() if op.part is Part.HEAD
     )
-    copies = 2.0 * (block * kept / layers + head * has_head) / layout.tensor
-    return np.where(layout.sharding >= 3, 0.0, copies)
+    whole = layout.sharding < SHARD_GRAD_OP + 1
+    # Of a frozen base only a raised head is in fp32.
+    per_layer = whole * (not run.frozen) * 2.0 * block / layers / layout.tensor
+    heads = whole * 2.0 * head * has_head / layout.tensor
+    kept = np.where(layout.recompute >= 2, 1.0, layers_held)
+    return per_layer * layers_held + heads, per_layer * kept + heads
