@@ -151,7 +151,10 @@ WORK: Final = (
         "--weights",
         "workload.weight_format",
         "FORMAT",
-        "fp32, bf16, fp16, fp8, int8, w4a16, nf4, mxfp4 or nvfp4",
+        "fp32, bf16, fp16, fp8, int8, w4a16, nf4, mxfp4, nvfp4, q8_0, q6_k, q5_k_m, q5_k_s, "
+        "q5_1, q5_0, q4_k_m, q4_k_s, q4_1, q4_0, iq4_nl, iq4_xs, q3_k_l, q3_k_m, iq3_m, "
+        "iq3_s, q3_k_s, iq3_xs, iq3_xxs, q2_k, q2_k_s, iq2_m, iq2_s, iq2_xs, iq2_xxs, iq1_m "
+        "or iq1_s",
         _word,
         ONLY_SERVING,
     ),

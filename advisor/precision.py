@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.noun import Noun
+from advisor.units import BITS_PER_BYTE
 
 FORMAT_BYTES: Final[dict[str, float]] = {
     "fp32": 4.0,
@@ -32,6 +33,43 @@ class WeightFormat(Noun):
     compute: str
     """Format of the matmul it feeds: weight-only formats multiply in 16 bits."""
     note: str = ""
+    mixture: bool = False
+    """A GGUF file: every matrix is quantised, embedding and head too, by the rules of
+    ``advisor.architecture.gguf_recipes``. ``bytes_per_parameter`` is then that of Llama 3.1 8B."""
+
+
+GGUF_BITS: Final[dict[str, float]] = {
+    "q8_0": 8.5041,
+    "q6_k": 6.5679,
+    "q5_k_m": 5.7015,
+    "q5_k_s": 5.5731,
+    "q5_1": 6.0377,
+    "q5_0": 5.5850,
+    "q4_k_m": 4.8992,
+    "q4_k_s": 4.6639,
+    "q4_1": 5.1031,
+    "q4_0": 4.6505,
+    "iq4_nl": 4.6853,
+    "iq4_xs": 4.4606,
+    "q3_k_l": 4.3002,
+    "q3_k_m": 3.9960,
+    "iq3_m": 3.7653,
+    "iq3_s": 3.6584,
+    "q3_k_s": 3.6477,
+    "iq3_xs": 3.4979,
+    "iq3_xxs": 3.2519,
+    "q2_k": 3.1556,
+    "q2_k_s": 2.9738,
+    "iq2_m": 2.9310,
+    "iq2_s": 2.7384,
+    "iq2_xs": 2.5887,
+    "iq2_xxs": 2.3854,
+    "iq1_m": 2.1501,
+    "iq1_s": 2.0003,
+}
+"""Bits per parameter of whole files of Llama 3.1 8B: llama.cpp ``tools/quantize/README.md``
+(MIT, commit 311c2c9); ``q5_1``, ``q5_0``, ``q4_1``, ``q4_0`` and ``q3_k_m``, absent there, by the
+rules of ``gguf_recipes``. [bits]"""
 
 
 WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
@@ -77,6 +115,17 @@ WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
             title="NVFP4 (one fp8 scale for 16 weights)",
             bytes_per_parameter=0.5 + 1 / 16,
             compute="fp4",
+        ),
+        *(
+            WeightFormat(
+                name=name,
+                title=f"{name.upper()} (GGUF)",
+                bytes_per_parameter=bits / BITS_PER_BYTE,
+                compute="fp16",
+                note="llama.cpp's mixture of types; scales included",
+                mixture=True,
+            )
+            for name, bits in GGUF_BITS.items()
         ),
     )
 }

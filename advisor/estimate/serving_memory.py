@@ -189,10 +189,9 @@ def serving_capacity(
 def _weights(served: ServedModel, layout: LayoutArrays) -> Floats:
     """Return the weights of the fullest pipeline stage's rank, in bytes."""
     model = served.model
-    has_experts = model.num_experts > 1
     part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}
     for row in model.operators:
-        each = bytes_per_parameter(row, served.weight_format, has_experts=has_experts)
+        each = bytes_per_parameter(row, served.weight_format, model)
         held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
         part_bytes[row.part] = part_bytes[row.part] + held
     blocks = part_bytes[Part.BLOCK] * stage_share(model, layout)

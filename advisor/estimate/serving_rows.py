@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.architecture.gguf_recipes import row_bytes
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
 from advisor.efficiency import ServingFacts
@@ -111,25 +112,28 @@ class ServedModel:
         )
 
 
-def bytes_per_parameter(row: Operator, weight_format: WeightFormat, *, has_experts: bool) -> float:
-    """Return the bytes of one stored parameter of ``row``.
+def bytes_per_parameter(
+    row: Operator, weight_format: WeightFormat, model: ModelArchitecture
+) -> float:
+    """Return the bytes of one stored parameter of ``row`` of ``model``.
 
-    Formats below 16 bits quantise the matrices of the blocks; embeddings, head, router and
-    norms stay at 16 bits, as AWQ, GPTQ, bitsandbytes and fp8 checkpoints do. MXFP4 quantises
-    routed experts alone where there are any.
+    GGUF mixtures give each matrix its own type. The other formats below 16 bits quantise the
+    matrices of the blocks; embeddings, head, router and norms stay at 16 bits, as AWQ, GPTQ,
+    bitsandbytes and fp8 checkpoints do. MXFP4 quantises routed experts alone where there are any.
     """
+    if weight_format.mixture:
+        return row_bytes(row, weight_format.name, model)
     stored = weight_format.bytes_per_parameter
     if stored >= SIXTEEN_BIT_BYTES:
         return stored
     quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
-    if has_experts and weight_format.name in EXPERTS_ONLY_FORMATS:
+    if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
         quantised = row.division is Division.EXPERT
     return stored if quantised else SIXTEEN_BIT_BYTES
 
 
 def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[ServedMatrix]:
     """Yield the matrix products, the projections of one input as one."""
-    has_experts = model.num_experts > 1
     merged: dict[tuple[str, ...], ServedMatrix] = {}
     for row in model.operators:
         if not (row.in_features and row.out_features and row.kind in _MATRIX_KINDS):
@@ -138,7 +142,11 @@ def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[Se
         parent = row.name.rsplit(".", 1)[0]
         # Rows fuse inside one parent only: alternating layer groups keep their own matrices.
         key = (parent, group, str(row.in_features), row.division) if group else (row.name,)
-        width = row.out_features + (merged[key].out_features if key in merged else 0)
+        each = bytes_per_parameter(row, weight_format, model)
+        width, size = row.out_features, row.out_features * each
+        if key in merged:
+            width += merged[key].out_features
+            size += merged[key].out_features * merged[key].bytes_per_parameter
         merged[key] = ServedMatrix(
             name=row.name,
             part=row.part,
@@ -149,7 +157,7 @@ def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[Se
             input_divided=row.target in INPUT_DIVIDED_TARGETS,
             experts=row.experts,
             active_experts=row.active_experts,
-            bytes_per_parameter=bytes_per_parameter(row, weight_format, has_experts=has_experts),
+            bytes_per_parameter=size / width,
         )
     return merged.values()
 
