@@ -84,6 +84,7 @@ def cost_time_chart(
         plot,
         at_most=COMPACT_LABELS if compact else LABELS,
         avoid=[(item.time, item.cost) for item in (*as_points(chosen), *as_points(frontier))],
+        wall=axes.time_limit,
     )
     traces = [
         _dots(beaten, axes, name="Beaten on both", color=theme.mark, hollow=True),

@@ -74,6 +74,7 @@ def place(
     *,
     at_most: int,
     avoid: Sequence[tuple[float, float]] = (),
+    wall: float | None = None,
 ) -> list[Placed]:
     """Place labels in order of importance.
 
@@ -86,12 +87,17 @@ def place(
         Labels placed in all.
     avoid : sequence of (float, float)
         Points that no label should cover, in axis units.
+    wall : float, optional
+        A vertical line with words along it that no label should cross, in axis units.
 
     Returns
     -------
     list of Placed
     """
     taken = [_around(*plot.pixel(x, y)) for x, y in avoid]
+    if wall is not None:
+        x, _ = plot.pixel(wall, plot.y_range[0])
+        taken.append((x - 2, 0.0, x + LINE_PX + 4, plot.height_px))
     placed: list[Placed] = []
     for label in labels:
         if len(placed) >= at_most:

@@ -19,7 +19,7 @@ from advisor.frames.points import (
     picks_frame,
     points_table,
 )
-from advisor.frames.reasons import filtered, rejections_frame, verdicts
+from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
 from advisor.frames.terms import Section, citation, term_sections, terms_frame
 
 Table = pd.DataFrame
@@ -41,6 +41,7 @@ __all__ = [
     "frontier_frame",
     "memory_frame",
     "memory_table",
+    "nearest_misses",
     "picks",
     "picks_frame",
     "points_table",

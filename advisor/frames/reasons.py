@@ -21,6 +21,15 @@ REASONS: Final = {
     RejectionCode.UNKNOWN: "Facts missing",
 }
 """Reasons in words, the nearest misses first."""
+MISSES: Final = frozenset(
+    {
+        RejectionCode.DEADLINE,
+        RejectionCode.BUDGET,
+        RejectionCode.LATENCY,
+        RejectionCode.MEMORY,
+    }
+)
+"""Reasons that have a distance: what was needed over what was allowed."""
 COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")
 
 
@@ -35,6 +44,20 @@ def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
         (item.accelerator_name, REASONS[item.code], item.message, item.remedy) for item in ranked
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
+    """Return what happened and what would help for the accelerators that missed by least.
+
+    The miss is measured as the ratio of what is needed to the limit; accelerators that were not
+    searched have none and are left out.
+    """
+    missed = [
+        (item.actual / item.limit, item.message, item.remedy)
+        for item in recommendation.rejections
+        if item.code in MISSES and item.actual and item.limit
+    ]
+    return [(message, remedy) for _, message, remedy in sorted(missed)[:at_most]]
 
 
 def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:

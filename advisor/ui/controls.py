@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from advisor.ui import state
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind, Task
-from advisor.ui.reading import used
+from advisor.ui.reading import complaint, used
 from advisor.ui.words import plain
 
 MAX_CONFIG_BYTES: Final = 5_000_000
@@ -68,9 +68,7 @@ def show_problems(problems: Mapping[str, str], inputs: Inputs, slots: Slots) -> 
         As `controls` returns them.
     """
     for name, problem in problems.items():
-        text = f"{problem[:1].upper()}{problem[1:]}"
-        if name and name not in slots:
-            text = f"{RULES[name].label}: {problem}"
+        text = complaint(name, problem) if name else problem
         instead = getattr(inputs, name) if name in INSTEAD else ""
         if instead:
             text += f" The answer is for {instead}."
@@ -96,7 +94,6 @@ def field(name: str, slots: Slots) -> None:
             key=key,
             format_func=lambda value: titles.get(value, value),
             accept_new_options=True,
-            help=rules.help,
             persist_state="session",
         )
     elif name == "own_accelerator":
@@ -117,7 +114,6 @@ def field(name: str, slots: Slots) -> None:
             key=key,
             format_func=lambda value: titles.get(value, value),
             placeholder="All",
-            help=rules.help,
             persist_state="session",
         )
     else:
@@ -125,7 +121,6 @@ def field(name: str, slots: Slots) -> None:
             rules.label,
             key=key,
             placeholder=rules.blank or None,
-            help=rules.help,
             persist_state="session",
         )
     slots[name] = st.container()
@@ -137,7 +132,6 @@ def _select(name: str, titles: Mapping[str, str]) -> None:
         list(titles),
         key=state.key(name),
         format_func=lambda value: titles.get(value, value),
-        help=RULES[name].help,
         persist_state="session",
     )
 
@@ -186,20 +180,19 @@ def _take_upload() -> None:
 
 
 def _advanced(inputs: Inputs, slots: Slots) -> None:
+    expander = st.expander("Advanced", key="advanced", on_change="rerun", icon=":material/tune:")
+    if expander.open:
+        names = [name for name, rules in RULES.items() if rules.advanced and used(name, inputs)]
+        with expander:
+            st.caption("A blank field takes a default, which the answer states, or no limit.")
+            _fields(names, slots, columns=ADVANCED_COLUMNS)
     changed = state.changed_advanced(inputs)
-    label = f"Advanced ({changed} changed)" if changed else "Advanced"
-    expander = st.expander(label, key="advanced", on_change="rerun", icon=":material/tune:")
-    if not expander.open:
-        return
-    names = [name for name, rules in RULES.items() if rules.advanced and used(name, inputs)]
-    with expander:
-        _fields(names, slots, columns=ADVANCED_COLUMNS)
-        st.button(
-            "Reset",
-            icon=":material/restart_alt:",
-            on_click=state.reset_advanced,
-            disabled=not changed,
-        )
+    if changed:
+        # Not in the expander's label: a new label would close it under the user's hands.
+        with st.container(horizontal=True, vertical_alignment="center"):
+            labels = ", ".join(RULES[name].label for name in changed)
+            st.markdown(f"Advanced ({len(changed)} changed): {plain(labels)}", width="content")
+            st.button("Reset", icon=":material/restart_alt:", on_click=state.reset_advanced)
 
 
 def corrections(found: Sequence[str]) -> None:

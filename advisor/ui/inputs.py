@@ -76,7 +76,6 @@ class Rules:
     options: Mapping[str, str] = field(default_factory=dict)
     """Value to title, for a choice with a fixed list."""
     advanced: bool = False
-    help: str | None = None
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -168,8 +167,8 @@ RULES: Final[dict[str, Rules]] = {
         },
         advanced=True,
     ),
-    "providers": Rules("Providers", Kind.CHOICES, advanced=True, help="None chosen: all."),
-    "accelerators": Rules("Accelerators", Kind.CHOICES, advanced=True, help="None chosen: all."),
+    "providers": Rules("Providers", Kind.CHOICES, advanced=True),
+    "accelerators": Rules("Accelerators", Kind.CHOICES, advanced=True),
     "max_accelerators": Rules("At most this many cards", Kind.WHOLE, high=16384, advanced=True),
     "precision": Rules(
         "Precision",
@@ -185,7 +184,6 @@ RULES: Final[dict[str, Rules]] = {
         high=10_000_000,
         blank="Usual",
         advanced=True,
-        help="Tokens. Blank: 4,096 or the model's maximum, whichever is less.",
     ),
     "batch": Rules(
         "Batch (sequences)",
@@ -193,7 +191,6 @@ RULES: Final[dict[str, Rules]] = {
         TRAINING,
         blank="Usual",
         advanced=True,
-        help="Per optimizer step. Blank: a stated default.",
     ),
     "optimizer": Rules(
         "Optimizer",
@@ -231,7 +228,6 @@ RULES: Final[dict[str, Rules]] = {
         SERVING,
         blank="No limit",
         advanced=True,
-        help="2 s, 500 ms. Blank: no limit.",
     ),
     "weights": Rules(
         "Weight format",

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from advisor.ui.inputs import DEFAULTS, RULES, Inputs, Kind, Task
-from advisor.ui.reading import problem_of
+from advisor.ui.reading import complaint, problem_of, shown, value_title
 
 SCHEMA_VERSION: Final = "1"
 LIST_SEPARATOR: Final = "~"
@@ -101,15 +101,14 @@ def decode(
         if name in ("v", "task", *ANSWER):
             continue
         if name not in RULES:
-            corrections.append(f"{_shown(name)} is no input of this page; it is ignored.")
+            corrections.append(f"{shown(name)} is no input of this page; it is ignored.")
             continue
         value, problem = _value(name, text, providers=providers, accelerators=accelerators)
         candidate = replace(inputs, **{name: value})  # type: ignore[arg-type]
         problem = problem or problem_of(candidate, name)
         if problem:
-            default = getattr(DEFAULTS, name) or "blank"
-            kept = default if isinstance(default, str) else "all"
-            corrections.append(f"{RULES[name].label}: {problem} Now: {kept}.")
+            default = value_title(name, getattr(DEFAULTS, name))
+            corrections.append(f"{complaint(name, problem)} Now: {default}.")
         else:
             inputs = candidate
     return Opened(inputs, tuple(corrections), _seen(parameters))
@@ -121,7 +120,7 @@ def _with_task(parameters: Mapping[str, str], corrections: list[str]) -> Inputs:
     if task in list(Task):
         return replace(DEFAULTS, task=task)
     options = RULES["task"].options
-    corrections.append(f"Task: {_shown(task)} is unknown. Now: {options[DEFAULTS.task]}.")
+    corrections.append(f"Task: {shown(task)} is unknown. Now: {options[DEFAULTS.task]}.")
     return DEFAULTS
 
 
@@ -135,10 +134,10 @@ def _value(
     """Return the value of one parameter, or what is wrong with it."""
     if name == "config":
         config = _unpack(text)
-        return config or "", None if config else "the config.json in the link is damaged."
+        return config or "", None if config else "is damaged in the link."
     if name == "own_accelerator":
         known = text in accelerators()
-        return text, None if known else f"{_shown(text)} is not in the catalog."
+        return text, None if known else f"must be in the catalog, not {shown(text)}."
     if RULES[name].kind is Kind.CHOICES:
         chosen = tuple(filter(None, text.split(LIST_SEPARATOR)))
         if not chosen:
@@ -146,7 +145,7 @@ def _value(
         known_names = (providers if name == "providers" else accelerators)()
         unknown = [item for item in chosen if item not in known_names]
         if unknown:
-            return (), f"{', '.join(map(_shown, unknown[:5]))} not in the catalog."
+            return (), f"must be in the catalog, not {', '.join(map(shown, unknown[:5]))}."
         return chosen, None
     return text, None
 
@@ -159,10 +158,6 @@ def _seen(parameters: Mapping[str, str]) -> Seen | None:
     except ValueError:
         return None
     return Seen(parameters["engine"][:20], parameters["catalog"][:20], usd)
-
-
-def _shown(text: str) -> str:
-    return f"'{text[:40]}…'" if len(text) > 40 else f"'{text}'"
 
 
 def _pack(config: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Final
 
@@ -22,6 +22,8 @@ CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClic
 """No toolbar: its buttons are too small to hit, and table and CSV stand beside each chart."""
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8
+TABLE_PX: Final = 420
+"""A longer table scrolls on its own. [px]"""
 CARD_PX: Final = 260
 NUMBER_PX: Final = 160
 SAME_PRICE: Final = 0.01
@@ -38,12 +40,12 @@ def headline(found: Answer) -> None:
 
 def nearest(recommendation: api.Recommendation) -> None:
     """Where nothing works, name the smallest changes that would."""
-    misses = frames.rejections_frame(recommendation).head(SHOWN_MISSES)
     lines = [
         f"- {plain(happened)} **{plain(help_)}**"
-        for happened, help_ in zip(misses["What happened"], misses["What would help"], strict=True)
+        for happened, help_ in frames.nearest_misses(recommendation, at_most=SHOWN_MISSES)
     ]
-    st.markdown("\n".join(("What would change that:\n", *lines)))
+    if lines:
+        st.markdown("\n".join(("What would change that:\n", *lines)))
 
 
 def compared(opened: Opened, found: Answer) -> None:
@@ -226,7 +228,7 @@ def charts(
         config=CHART_CONFIG,
         alt=cost_time_alt(shown, selected, axes),
     )
-    table_below("cost_time", frames.points_table(points, axes), points, "gpu-advisor-cost-time.csv")
+    table_below("cost_time", lambda: frames.points_table(points, axes), points)
     if not chosen:
         return
     st.subheader("What fills the memory", anchor=False)
@@ -238,11 +240,11 @@ def charts(
         config=CHART_CONFIG,
         alt=memory_alt(terms),
     )
-    table_below("memory", frames.memory_table(chosen), terms, "gpu-advisor-memory.csv")
+    table_below("memory", lambda: frames.memory_table(chosen), terms)
 
 
-def table_below(name: str, shown: frames.Table, data: frames.Table, file_name: str) -> None:
-    """Offer a chart's figures as a table and as CSV; the table is built when opened."""
+def table_below(name: str, shown: Callable[[], frames.Table], data: frames.Table) -> None:
+    """Offer a chart's figures as a table, built when opened, and as CSV."""
     with st.container(horizontal=True, vertical_alignment="center"):
         expander = st.expander(
             "View as table", key=f"{name}_table", on_change="rerun", type="compact"
@@ -250,7 +252,7 @@ def table_below(name: str, shown: frames.Table, data: frames.Table, file_name: s
         st.download_button(
             "CSV",
             data=lambda: data.to_csv(index=False),
-            file_name=file_name,
+            file_name=f"gpu-advisor-{name.replace('_', '-')}.csv",
             mime="text/csv",
             key=f"{name}_csv",
             on_click="ignore",
@@ -258,4 +260,4 @@ def table_below(name: str, shown: frames.Table, data: frames.Table, file_name: s
         )
     if expander.open:
         with expander:
-            text_table(shown)
+            text_table(shown(), tallest_px=TABLE_PX)

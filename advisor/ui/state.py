@@ -17,8 +17,9 @@ from advisor.architecture.presets import list_presets
 from advisor.case import Case
 from advisor.errors import AdvisorError, InputError
 from advisor.ui import links
+from advisor.ui.cases import case_of, input_field
 from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, RULES, Inputs, Kind
-from advisor.ui.reading import case_of, input_field, read, used
+from advisor.ui.reading import read, used
 
 KEY: Final = "in_"
 """Prefix of the widget keys."""
@@ -78,13 +79,15 @@ def reset_advanced() -> None:
             st.session_state[key(name)] = list(value) if isinstance(value, tuple) else str(value)
 
 
-def changed_advanced(inputs: Inputs) -> int:
-    """Return how many advanced fields in use differ from their defaults."""
-    return sum(
-        getattr(inputs, name) != getattr(DEFAULTS, name)
+def changed_advanced(inputs: Inputs) -> list[str]:
+    """Return the advanced fields in use that differ from their defaults."""
+    return [
+        name
         for name, rules in RULES.items()
-        if rules.advanced and used(name, inputs)
-    )
+        if rules.advanced
+        and used(name, inputs)
+        and getattr(inputs, name) != getattr(DEFAULTS, name)
+    ]
 
 
 def answer(inputs: Inputs) -> Answer:

@@ -17,6 +17,7 @@ EVIDENCE: Final = {
     Evidence.ASSUMED: "assumed, no comparable run",
 }
 """What a range rests on. The bounds are those of an 80 % interval, see ``quantities.Range``."""
+ROW_PX: Final = 32
 NUMBER_AND_UNIT: Final = re.compile(
     r"(\d) (?=(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
 )
@@ -36,12 +37,14 @@ def plain(text: str) -> str:
     return MARKDOWN.sub(r"\\\1", text)
 
 
-def text_table(table: frames.Table) -> None:
+def text_table(table: frames.Table, *, tallest_px: int | None = None) -> None:
     """Show a table of texts as they are: cells wrap, and numbers stay with their units."""
+    long = tallest_px is not None and len(table) * ROW_PX > tallest_px
     st.table(
         table.map(lambda cell: plain(NUMBER_AND_UNIT.sub("\\1\u00a0", str(cell)))),
         border="horizontal",
         hide_index=True,
+        height=tallest_px if long and tallest_px else "content",
     )
 
 

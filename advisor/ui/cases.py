@@ -1,0 +1,142 @@
+"""The case that the inputs describe, and the way back from a field of it to the input."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.architecture.config_fields import load_config_text
+from advisor.limits import Objective
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, Inputs, Task
+from advisor.ui.reading import typed_size
+from advisor.units import MILLISECOND
+
+CASE_FIELDS: Final = {
+    "model": "model",
+    "model.preset": "model",
+    "model.hub": "model",
+    "model.config": "config",
+    "model.parameters": "parameters",
+    "workload.sequence_length": "sequence",
+    "workload.global_batch": "batch",
+    "workload.precision": "precision",
+    "workload.optimizer": "optimizer",
+    "workload.software": "software",
+    "workload.lora_rank": "rank",
+    "workload.input_tokens": "prompt",
+    "workload.output_tokens": "answer",
+    "workload.concurrency": "users",
+    "workload.weight_format": "weights",
+    "workload.kv_cache_format": "cache",
+    "limits.providers": "providers",
+    "limits.accelerators": "accelerators",
+    "limits.max_accelerators": "max_accelerators",
+    "limits.max_ttft_ms": "first_token",
+    "limits.max_tpot_ms": "speed",
+    "limits.owned": "own_accelerator",
+}
+"""Field of a case to the input that sets it, where that is the same for every task."""
+
+
+def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
+    """Return the case that the inputs describe, as ``load_case`` reads it.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    numbers : dict
+        As `read` returns them; without problems.
+    """
+    case: dict[str, object] = {
+        "model": _model(inputs, numbers),
+        "workload": _workload(inputs, numbers),
+        "limits": _limits(inputs, numbers),
+        "objective": Objective(inputs.objective).value,
+    }
+    return case
+
+
+def _model(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
+    if inputs.model == FROM_CONFIG:
+        # Parsed here: a text that is no JSON could be taken for the path of a file.
+        return {"config": load_config_text(inputs.config)}
+    if inputs.model == FROM_COUNT:
+        return {"parameters": numbers["parameters"]}
+    if size := typed_size(inputs.model):
+        return {"parameters": size}
+    return {"preset": inputs.model}
+
+
+def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
+    task = Task(inputs.task)
+    if task is Task.SERVE:
+        return _given(
+            kind="serving",
+            input_tokens=_whole(numbers["prompt"]),
+            output_tokens=_whole(numbers["answer"]),
+            concurrency=_whole(numbers["users"]),
+            weight_format=inputs.weights or None,
+            kv_cache_format=inputs.cache or None,
+        )
+    shared = _given(
+        tokens=numbers["pretrain_tokens" if task is Task.PRETRAIN else "tokens"],
+        sequence_length=_whole(numbers["sequence"]),
+        global_batch=_whole(numbers["batch"]),
+        precision=inputs.precision or None,
+        optimizer=str(inputs.optimizer),
+        software=inputs.software or None,
+    )
+    if task is Task.PRETRAIN:
+        return {"kind": "pretraining", **shared}
+    fine_tuning = {"kind": "fine_tuning", "method": task.value, **shared}
+    if task is not Task.FULL:
+        fine_tuning["lora_rank"] = _whole(numbers["rank"])
+    return fine_tuning
+
+
+def _limits(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
+    speed = numbers.get("speed")
+    limits = _given(
+        deadline_hours=numbers.get("deadline", numbers.get("pretrain_deadline")),
+        budget_usd=numbers.get("budget", numbers.get("monthly_budget")),
+        max_ttft_ms=numbers.get("first_token"),
+        max_tpot_ms=None if speed is None else 1 / speed / MILLISECOND,
+    )
+    if inputs.rent == OWN:
+        own = {"accelerator": inputs.own_accelerator, "count": _whole(numbers["own_count"])}
+        return limits | {"owned": [own]}
+    return limits | _given(
+        price_kind=str(inputs.rent),
+        providers=list(inputs.providers),
+        accelerators=list(inputs.accelerators),
+        max_accelerators=_whole(numbers["max_accelerators"]),
+    )
+
+
+def input_field(case_field: str, inputs: Inputs) -> str | None:
+    """Return the input that sets a field of the case; None where none does alone."""
+    task_fields = {
+        "workload.tokens": "pretrain_tokens" if inputs.task == Task.PRETRAIN else "tokens",
+        "limits.deadline_hours": (
+            "pretrain_deadline" if inputs.task == Task.PRETRAIN else "deadline"
+        ),
+        "limits.budget_usd": "monthly_budget" if inputs.task == Task.SERVE else "budget",
+    }
+    # A union names its member in between: workload.fine_tuning.tokens.
+    parts = case_field.split(".")
+    path = ".".join((parts[0], parts[-1])) if len(parts) > 1 else case_field
+    if parts[:2] == ["model", "config"]:
+        path = "model.config"
+    elif parts[:2] == ["limits", "owned"]:
+        path = "limits.owned"
+    name = (CASE_FIELDS | task_fields).get(path)
+    if name == "model" and inputs.model in (FROM_CONFIG, FROM_COUNT):
+        return {FROM_CONFIG: "config", FROM_COUNT: "parameters"}[inputs.model]
+    return name
+
+
+def _given(**fields: object) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value not in (None, [])}
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)

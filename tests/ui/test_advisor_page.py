@@ -1,0 +1,438 @@
+"""The page *Advisor* in process, with the stand-in engine and, where it says so, the real one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+import advisor
+from advisor.case import Case
+from advisor.errors import InputError
+from advisor.planning.results import Recommendation
+from advisor.ui.inputs import DEFAULTS
+from tests.ui import factory
+
+L40S = "Rent 1x NVIDIA L40S 48GB: $10.00."
+
+
+@pytest.fixture(autouse=True)
+def fresh_caches() -> Iterator[None]:
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
+    """Cases that the page asked the stand-in engine about."""
+    cases: list[Case] = []
+
+    def recommend(case: Case) -> Recommendation:
+        cases.append(case)
+        return factory.recommend(case)
+
+    monkeypatch.setattr("advisor.api.recommend", recommend)
+    return cases
+
+
+@pytest.fixture
+def page(root: Path, asked: list[Case]) -> AppTest:
+    """The page, not yet opened."""
+    return AppTest.from_file(str(root / "app.py"), default_timeout=30)
+
+
+def headline(page: AppTest) -> str:
+    assert not page.exception
+    [found] = [item.value for item in page.html if 'role="status"' in item.value]
+    text: str = found.partition(">")[2].removesuffix("</p>")
+    return text
+
+
+def texts(page: AppTest) -> str:
+    """All Markdown of the page, without the escapes."""
+    return "\n".join(item.value for item in page.markdown).replace("\\", "")
+
+
+def test_the_page_opens_with_an_answer(page: AppTest) -> None:
+    page.run()
+
+    assert headline(page) == L40S
+    assert [item.value for item in page.metric] == ["10 h", "$10", "29 GiB"]
+    assert "8–13 h: holds 8 of 10 comparable measured runs" in texts(page)
+    assert len(page.get("plotly_chart")) == 2
+    assert not page.error
+    assert not page.warning
+
+
+def test_the_page_names_its_assumptions(page: AppTest) -> None:
+    page.run()
+
+    [caption] = [item.value for item in page.caption if "Assumed" in item.value]
+    assert "LoRA rank 16" in caption
+    assert "64 sequences per optimizer step" in caption
+
+
+def test_plan_cards_name_price_provider_region_and_date(page: AppTest) -> None:
+    page.run()
+
+    assert [item.value for item in page.subheader][:2] == ["Cheapest", "Fastest and best value"]
+    shown = texts(page)
+    assert "$1.00/h at Example Cloud, us-east (l40s-x1), price of 2026-09-01." in shown
+    assert "Memory: **29 GiB of 45 GiB on each**" in shown
+    assert "Next: $99 with another card." in shown
+
+
+def test_charts_have_text_alternatives(page: AppTest) -> None:
+    page.run()
+
+    first, second = (item.proto.alt for item in page.get("plotly_chart"))
+    assert "Cheapest: 1x NVIDIA L40S 48GB, 10 h, $10" in first
+    assert "29 GiB (up to 32) of 45.0 GiB usable" in second
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "method"),
+    [
+        ("lora", "fine_tuning", "lora"),
+        ("qlora", "fine_tuning", "qlora"),
+        ("full", "fine_tuning", "full"),
+        ("pretrain", "pretraining", None),
+        ("serve", "serving", None),
+    ],
+)
+def test_each_task_asks_its_own_question(
+    page: AppTest, asked: list[Case], task: str, kind: str, method: str | None
+) -> None:
+    page.run()
+    page.selectbox(key="in_task").set_value(task).run()
+
+    assert headline(page)
+    assert asked[-1].workload.kind == kind
+    assert getattr(asked[-1].workload, "method", None) == method
+
+
+def test_serving_shows_latencies_and_a_monthly_cost(page: AppTest) -> None:
+    page.run()
+    page.selectbox(key="in_task").set_value("serve").run()
+
+    assert [item.value for item in page.metric] == ["40 ms", "400 ms", "$730", "27 GiB"]
+    [caption] = [item.value for item in page.caption if "Assumed" in item.value]
+    assert "prompts of 7168 and answers of 1024 tokens" in caption
+
+
+def test_a_changed_input_changes_the_answer(page: AppTest) -> None:
+    page.run()
+    page.text_input(key="in_tokens").set_value("20M").run()
+
+    assert headline(page) == "Rent 1x NVIDIA L40S 48GB: $20.00."
+    assert page.metric[0].value == "20 h"
+
+
+def test_a_deadline_excludes_what_is_too_slow(page: AppTest) -> None:
+    page.run()
+    page.text_input(key="in_deadline").set_value("5h").run()
+
+    # One H100 takes 4 h at 2.50 an hour; one L40S would take 10 h.
+    assert headline(page) == "Rent 1x NVIDIA H100 SXM5 80GB: $10.00."
+
+
+def test_the_same_question_is_asked_once(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.text_input(key="in_tokens").set_value("20M").run()
+    page.text_input(key="in_tokens").set_value("10M").run()
+
+    assert [item.workload.tokens for item in asked if item.workload.kind != "serving"] == [1e7, 2e7]
+
+
+def test_a_wrong_value_is_told_at_its_field_and_the_rest_is_kept(page: AppTest) -> None:
+    page.run()
+    page.text_input(key="in_budget").set_value("60").run()
+    page.text_input(key="in_tokens").set_value("abc").run()
+
+    [error] = page.error
+    assert error.value.replace("\\", "") == (
+        "Tokens must be a number like 50M or 2e9, not 'abc'. The answer is for 10M."
+    )
+    assert headline(page) == L40S
+    assert page.text_input(key="in_tokens").value == "abc"
+    assert page.text_input(key="in_budget").value == "60"
+
+
+def test_a_corrected_value_clears_the_sentence(page: AppTest) -> None:
+    page.run()
+    page.text_input(key="in_tokens").set_value("abc").run()
+    page.text_input(key="in_tokens").set_value("20M").run()
+
+    assert not page.error
+    assert headline(page) == "Rent 1x NVIDIA L40S 48GB: $20.00."
+
+
+def test_an_empty_config_keeps_the_last_model(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("config.json").run()
+
+    [error] = page.error
+    assert error.value.replace("\\", "").startswith("config.json is empty: paste the text")
+    assert asked[-1].model.preset == "llama-3.1-8b"
+
+
+def test_a_pasted_config_reaches_the_engine(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("config.json").run()
+    page.text_area(key="in_config").set_value('{"model_type": "llama"}').run()
+
+    assert not page.error
+    assert asked[-1].model.config == {"model_type": "llama"}
+
+
+def test_an_uploaded_config_fills_the_text(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("config.json").run()
+    page.file_uploader[0].upload("config.json", b'{"model_type": "llama"}').run()
+
+    assert page.text_area(key="in_config").value == '{"model_type": "llama"}'
+    assert asked[-1].model.config == {"model_type": "llama"}
+
+
+def test_an_upload_that_is_no_text_is_told(page: AppTest) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("config.json").run()
+    page.file_uploader[0].upload("config.json", b"\xff\xfe\x00").run()
+
+    assert any("not text in UTF\\-8" in item.value for item in page.error)
+
+
+def test_a_parameter_count_is_a_model(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("parameters").run()
+    page.text_input(key="in_parameters").set_value("13B").run()
+
+    assert asked[-1].model.parameters == 13e9
+
+
+def test_owned_cards_can_be_named(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_rent").set_value("own").run()
+    page.text_input(key="in_own_count").set_value("2").run()
+
+    [owned] = asked[-1].limits.owned
+    assert (owned.accelerator, owned.count) == ("rtx-4090", 2)
+
+
+def test_advanced_counts_its_changes_and_resets(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.session_state["advanced"] = True
+    page.run()
+    page.text_input(key="in_sequence").set_value("8192").run()
+    page.selectbox(key="in_optimizer").set_value("adamw_8bit").run()
+
+    assert "Advanced (2 changed): Sequence length, Optimizer" in texts(page)
+    assert asked[-1].workload.kind == "fine_tuning"
+    assert asked[-1].workload.sequence_length == 8192
+
+    [reset] = [item for item in page.button if item.label == "Reset"]
+    reset.click().run()
+
+    assert "changed)" not in texts(page)
+    assert page.text_input(key="in_sequence").value == ""
+    assert page.selectbox(key="in_optimizer").value == "adamw"
+
+
+def test_advanced_values_stay_when_closed(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.session_state["advanced"] = True
+    page.run()
+    page.text_input(key="in_sequence").set_value("8192").run()
+    page.session_state["advanced"] = False
+    page.run()
+    page.text_input(key="in_tokens").set_value("20M").run()
+
+    assert "Advanced (1 changed): Sequence length" in texts(page)
+    assert asked[-1].workload.kind == "fine_tuning"
+    assert asked[-1].workload.sequence_length == 8192
+
+
+def test_why_not_answers_with_the_rejection(page: AppTest) -> None:
+    page.run()
+    page.selectbox(key="why_not").set_value(factory.RTX_4090).run()
+
+    assert any(
+        item.value.replace("\\", "").startswith("NVIDIA GeForce RTX 4090 is 5.0 GiB short")
+        for item in page.info
+    )
+
+
+def test_why_not_answers_with_the_plan_for_a_recommended_card(page: AppTest) -> None:
+    page.run()
+    page.selectbox(key="why_not").set_value("NVIDIA L40S 48GB").run()
+
+    assert any("number 1 when sorted by cheapest" in item.value for item in page.info)
+
+
+def test_rejections_can_be_filtered(page: AppTest) -> None:
+    page.run()
+    page.session_state["rejections"] = True
+    page.run()
+    page.text_input(key="rejections_filter").set_value("4090").run()
+
+    [table] = page.table
+    assert table.value["Accelerator"].tolist() == ["NVIDIA GeForce RTX 4090"]
+
+
+def test_every_number_opens_into_formula_and_source(page: AppTest) -> None:
+    page.run()
+    page.session_state["computed"] = True
+    page.run()
+
+    memory = page.table[0].value
+    assert memory["Formula"].tolist() == ["parameters x bytes per parameter"]
+    assert "arXiv\\:1710.03740" in memory["Source"].tolist()[0]
+    assert "#### Memory on each accelerator: 29 GiB (27–32)" in texts(page)
+
+
+def test_details_are_built_only_when_opened(page: AppTest) -> None:
+    page.run()
+
+    assert len(page.table) == 0
+
+
+def test_nothing_works_says_what_would(page: AppTest) -> None:
+    page.run()
+    page.text_input(key="in_budget").set_value("0.5").run()
+
+    assert headline(page) == "Nothing works within your limits."
+    assert "What would change that" in texts(page)
+    assert "**QLoRA keeps the base in 4 bits.**" in texts(page)
+    assert not page.metric
+
+
+def test_an_error_of_the_engine_is_told_at_its_field(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page.run()
+
+    def refuse(case: Case) -> Recommendation:
+        if case.workload.kind == "fine_tuning" and case.workload.tokens == 20e6:
+            raise InputError(
+                "tokens are too many",
+                value=20e6,
+                allowed="up to 15 M",
+                remedy="Train on fewer.",
+                field="workload.tokens",
+            )
+        return factory.recommend(case)
+
+    monkeypatch.setattr("advisor.api.recommend", refuse)
+    page.text_input(key="in_tokens").set_value("20M").run()
+
+    [error] = page.error
+    assert error.value.replace("\\", "").startswith(
+        "Tokens are too many. Allowed: up to 15 M. Train on fewer."
+    )
+    assert headline(page) == L40S
+
+
+def test_an_unexpected_error_shows_no_traceback(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(case: Case) -> Recommendation:
+        raise ZeroDivisionError("secret path")
+
+    monkeypatch.setattr("advisor.api.recommend", fail)
+    page.run()
+
+    assert not page.exception
+    [error] = page.error
+    assert "Your inputs are kept" in error.value
+    assert "secret path" not in error.value
+    assert "ZeroDivisionError: secret path" in caplog.text
+
+
+def link_of(page: AppTest) -> str:
+    page.session_state["share"] = True
+    page.run()
+    [code] = page.code
+    text: str = code.value
+    return text
+
+
+def test_a_link_brings_the_inputs_to_another_session(
+    root: Path, page: AppTest, asked: list[Case]
+) -> None:
+    other = AppTest.from_file(str(root / "app.py"), default_timeout=30)
+    page.run()
+    page.selectbox(key="in_task").set_value("serve").run()
+    page.text_input(key="in_users").set_value("50").run()
+    question = asked[-1]
+    query = link_of(page).partition("?")[2]
+
+    other.query_params.update(parse_qs(query, keep_blank_values=True))
+    other.run()
+
+    assert not other.exception
+    assert not other.warning
+    assert other.text_input(key="in_users").value == "50"
+    assert asked[-1] == question
+
+
+def test_a_link_with_wrong_values_names_them(page: AppTest) -> None:
+    page.query_params["task"] = "serve"
+    page.query_params["users"] = "5000"
+    page.query_params["model"] = "no-such-model"
+    page.run()
+
+    [warning] = page.warning
+    told = warning.value.replace("\\", "")
+    assert "Users at once must be 1 to 4,096, not '5000'. Now: 8." in told
+    assert "Model must be" in told
+    assert "not 'no-such-model'. Now: llama-3.1-8b." in told
+    assert headline(page)
+
+
+def test_an_old_link_says_how_the_price_moved(page: AppTest) -> None:
+    page.query_params.update({"v": "1", "engine": "0.0.9", "catalog": "2026-03-01", "usd": "8"})
+    page.run()
+
+    # The answer is 10 USD now.
+    assert any(
+        "said $8.00 with prices up to 2026-03-01; now it is $10 with prices up to 2026-09-01"
+        in item.value.replace("\\", "")
+        for item in page.info
+    )
+
+
+def test_the_link_carries_every_input(page: AppTest) -> None:
+    page.run()
+
+    link = link_of(page)
+
+    assert "v=1&task=lora&model=llama-3.1-8b" in link
+    assert f"max_accelerators={DEFAULTS.max_accelerators}" in link
+    assert "catalog=2026-09-01&usd=10.00" in link
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_charts_follow_the_theme(page: AppTest, theme: str) -> None:
+    page.context = {"theme": theme}
+    page.run()
+
+    [first, _] = page.get("plotly_chart")
+    background = {"light": "#FFFFFF", "dark": "#171614"}[theme]
+    assert f'"paper_bgcolor":"{background}"' in first.proto.spec.replace(" ", "")
+
+
+def test_page_and_python_give_the_same_answer(root: Path) -> None:
+    page = AppTest.from_file(str(root / "app.py"), default_timeout=60).run()
+    expected = advisor.recommend(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
+            "limits": {"deadline_hours": 24},
+        }
+    )
+
+    assert headline(page) == expected.answer
+    assert len(page.selectbox(key="why_not").options) == len(advisor.load_catalog().accelerators)

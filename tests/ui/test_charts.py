@@ -1,0 +1,296 @@
+"""Charts: what is drawn where, from the stand-in engine's figures."""
+
+import math
+from typing import Any
+
+import pytest
+
+from advisor import charts, frames
+from advisor.case import Case
+from advisor.charts.labels import Label, LogPlot, place
+from advisor.charts.theme import log_ticks
+from tests.ui import factory
+
+FINE_TUNING = {"kind": "fine_tuning", "tokens": 10e6}
+
+
+def draw(
+    workload: dict[str, object] | None = None, *, compact: bool = False, **limits: object
+) -> Any:
+    found = factory.recommend(
+        Case.model_validate(
+            {
+                "model": {"preset": "llama-3.1-8b"},
+                "workload": workload or FINE_TUNING,
+                "limits": limits,
+            }
+        )
+    )
+    return charts.cost_time_chart(
+        frames.candidates_frame(found),
+        frames.picks_frame(frames.picks(found)),
+        frames.axes(found),
+        theme=charts.LIGHT,
+        compact=compact,
+    )
+
+
+def trace(figure: Any, name: str) -> Any:
+    [found] = [item for item in figure.data if item.name == name]
+    return found
+
+
+def lines(figure: Any) -> list[Any]:
+    return [shape for shape in figure.layout.shapes if shape.type == "line"]
+
+
+def test_the_frontier_is_a_step_line_that_falls() -> None:
+    frontier = trace(draw(deadline_hours=24), "Best trade-offs")
+
+    # Horizontal first: a price holds until a cheaper point is reached.
+    assert frontier.line.shape == "hv"
+    assert list(frontier.x) == sorted(frontier.x)
+    assert list(frontier.y) == sorted(frontier.y, reverse=True)
+    assert frontier.y[-1] == pytest.approx(10)
+
+
+def test_beaten_points_are_hollow() -> None:
+    figure = draw(deadline_hours=24)
+
+    beaten = trace(figure, "Beaten on both")
+    assert beaten.marker.symbol == "circle-open"
+    assert len(beaten.x) + len(trace(figure, "Best trade-offs").x) == 16
+
+
+def test_the_deadline_line_stands_at_the_deadline() -> None:
+    figure = draw(deadline_hours=24)
+
+    [line] = lines(figure)
+    [area] = [shape for shape in figure.layout.shapes if shape.type == "rect"]
+    assert (line.x0, line.x1) == (24, 24)
+    assert area.x0 == 24
+    # The excluded area reaches the end of the axis.
+    assert math.log10(area.x1) == pytest.approx(figure.layout.xaxis.range[1])
+    assert any(note.text == "after your deadline, 24 h" for note in figure.layout.annotations)
+
+
+def test_the_budget_line_stands_at_the_budget() -> None:
+    figure = draw(budget_usd=60)
+
+    [line] = lines(figure)
+    assert (line.y0, line.y1) == (60, 60)
+    assert any(note.text == "over your budget, $60" for note in figure.layout.annotations)
+
+
+def test_without_limits_nothing_is_excluded() -> None:
+    assert len(draw().layout.shapes) == 0
+
+
+def test_a_token_time_is_a_limit_of_serving() -> None:
+    figure = draw({"kind": "serving"}, max_tpot_ms=50)
+
+    [line] = lines(figure)
+    assert line.x0 == 50
+    assert figure.layout.xaxis.title.text == "Time per output token (ms)"
+
+
+def test_ranges_are_crosses_on_frontier_and_plans_only() -> None:
+    figure = draw(deadline_hours=24)
+
+    plans = trace(figure, "The plans above")
+    # One L40S: 10 h (8 to 13), 10 USD (8 to 13).
+    slowest = list(plans.x).index(max(plans.x))
+    assert plans.error_x.array[slowest] == pytest.approx(3)
+    assert plans.error_x.arrayminus[slowest] == pytest.approx(2)
+    assert plans.error_y.array[slowest] == pytest.approx(3)
+    assert trace(figure, "Beaten on both").error_x.array is None
+
+
+@pytest.mark.parametrize(("compact", "most"), [(False, 7), (True, 3)])
+def test_few_points_carry_a_label(compact: bool, most: int) -> None:
+    figure = draw(deadline_hours=24, compact=compact)
+
+    labels = [note for note in figure.layout.annotations if note.textangle is None]
+    assert len(labels) <= most
+    assert any("Cheapest" in note.text for note in labels)
+    assert any("Fastest and best value" in note.text for note in labels)
+
+
+def test_ticks_are_1_2_5_and_stay_inside() -> None:
+    axis = draw(deadline_hours=24).layout.xaxis
+
+    assert set(axis.ticktext) <= {"0.2", "0.5", "1", "2", "5", "10", "20"}
+    assert {"0.5", "1", "2", "5", "10"} <= set(axis.ticktext)
+
+
+def test_minutes_and_days_label_short_and_long_runs() -> None:
+    short = draw({"kind": "fine_tuning", "tokens": 1e5})
+    long = draw({"kind": "fine_tuning", "tokens": 5e9})
+
+    assert short.layout.xaxis.title.text == "Time of the run (minutes)"
+    # One L40S takes 0.1 h, 6 minutes: the tick at 5 stands at 5/60 h.
+    ticks = dict(zip(short.layout.xaxis.ticktext, short.layout.xaxis.tickvals, strict=True))
+    assert ticks["5"] == pytest.approx(5 / 60)
+    assert long.layout.xaxis.title.text == "Time of the run (days)"
+
+
+def test_owned_cards_are_counted_where_nothing_costs() -> None:
+    found = factory.recommend(
+        Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
+    )
+    free = found.model_copy(
+        update={
+            "candidates": tuple(
+                item.model_copy(update={"cost_usd": None}) for item in found.candidates
+            )
+        }
+    )
+
+    figure = charts.cost_time_chart(
+        frames.candidates_frame(free),
+        frames.picks_frame(()),
+        frames.axes(free),
+        theme=charts.LIGHT,
+    )
+
+    assert figure.layout.yaxis.title.text == "Cards used"
+    assert set(trace(figure, "Best trade-offs").y) <= {1.0, 2.0, 4.0, 8.0}
+
+
+def test_names_cannot_bring_markup_along() -> None:
+    found = factory.recommend(
+        Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
+    )
+    chosen = frames.picks_frame(frames.picks(found))
+    chosen["label"] = "<a href='x'>card</a>"
+
+    figure = charts.cost_time_chart(
+        frames.candidates_frame(found), chosen, frames.axes(found), theme=charts.LIGHT
+    )
+
+    assert not any("<a" in note.text for note in figure.layout.annotations)
+
+
+def test_no_candidate_is_a_mistake_of_the_caller() -> None:
+    found = factory.recommend(
+        Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
+    )
+    points = frames.candidates_frame(found).head(0)
+
+    with pytest.raises(ValueError, match="at least one candidate"):
+        charts.cost_time_chart(
+            points, frames.picks_frame(()), frames.axes(found), theme=charts.DARK
+        )
+
+
+def test_the_alt_text_holds_finding_axes_and_range() -> None:
+    found = factory.recommend(
+        Case.model_validate(
+            {
+                "model": {"preset": "llama-3.1-8b"},
+                "workload": FINE_TUNING,
+                "limits": {"deadline_hours": 24},
+            }
+        )
+    )
+
+    text = charts.cost_time_alt(
+        frames.candidates_frame(found), frames.picks_frame(frames.picks(found)), frames.axes(found)
+    )
+
+    assert text.startswith("Scatter chart of 16 configurations, logarithmic axes. ")
+    assert "Cheapest: 1x NVIDIA L40S 48GB, 10 h, $10" in text
+    # Eight B200 take 2.5 h / 8^0.9 = 0.385 h.
+    assert "Time of the run from 23 min to 10 h" in text
+    assert text.endswith("Excluded: after your deadline, 24 h.")
+
+
+def memory_figure() -> tuple[Any, str]:
+    found = factory.recommend(
+        Case.model_validate({"model": {"preset": "llama-3.1-8b"}, "workload": FINE_TUNING})
+    )
+    memory = frames.memory_frame(frames.picks(found))
+    return charts.memory_chart(memory, theme=charts.DARK), charts.memory_alt(memory)
+
+
+def test_memory_bars_start_at_zero_and_end_at_the_total() -> None:
+    figure, _ = memory_figure()
+
+    solid = [item for item in figure.data if not item.marker.pattern.shape]
+    assert figure.layout.xaxis.range[0] == 0
+    assert figure.layout.barmode == "stack"
+    assert sum(item.x[0] for item in solid) == pytest.approx(29.0)
+
+
+def test_the_uncertain_end_is_hatched() -> None:
+    figure, _ = memory_figure()
+
+    [hatched] = [item for item in figure.data if item.marker.pattern.shape]
+    # 29 GiB, high end 10 % above.
+    assert hatched.x[0] == pytest.approx(2.9)
+
+
+def test_each_bar_has_its_own_capacity_line() -> None:
+    figure, _ = memory_figure()
+
+    assert [shape.x0 for shape in figure.layout.shapes] == pytest.approx([45.0, 179.0])
+    assert any(note.text == "45.0 GiB usable" for note in figure.layout.annotations)
+
+
+def test_the_memory_alt_text_holds_the_numbers() -> None:
+    _, text = memory_figure()
+
+    assert "1x NVIDIA L40S 48GB: 29 GiB (up to 32) of 45.0 GiB usable" in text
+    assert "most of it weights (15 GiB)" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "at_most", "expected"),
+    [
+        (0.9, 60, 9, [1, 2, 5, 10, 20, 50]),
+        (0.05, 0.2, 9, [0.05, 0.1, 0.2]),
+        (1, 1e6, 7, [1, 10, 100, 1e3, 1e4, 1e5, 1e6]),
+        (1, 1e6, 4, [1, 100, 1e4, 1e6]),
+    ],
+)
+def test_log_ticks(low: float, high: float, at_most: int, expected: list[float]) -> None:
+    assert log_ticks(low, high, at_most=at_most) == expected
+
+
+def test_log_ticks_refuse_an_axis_that_includes_zero() -> None:
+    with pytest.raises(ValueError, match="0 < low"):
+        log_ticks(0, 10, at_most=9)
+
+
+PLOT = LogPlot(x_range=(1, 100), y_range=(1, 100), width_px=400, height_px=300)
+
+
+def test_a_label_near_the_right_edge_goes_to_the_left() -> None:
+    [placed] = place([Label(95, 10, ("1x NVIDIA L40S 48GB",))], PLOT, at_most=1)
+
+    assert placed.xanchor == "right"
+
+
+def test_labels_of_one_point_do_not_cover_each_other() -> None:
+    labels = [Label(10, 10, ("first",)), Label(10, 10, ("second",))]
+
+    first, second = place(labels, PLOT, at_most=7)
+
+    assert (first.xanchor, first.yanchor) != (second.xanchor, second.yanchor)
+
+
+def test_what_finds_no_free_place_is_left_out_unless_required() -> None:
+    crowd = [Label(10, 10, ("a label of some length",)) for _ in range(9)]
+    required = Label(10, 10, ("needed",), required=True)
+
+    placed = place([*crowd, required], PLOT, at_most=99)
+
+    assert len(placed) < 10
+    assert placed[-1].label is required
+
+
+def test_no_label_crosses_the_wall() -> None:
+    # 9 px right of the point the wall begins; the text is 132 px wide.
+    [placed] = place([Label(50, 10, ("1x NVIDIA L40S 48GB",))], PLOT, at_most=1, wall=55)
+
+    assert placed.xanchor == "right"

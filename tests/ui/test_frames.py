@@ -1,0 +1,231 @@
+"""Frames: the figures of the stand-in engine (`factory`) must arrive unchanged."""
+
+import math
+
+import pytest
+
+from advisor import frames
+from advisor.case import Case
+from advisor.limits import Objective
+from advisor.planning.results import Recommendation
+from advisor.quantities import Term
+from tests.ui import factory
+
+
+def case(**limits: object) -> Case:
+    return Case.model_validate(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "tokens": 10e6},
+            "limits": {"deadline_hours": 24, **limits},
+        }
+    )
+
+
+@pytest.fixture
+def recommendation() -> Recommendation:
+    return factory.recommend(case())
+
+
+def test_one_l40s_takes_ten_hours_and_ten_dollars(recommendation: Recommendation) -> None:
+    points = frames.as_points(frames.candidates_frame(recommendation))
+
+    [single] = [
+        item for item in points if item.accelerator == "NVIDIA L40S 48GB" and item.cards == 1
+    ]
+
+    assert (single.time_low, single.time, single.time_high) == pytest.approx((8, 10, 13))
+    assert (single.cost_low, single.cost, single.cost_high) == pytest.approx((8, 10, 13))
+    assert single.provider == "Example Cloud"
+
+
+def test_candidates_are_sorted_by_time(recommendation: Recommendation) -> None:
+    times = frames.candidates_frame(recommendation)["time"].tolist()
+
+    assert times == sorted(times)
+    assert len(times) == 16
+
+
+def test_on_the_frontier_waiting_longer_costs_less(recommendation: Recommendation) -> None:
+    frontier = frames.frontier_frame(recommendation)
+
+    costs = frontier["cost"].tolist()
+    assert costs == sorted(costs, reverse=True)
+    assert len(set(costs)) == len(costs)
+    # The slowest point is the cheapest of all sixteen.
+    assert costs[-1] == pytest.approx(10)
+
+
+def test_plans_that_agree_share_a_card(recommendation: Recommendation) -> None:
+    titles = [item.title for item in frames.picks(recommendation)]
+
+    assert titles == ["Cheapest", "Fastest and best value"]
+
+
+def test_the_asked_objective_comes_first() -> None:
+    asked = case().model_copy(update={"objective": Objective.FASTEST})
+
+    titles = [item.title for item in frames.picks(factory.recommend(asked))]
+
+    assert titles == ["Fastest and best value", "Cheapest"]
+
+
+def test_without_a_plan_there_is_no_pick() -> None:
+    assert frames.picks(factory.recommend(case(budget_usd=0.5))) == ()
+
+
+def test_memory_groups_add_up_to_the_total(recommendation: Recommendation) -> None:
+    memory = frames.memory_frame(frames.picks(recommendation))
+
+    # 15 weights + 0.1 gradients + 0.3 optimizer + 9 activations + 2 logits
+    # + 1 workspace + 0.6 context + 1 fragmentation
+    sums = memory.groupby("plan")["gib"].sum()
+    assert sums["Cheapest"] == pytest.approx(29.0)
+    first = memory[memory["plan"] == "Cheapest"].set_index("group")
+    assert first.loc["Gradients and optimizer", "gib"] == pytest.approx(0.4)
+    assert first.loc["Activations and logits", "gib"] == pytest.approx(11.0)
+    assert first.loc["Weights", "total_high_gib"] == pytest.approx(31.9)
+    assert first.loc["Weights", "usable_gib"] == pytest.approx(45.0)
+
+
+def test_a_group_without_memory_is_left_out(recommendation: Recommendation) -> None:
+    memory = frames.memory_frame(frames.picks(recommendation))
+
+    assert "Key-value cache" not in set(memory["group"])
+
+
+def test_the_memory_table_has_every_component(recommendation: Recommendation) -> None:
+    table = frames.memory_table(frames.picks(recommendation)).set_index("On each accelerator")
+
+    column = table["Cheapest: NVIDIA L40S 48GB"]
+    assert column["Weights"] == "15 GiB"
+    assert column["Total"] == "29 GiB (27–32)"
+    assert column["Usable"] == "45 GiB"
+
+
+def test_far_dearer_points_stay_out_of_the_chart(recommendation: Recommendation) -> None:
+    points = frames.candidates_frame(recommendation)
+    chosen = frames.picks_frame(frames.picks(recommendation))
+    dear = points.head(1).assign(cost=chosen["cost"].max() * 10.5)
+    near = points.head(1).assign(cost=chosen["cost"].max() * 9.5)
+
+    assert frames.charted(dear, chosen).empty
+    assert len(frames.charted(near, chosen)) == 1
+    assert len(frames.charted(points, chosen)) == len(points)
+
+
+def test_owned_hardware_has_no_cost(recommendation: Recommendation) -> None:
+    free = recommendation.model_copy(
+        update={
+            "candidates": tuple(
+                item.model_copy(update={"cost_usd": None}) for item in recommendation.candidates
+            )
+        }
+    )
+
+    points = frames.as_points(frames.candidates_frame(free))
+
+    assert not frames.axes(free).priced
+    assert all(math.isnan(item.cost) and not item.priced for item in points)
+    assert set(
+        frames.points_table(frames.candidates_frame(free), frames.axes(free))["Cost of the run"]
+    ) == {"no rent"}
+
+
+def test_axes_carry_the_limits() -> None:
+    axes = frames.axes(factory.recommend(case(budget_usd=60)))
+
+    assert (axes.time_limit, axes.cost_limit, axes.time_unit) == (24, 60, "h")
+
+
+def test_serving_is_measured_in_milliseconds_and_months() -> None:
+    serving = Case.model_validate(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "serving"},
+            "limits": {"max_tpot_ms": 50},
+        }
+    )
+    found = factory.recommend(serving)
+    [first, *_] = frames.as_points(frames.picks_frame(frames.picks(found)))
+
+    assert frames.axes(found).time_unit == "ms"
+    assert frames.axes(found).time_limit == 50
+    # One L40S: 40 ms for each token, 1 USD/h for 730 h.
+    assert first.time == pytest.approx(40)
+    assert first.cost == pytest.approx(730)
+
+
+def test_rejections_state_reason_and_remedy(recommendation: Recommendation) -> None:
+    table = frames.rejections_frame(recommendation).set_index("Accelerator")
+
+    row = table.loc[factory.RTX_4090]
+    assert row["Reason"] == "Too little memory"
+    assert row["What happened"] == (
+        "NVIDIA GeForce RTX 4090 is 5.0 GiB short: it needs 29 GiB, it has 24 GiB."
+    )
+    assert row["What would help"] == "QLoRA keeps the base in 4 bits."
+
+
+def test_filter_by_words_and_reason(recommendation: Recommendation) -> None:
+    table = frames.rejections_frame(recommendation)
+
+    by_name = frames.filtered(table, name="geforce 40", reason=None)
+    by_reason = frames.filtered(table, name="", reason="Too slow for the deadline")
+
+    assert by_name["Accelerator"].tolist() == [factory.RTX_4090]
+    assert by_reason["Accelerator"].tolist() == [factory.T4]
+    assert frames.filtered(table, name="(", reason=None).empty
+    assert len(frames.filtered(table, name="", reason=None)) == len(table)
+
+
+def test_the_nearest_miss_is_the_smallest_ratio(recommendation: Recommendation) -> None:
+    # RTX 4090: 29 of 24 GiB is 1.21; T4: 31 of 24 h is 1.29.
+    [(first, _), (second, _)] = frames.nearest_misses(recommendation, at_most=3)
+
+    assert first.startswith(factory.RTX_4090)
+    assert second.startswith(factory.T4)
+
+
+def test_a_verdict_for_every_accelerator(recommendation: Recommendation) -> None:
+    verdicts = frames.verdicts(recommendation)
+
+    names = {card.name for card in factory.CARDS} | {factory.T4, factory.RTX_4090}
+    assert set(verdicts) == names
+    assert verdicts[factory.T4].startswith("NVIDIA T4 16GB misses your deadline: 31 h")
+    assert "number 1 when sorted by cheapest" in verdicts["NVIDIA L40S 48GB"]
+
+
+def test_terms_show_formula_values_and_source(recommendation: Recommendation) -> None:
+    [pick, *_] = frames.picks(recommendation)
+    memory, time, cost = frames.term_sections(pick.plan.estimate)
+
+    assert memory.title == "Memory on each accelerator: 29 GiB (27–32)"
+    row = frames.terms_frame(memory.terms).iloc[0]
+    assert row["Value"] == "15 GiB"
+    assert row["Formula"] == "parameters x bytes per parameter"
+    assert row["With your values"] == "8,030,261,248 x 2"
+    assert row["Source"].endswith("Mixed Precision Training, 2018, arXiv:1710.03740, section 3")
+    assert "38" in time.note
+    assert time.note.endswith("= 10 h (8–13).")
+    assert cost.title == "Cost and energy"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (15 * 2**30, "bytes", "15 GiB"),
+        (0.0021, "s", "2.1 ms"),
+        (96.0, "s", "1.6 min"),
+        (1.2, "USD", "$1.20"),
+        (6.3e22, "FLOPs", "63,000 EFLOP"),
+        (0.6064, "kWh", "0.606 kWh"),
+        (64.0, "sequences", "64 sequences"),
+    ],
+)
+def test_term_values_in_the_units_people_read(value: float, unit: str, text: str) -> None:
+    term = Term(name="x", title="X", value=value, unit=unit, formula="x")
+
+    [shown] = frames.terms_frame((term,))["Value"]
+
+    assert shown == text

@@ -1,0 +1,303 @@
+"""From what is typed to a case, and from a link back to what was typed."""
+
+import random
+import string
+from dataclasses import fields, replace
+
+import pytest
+
+from advisor.case import Case
+from advisor.errors import InputError
+from advisor.ui import links
+from advisor.ui.cases import case_of, input_field
+from advisor.ui.inputs import DEFAULTS, RULES, Inputs
+from advisor.ui.reading import problem_of, read
+from advisor.ui.words import plain, span
+
+CONFIG = '{"model_type": "llama", "hidden_size": 4096}'
+PROVIDERS = ("AWS", "RunPod")
+ACCELERATORS = ("h100-sxm", "rtx-4090")
+
+
+def case(**changes: object) -> Case:
+    inputs = replace(DEFAULTS, **changes)  # type: ignore[arg-type]
+    reading = read(inputs)
+    assert reading.problems == {}
+    return Case.model_validate(case_of(inputs, reading.numbers))
+
+
+def opened(**parameters: str) -> links.Opened:
+    return links.decode(parameters, providers=lambda: PROVIDERS, accelerators=lambda: ACCELERATORS)
+
+
+def test_every_input_has_rules() -> None:
+    assert [item.name for item in fields(Inputs)] == list(RULES)
+
+
+def test_the_page_opens_with_an_example() -> None:
+    found = case()
+
+    assert found.model.preset == "llama-3.1-8b"
+    assert found.workload.kind == "fine_tuning"
+    assert found.workload.method == "lora"
+    assert found.workload.tokens == 10e6
+    assert found.limits.deadline_hours == 24
+    assert found.limits.budget_usd is None
+    assert found.limits.price_kind == "on_demand"
+
+
+def test_serving_opens_with_eight_users_of_8k_context() -> None:
+    found = case(task="serve")
+
+    assert found.workload.kind == "serving"
+    assert found.workload.concurrency == 8
+    assert found.workload.input_tokens + found.workload.output_tokens == 8192
+    # 20 tokens per second are 50 ms for each.
+    assert found.limits.max_tpot_ms == pytest.approx(50)
+    assert found.limits.max_ttft_ms == pytest.approx(2000)
+
+
+def test_pretraining_has_its_own_tokens_and_deadline() -> None:
+    found = case(task="pretrain")
+
+    assert found.workload.kind == "pretraining"
+    assert found.workload.tokens == 20e9
+    assert found.limits.deadline_hours == 720
+
+
+def test_advanced_inputs_reach_the_case() -> None:
+    found = case(
+        task="qlora",
+        precision="bf16_amp",
+        sequence="8k",
+        batch="32",
+        optimizer="adamw_8bit",
+        software="liger",
+        rank="64",
+        providers=("AWS",),
+        accelerators=("h100-sxm",),
+        max_accelerators="16",
+        objective="fastest",
+        budget="$1,500",
+        rent="spot",
+    )
+
+    assert found.workload.kind == "fine_tuning"
+    assert (found.workload.method, found.workload.lora_rank) == ("qlora", 64)
+    assert (found.workload.sequence_length, found.workload.global_batch) == (8000, 32)
+    assert (found.workload.precision, found.workload.optimizer) == ("bf16_amp", "adamw_8bit")
+    assert found.workload.software == "liger"
+    assert found.limits.providers == ("AWS",)
+    assert found.limits.accelerators == ("h100-sxm",)
+    assert (found.limits.max_accelerators, found.limits.budget_usd) == (16, 1500)
+    assert (found.limits.price_kind, found.objective) == ("spot", "fastest")
+
+
+def test_owned_cards_replace_renting() -> None:
+    found = case(rent="own", own_accelerator="rtx-4090", own_count="2", providers=("AWS",))
+
+    [owned] = found.limits.owned
+    assert (owned.accelerator, owned.count) == ("rtx-4090", 2)
+    assert found.limits.providers == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "expected"),
+    [("parameters", "7B", 7e9), ("13B", "", 13e9), ("1.5e9", "", 1.5e9)],
+)
+def test_a_size_is_a_model(model: str, parameters: str, expected: float) -> None:
+    assert case(model=model, parameters=parameters).model.parameters == expected
+
+
+def test_a_pasted_config_travels_parsed() -> None:
+    found = case(model="config.json", config=CONFIG)
+
+    assert found.model.config == {"model_type": "llama", "hidden_size": 4096}
+
+
+def test_a_path_pasted_as_config_is_never_opened() -> None:
+    reading = read(replace(DEFAULTS, model="config.json", config="/etc/hostname"))
+
+    assert reading.problems["config"].startswith("cannot be read: the config is not valid JSON")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("users", "5000", "must be 1 to 4,096, not '5000'."),
+        ("users", "2.5", "must be a whole number, not '2.5'."),
+        ("tokens", "abc", "must be a number like 50M or 2e9, not 'abc'."),
+        ("tokens", "", "must be a number like 50M or 2e9, not ''."),
+        ("tokens", "-5", "must be a number like 50M or 2e9, not '-5'."),
+        ("tokens", "10", "must be 1,000 to 1e15, not '10'."),
+        ("deadline", "24", "must be a time like 24h or 3 days or blank, not '24'."),
+        ("deadline", "9e9 days", "must be 0.01 hours to 1e6 hours, not '9e9 days'."),
+        ("budget", "5 EUR", "must be an amount like 500 or blank, not '5 EUR'."),
+        ("first_token", "fast", "must be a time like 2 s or 500 ms or blank, not 'fast'."),
+        ("task", "cook", None),
+        ("config", "", "is empty: paste the text of the model's config.json, or upload it."),
+    ],
+)
+def test_a_wrong_value_is_told(name: str, value: str, expected: str | None) -> None:
+    problem = problem_of(replace(DEFAULTS, **{name: value}), name)  # type: ignore[arg-type]
+
+    if expected is None:
+        assert problem is not None
+        assert problem.startswith("must be one of Fine-tune (LoRA), ")
+    else:
+        assert problem == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "number"),
+    [
+        ("first_token", "500 ms", 500),
+        ("first_token", "2 s", 2000),
+        ("first_token", "", None),
+        ("deadline", "90min", 1.5),
+        ("deadline", "3 days", 72),
+    ],
+)
+def test_times_are_read_in_the_unit_of_the_case(
+    name: str, value: str, number: float | None
+) -> None:
+    task = "serve" if name == "first_token" else "lora"
+    inputs = replace(DEFAULTS, task=task, **{name: value})  # type: ignore[arg-type]
+
+    assert read(inputs).numbers[name] == number
+
+
+def test_a_field_of_another_task_cannot_be_wrong() -> None:
+    assert read(replace(DEFAULTS, users="many")).problems == {}
+
+
+def test_an_unknown_model_names_the_nearest() -> None:
+    problem = problem_of(replace(DEFAULTS, model="lama-3.1-8b"), "model")
+
+    assert problem is not None
+    assert "llama-3.1-8b" in problem
+    assert problem.endswith("not 'lama-3.1-8b'.")
+
+
+@pytest.mark.parametrize(
+    ("case_field", "task", "expected"),
+    [
+        ("workload.tokens", "lora", "tokens"),
+        ("workload.fine_tuning.tokens", "lora", "tokens"),
+        ("workload.tokens", "pretrain", "pretrain_tokens"),
+        ("limits.budget_usd", "serve", "monthly_budget"),
+        ("workload.sequence_length", "lora", "sequence"),
+        ("model.config.hidden_size", "lora", "config"),
+        ("limits.owned.0.accelerator", "lora", "own_accelerator"),
+        ("layout.tensor", "lora", None),
+        ("", "lora", None),
+    ],
+)
+def test_an_error_of_the_engine_finds_its_input(
+    case_field: str, task: str, expected: str | None
+) -> None:
+    assert input_field(case_field, replace(DEFAULTS, task=task)) == expected
+
+
+CHANGED = replace(
+    DEFAULTS,
+    task="serve",
+    model="config.json",
+    config=CONFIG,
+    users="50",
+    monthly_budget="2,000",
+    providers=("AWS", "RunPod"),
+    accelerators=("h100-sxm",),
+    weights="fp8",
+    own_accelerator="h100-sxm",
+)
+
+
+@pytest.mark.parametrize("inputs", [DEFAULTS, CHANGED], ids=["defaults", "changed"])
+def test_a_link_brings_every_input_back(inputs: Inputs) -> None:
+    parameters = links.encode(inputs, engine="0.1.0", catalog="2026-09-01", usd=12.34)
+
+    found = opened(**parameters)
+
+    assert found.corrections == ()
+    assert found.inputs == inputs
+    assert found.seen == links.Seen("0.1.0", "2026-09-01", 12.34)
+
+
+def test_a_link_names_its_schema_and_every_input() -> None:
+    parameters = links.encode(DEFAULTS, engine="0.1.0", catalog="2026-09-01", usd=None)
+
+    assert parameters["v"] == "1"
+    assert set(RULES) - {"config"} <= set(parameters)
+    assert links.address("https://example.org/?old=1", {"v": "1", "tokens": "10 M"}) == (
+        "https://example.org/?v=1&tokens=10+M"
+    )
+
+
+def test_every_correction_of_a_link_is_named() -> None:
+    found = opened(task="serve", users="5000", model="no-such-model", frobnicate="1")
+
+    assert found.inputs == replace(DEFAULTS, task="serve")
+    users, model, unknown = found.corrections
+    assert users == "Users at once must be 1 to 4,096, not '5000'. Now: 8."
+    assert model.startswith("Model must be")
+    assert model.endswith("not 'no-such-model'. Now: llama-3.1-8b.")
+    assert unknown == "'frobnicate' is no input of this page; it is ignored."
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"v": "9"}, "made for version 9"),
+        ({"task": "cook"}, "Task: 'cook' is unknown. Now: Fine-tune (LoRA)."),
+        ({"rent": "steal"}, "Rent or own must be one of"),
+        ({"providers": "AWS~Nobody"}, "Providers must be in the catalog, not 'Nobody'. Now: all."),
+        (
+            {"own_accelerator": "abacus"},
+            "Card I own must be in the catalog, not 'abacus'. Now: rtx-4090.",
+        ),
+        ({"config": "@@@"}, "config.json is damaged in the link."),
+        ({"precision": "fp1"}, "Precision must be one of"),
+        ({"tokens": "x" * 10_000}, "…'"),
+    ],
+)
+def test_a_broken_link_is_corrected(parameters: dict[str, str], words: str) -> None:
+    found = opened(**parameters)
+
+    assert found.inputs == DEFAULTS
+    [correction] = found.corrections
+    assert words in correction
+    assert len(correction) < 500
+
+
+def test_a_link_cannot_unpack_without_bound() -> None:
+    bomb = links.encode(
+        replace(DEFAULTS, model="config.json", config='{"a": "' + "0" * 1_000_000 + '"}'),
+        engine="",
+        catalog="",
+        usd=None,
+    )
+
+    assert len(bomb["config"]) < 6000
+    [correction] = opened(config=bomb["config"]).corrections
+    assert "damaged" in correction
+
+
+def test_a_config_too_long_for_a_link_stays_out_of_it() -> None:
+    noise = "".join(random.Random(0).choices(string.ascii_letters, k=60_000))
+    inputs = replace(DEFAULTS, model="config.json", config=noise)
+
+    assert not links.config_fits(inputs)
+    assert "config" not in links.encode(inputs, engine="", catalog="", usd=None)
+
+
+def test_markdown_shows_text_as_it_is() -> None:
+    assert plain("$12 ($9–$16) *now*") == r"\$12 \(\$9–\$16\) \*now\*"
+    assert span("29 GiB (27–32)") == "27–32 GiB"
+    assert span("$0.49 ($0.20–$1.00)") == "$0.20–$1.00"
+    assert span("$431") == ""
+
+
+def test_errors_are_the_projects_own() -> None:
+    with pytest.raises(InputError):
+        case_of(replace(DEFAULTS, model="config.json", config="[1]"), read(DEFAULTS).numbers)
