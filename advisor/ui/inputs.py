@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from advisor.hardware import PriceKind
-from advisor.limits import Objective
+from advisor.limits import Constraints, Objective
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.workload import Optimizer, SoftwareStack
 
@@ -106,7 +106,7 @@ class Inputs:
     objective: str = Objective.CHEAPEST
     providers: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
-    max_accelerators: str = "2048"
+    max_accelerators: str = str(Constraints().max_accelerators)
     precision: str = ""
     sequence: str = ""
     batch: str = ""

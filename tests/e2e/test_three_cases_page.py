@@ -1,0 +1,71 @@
+"""Three real cases in a real browser: the page shows the answer that Python gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import advisor
+from advisor.formatting import duration, milliseconds, money
+from advisor.ui.inputs import Inputs
+from advisor.ui.links import encode
+from advisor.units import HOUR_S, MILLISECOND
+from tests.cases import CASES
+
+ENTERED: dict[str, Inputs] = {
+    "lora": Inputs(task="lora", tokens="50M", sequence="4096", deadline="24 h"),
+    "pretrain": Inputs(
+        task="pretrain",
+        model="parameters",
+        parameters="7B",
+        pretrain_tokens="300B",
+        pretrain_deadline="30 days",
+        budget="300000",
+        objective="fastest",
+    ),
+    "serve": Inputs(
+        task="serve",
+        model="llama-3.1-70b",
+        users="32",
+        prompt="1024",
+        answer="256",
+        speed="",
+        first_token="",
+    ),
+}
+
+
+def address(app_url: str, inputs: Inputs) -> str:
+    return f"{app_url}/?{urlencode(encode(inputs, engine='', catalog='', usd=None))}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_page_gives_the_answer_of_python(
+    name: str, app_url: str, new_page: Callable[..., Page]
+) -> None:
+    page = new_page()
+    page.goto(address(app_url, ENTERED[name]))
+    answer = advisor.recommend(CASES[name])
+    status = page.get_by_role("status").filter(has_text="Rent").first
+    expect(status).to_contain_text(answer.answer, timeout=30_000)
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    body = page.locator("[data-testid=stMain]").inner_text()
+    for ranking in answer.rankings:
+        best = ranking.plans[0]
+        assert best.title in body, ranking.objective
+        for figure in figures(best.estimate):
+            assert figure in body, (ranking.objective, figure)
+
+
+def figures(estimate: Any) -> list[str]:
+    """The numbers that a plan card must show, as Python formats them."""
+    if estimate.time is not None:
+        return [
+            duration(estimate.time.run_hours.scaled(HOUR_S)),
+            money(estimate.cost.rent_usd),
+        ]
+    return [milliseconds(estimate.serving.tpot_ms.scaled(MILLISECOND))]
