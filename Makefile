@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m
 PIP := $(RUN) pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help web test lint format bench calibrate pins clean
+.PHONY: help web test lint format bench calibrate accuracy pins clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*## /|/' \
@@ -37,6 +37,9 @@ bench: $(VENV)/.dev ## time the engine
 
 calibrate: $(VENV)/.dev ## fit the constants on data/measurements/kernels anew
 	$(RUN) advisor.calibration $(ARGS)
+
+accuracy: $(VENV)/.dev ## score the engine on data/measurements and write docs/accuracy.md
+	$(RUN) advisor.calibration accuracy $(ARGS)
 
 pins: $(BIN)/python ## move constraints.txt to the newest releases
 	rm -rf build/pins && $(BIN)/python -m venv build/pins

@@ -1,4 +1,7 @@
-"""``python -m advisor.calibration``: fit the constants anew and write them into the checkout."""
+"""``python -m advisor.calibration``: fit the constants anew and write them into the checkout.
+
+With ``accuracy``, score the engine on the shipped measurements and write docs/accuracy.md.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from advisor.calibration.accuracy import accuracy_markdown, score_tables
 from advisor.calibration.constants import calibration_yaml, fit_constants, methodology_markdown
 from advisor.calibration.measurements import FOLDER
 from advisor.catalog import load_catalog
@@ -16,24 +20,32 @@ from advisor.resources import data_path
 def main(arguments: list[str] | None = None) -> int:
     """Write the fitted files; with ``--check`` only compare, and return 1 if they differ."""
     parser = argparse.ArgumentParser(prog="python -m advisor.calibration", description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("constants", "accuracy"), default="constants")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     options = parser.parse_args(arguments)
+    docs = data_path(FITTED).parent.parent / "docs"
+    if options.what == "accuracy":
+        texts = {docs / "accuracy.md": accuracy_markdown(score_tables())}
+        return _write(texts, command="make accuracy", check=options.check)
     cards = {card.key: card for card in load_catalog().accelerators}
     fitted = fit_constants(data_path(FOLDER), cards)
     texts = {
         data_path(FITTED): calibration_yaml(fitted),
-        data_path(FITTED).parent.parent / "docs" / "methodology-kernels.md": methodology_markdown(
-            fitted
-        ),
+        docs / "methodology-kernels.md": methodology_markdown(fitted),
     }
+    return _write(texts, command="make calibrate", check=options.check)
+
+
+def _write(texts: dict[Path, str], *, command: str, check: bool) -> int:
+    """Write what differs, or with ``check`` only tell, and return 1 if anything does."""
     stale = [path for path, text in texts.items() if _stored(path) != text]
     for path in stale:
-        if options.check:
-            sys.stderr.write(f"{path.name} differs; run 'make calibrate'\n")
+        if check:
+            sys.stderr.write(f"{path.name} differs; run '{command}'\n")
         else:
             path.write_text(texts[path], encoding="utf-8")
             sys.stdout.write(f"wrote {path.name}\n")
-    return int(options.check and bool(stale))
+    return int(check and bool(stale))
 
 
 def _stored(path: Path) -> str:

@@ -1,0 +1,178 @@
+"""The page that tells users how far the engine is off, misses included."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Final
+
+from advisor.calibration.measurements import FOLDER
+from advisor.calibration.report import Summary, ValidationReport, ValidationRow
+from advisor.calibration.validation import validate
+from advisor.resources import data_path
+
+TABLES: Final = {
+    "memory_train": "Memory of tensors, one card",
+    "memory_fsdp": "Memory of tensors, fully sharded",
+    "memory_ddp": "Memory of tensors, data parallel",
+    "memory_tp": "Memory of tensors, tensor parallel",
+    "memory_lora": "Memory of tensors, adapters",
+    "training_runs": "Training runs",
+    "cache_logs": "Start-up logs of serving engines",
+    "serving_runs": "Serving",
+}
+"""Files below ``data/measurements`` and their headings."""
+
+FARTHEST: Final = 6
+LEAST_GROUPS: Final = 3
+"""Regimes with fewer groups are in the line of all regimes only."""
+
+
+def score_tables(names: Iterable[str] = TABLES) -> dict[str, ValidationReport]:
+    """Score the engine on the shipped tables.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Keys of ``TABLES``.
+
+    Returns
+    -------
+    dict of str to ValidationReport
+    """
+    folder = data_path(FOLDER).parent
+    return {name: validate(folder / f"{name}.csv") for name in names}
+
+
+def accuracy_markdown(reports: dict[str, ValidationReport]) -> str:
+    """Text of ``docs/accuracy.md``.
+
+    Parameters
+    ----------
+    reports : dict of str to ValidationReport
+        From :func:`score_tables`.
+    """
+    overview = "\n".join(
+        _cells(TABLES[name], each)
+        for name, report in reports.items()
+        for each in report.summary
+        if each.regime == "all"
+    )
+    sections = "\n".join(_section(name, report) for name, report in reports.items())
+    return PAGE.format(overview=overview, sections=sections)
+
+
+def _section(name: str, report: ValidationReport) -> str:
+    scored = len({row.id for row in report.rows})
+    lines = [
+        f"## {TABLES[name]}",
+        "",
+        f"`data/measurements/{name}.csv`: {scored} rows predicted, {len(report.skipped)} not.",
+        "",
+    ]
+    regimes = [
+        each for each in report.summary if each.regime != "all" and each.groups >= LEAST_GROUPS
+    ]
+    if regimes:
+        lines += [HEAD, *(_cells(_name(each.regime), each) for each in regimes), ""]
+    lines += ["Farthest off, by group of like rows:", ""]
+    lines += [f"- {text}" for text in _farthest(report.rows)]
+    if report.skipped:
+        reasons: dict[str, int] = defaultdict(int)
+        for row in report.skipped:
+            reasons[row.reason.partition(";")[0]] += 1
+        lines += ["", "Not predicted:", ""]
+        lines += [
+            f"- {count}: {reason}"
+            for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _farthest(rows: Iterable[ValidationRow]) -> list[str]:
+    groups: dict[tuple[str, str], list[ValidationRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.group, row.quantity].append(row)
+
+    def miss(members: list[ValidationRow]) -> float:
+        return fmean(abs(row.error_pct) for row in members)
+
+    worst = sorted(groups.values(), key=lambda members: (-miss(members), members[0].id))
+    texts = []
+    for members in worst[:FARTHEST]:
+        row = max(members, key=lambda row: abs(row.error_pct))
+        more = f", {len(members)} rows" if len(members) > 1 else ""
+        texts.append(
+            f"`{row.id}`, {row.quantity}: measured {row.measured:.4g}, predicted "
+            f"{row.expected:.4g} (group {miss(members):.0f} % off{more})"
+        )
+    return texts
+
+
+def _name(regime: str) -> str:
+    return ", ".join(regime.split("|"))
+
+
+def _cells(name: str, each: Summary) -> str:
+    return (
+        f"| {name} | {each.quantity} | {each.n} | {each.groups} | {each.median_abs_pct:.1f} | "
+        f"{each.p90_abs_pct:.1f} | {each.bias_pct:+.1f} | {each.coverage_pct:.0f} | "
+        f"{each.each_row.median_abs_pct:.1f} | {each.each_row.p90_abs_pct:.1f} |"
+    )
+
+
+HEAD: Final = """\
+| what | quantity | rows | groups | median | 90 % | bias | in range | rows: median | rows: 90 % |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+
+PAGE: Final = (
+    """\
+# Accuracy
+
+This page is written by `make accuracy`; do not edit it. It scores the engine on published
+measurements, misses included. Score it on yours with `gpu-advisor validate FILE.csv`.
+
+Errors are in percent of the measurement. Rows that vary one run (same source, model and
+accelerator) are averaged first, then groups weigh alike: median and 90 % of absolute errors, bias
+as the median of signed errors, and the share of measurements inside the predicted range, which
+aims at 80. The last two columns weigh every row alike. Constants of serving and the slowdown of
+software stacks were fitted on some of these rows, kernels on other measurements; the terms of the
+memory of tensors were written with these very tables at hand, so their errors are in sample.
+
+"""
+    + HEAD
+    + """
+{overview}
+
+{sections}
+## Columns
+
+`gpu-advisor validate` recognises a table by its columns; others are ignored, empty cells mean
+unknown. A row with `predictable` = 0 is left out. `architecture_key` is a Hugging Face id written
+`org__name`; it is looked up among the presets, then as `DIR/<key>.json` of `--configs DIR`, then
+the row's own shape columns count. Where there is no key, `model` is looked up.
+
+- Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
+  `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,
+  wall_hours, accelerator_hours, peak_memory_gib), `also_memory`, `sequence_length`, `precision`,
+  `optimizer`, `micro_batch`, `global_batch`, `tensor_parallel`, `pipeline_parallel`,
+  `virtual_pipeline_stages`, `context_parallel`, `expert_parallel`, `sequence_parallel`,
+  `data_sharding`, `recompute`, `attention`, `framework`, `compiled`, `lora_rank`, `lora_targets`,
+  `accelerators_per_node`, `total_tokens`, `outcome`, `regime`, `split_group`; shape columns in
+  Hugging Face names.
+- Memory peaks (bytes): `id`, `model`, `seq_len`, `micro_batch`, `mode`, `ckpt`, `optimizer`,
+  `peak_total`; with `reshard`, `wrap`, `mesh`, `world` (FSDP), `bucket_view`, `world` (DDP), `tp`,
+  `fsdp`, `seq_parallel`, `loss` (tensor parallel), or `base`, `adapter`, `rank`, `targets`,
+  `dropout` (adapters).
+- Serving: `id`, `kind` (llm_online, llm_saturated, llm_single_stream, llm_prefill,
+  llm_static_batch), `accelerator`, `engine`, `primary_quantity`, `secondary_quantity` (tpot_ms,
+  ttft_ms, total_output_tokens_per_s, decode_tokens_per_s, prefill_tokens_per_s, latency_ms),
+  `weight_precision`, `weight_bits_per_parameter`, `kv_precision`, `num_accelerators`,
+  `tensor_parallel`, `pipeline_parallel`, `attention_data_parallel`, `concurrency`, `input_tokens`,
+  `output_tokens`.
+- Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
+  `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
+  `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.
+"""
+)

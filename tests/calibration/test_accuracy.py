@@ -1,0 +1,70 @@
+"""Errors on published measurements: what holds today, rounded up; a loss fails the build."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import pytest
+
+from advisor.calibration.accuracy import TABLES, score_tables
+from advisor.calibration.report import ValidationReport
+
+
+class Bound(NamedTuple):
+    """What a quantity of a table must keep, in percent; rows counted so that none gets lost."""
+
+    table: str
+    quantity: str
+    rows: int
+    median: float
+    p90: float
+    bias: float
+
+
+BOUNDS = (
+    Bound("memory_train", "peak_total", 75, 0.5, 2, 0.5),
+    Bound("memory_fsdp", "peak_total", 45, 1, 3, 1),
+    Bound("memory_ddp", "peak_total", 9, 0.5, 2, 0.5),
+    Bound("memory_tp", "peak_total", 15, 1, 3, 1),
+    Bound("memory_lora", "peak_total", 31, 0.5, 2, 0.5),
+    Bound("training_runs", "tokens_per_s_per_accelerator", 360, 19, 65, 12),
+    Bound("training_runs", "step_time_s", 100, 14, 40, 12),
+    Bound("training_runs", "peak_memory_gib", 110, 23, 58, 15),
+    Bound("cache_logs", "kv_cache_gib", 14, 3, 40, 2),
+    Bound("serving_runs", "tpot_ms", 1200, 13, 42, 5),
+    Bound("serving_runs", "ttft_ms", 1200, 32, 70, 6),
+    Bound("serving_runs", "decode_tokens_per_s", 470, 20, 95, 6),
+    Bound("serving_runs", "total_output_tokens_per_s", 470, 25, 48, 15),
+)
+
+
+@lru_cache
+def report(table: str) -> ValidationReport:
+    return score_tables([table])[table]
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: f"{bound.table}-{bound.quantity}")
+def test_errors_stay_within_what_was_reached(bound: Bound) -> None:
+    found = report(bound.table).of(bound.quantity)
+
+    assert found is not None
+    assert found.n >= bound.rows
+    assert found.median_abs_pct <= bound.median
+    assert found.p90_abs_pct <= bound.p90
+    assert abs(found.bias_pct) <= bound.bias
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_is_predicted_or_named_with_a_reason(table: str) -> None:
+    scored = {row.id for row in report(table).rows}
+    skipped = {row.id: row.reason for row in report(table).skipped}
+
+    assert scored
+    assert not scored & set(skipped)
+    assert all(len(reason) > 10 for reason in skipped.values())
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_ranges_hold_their_expected_value(table: str) -> None:
+    assert all(row.low <= row.expected <= row.high for row in report(table).rows)

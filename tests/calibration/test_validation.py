@@ -1,0 +1,212 @@
+"""Recognising tables, bad cells, resolving models, and the arithmetic of the summary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import advisor
+from advisor import cli
+from advisor.calibration.report import ValidationRow, summarise
+from advisor.calibration.validation import KINDS, recognise, validate
+from advisor.errors import InputError
+
+PEAK = {
+    "id": "a",
+    "model": "Llama-3.1-8B",
+    "seq_len": "2048",
+    "micro_batch": "1",
+    "mode": "pure_bf16",
+    "ckpt": "1",
+    "optimizer": "adamw_fused",
+    "peak_total": "64e9",
+}
+RUN = {
+    "id": "r",
+    "workload": "pretraining",
+    "architecture_key": "meta-llama__Llama-3.1-8B",
+    "accelerator": "h100-sxm",
+    "num_accelerators": "8",
+    "precision": "bf16_mixed",
+    "optimizer": "adamw",
+    "micro_batch": "1",
+    "global_batch": "64",
+    "sequence_length": "4096",
+    "data_sharding": "zero3",
+    "recompute": "full",
+    "framework": "torchtitan",
+    "tokens_per_s_per_accelerator": "6000",
+    "primary_quantity": "tokens_per_s_per_accelerator",
+}
+
+
+def write(path: Path, *rows: dict[str, str]) -> Path:
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def row(id: str, group: str, measured: float, expected: float, width: float = 0.1) -> ValidationRow:
+    return ValidationRow(
+        id=id,
+        quantity="x",
+        regime="r",
+        group=group,
+        source="",
+        measured=measured,
+        low=expected * (1 - width),
+        expected=expected,
+        high=expected * (1 + width),
+    )
+
+
+def test_errors_are_averaged_within_groups_first() -> None:
+    """Group one: +10 and +30 % (20 %); group two: -50 %. By hand."""
+    rows = [row("a", "one", 100, 110), row("b", "one", 100, 130), row("c", "two", 100, 50)]
+
+    of_regime, of_all = sorted(summarise(rows), key=lambda each: each.regime == "all")
+
+    assert (of_regime.n, of_regime.groups) == (3, 2)
+    assert of_regime.median_abs_pct == pytest.approx(35)
+    assert of_regime.bias_pct == pytest.approx(-15)
+    # Ranges reach 10 % to each side: 99 to 121 holds 100, the others do not. (1/2 + 0) / 2.
+    assert of_regime.coverage_pct == pytest.approx(25)
+    assert of_regime.each_row.median_abs_pct == pytest.approx(30)
+    assert of_all.median_abs_pct == of_regime.median_abs_pct
+
+
+def test_json_has_what_the_contract_names(tmp_path: Path) -> None:
+    report = validate(write(tmp_path / "t.csv", PEAK, {**PEAK, "id": "b", "mode": "fp7"}))
+
+    content = json.loads(report.to_json())
+
+    assert {"id", "quantity", "measured", "low", "expected", "high", "error_pct", "covered"} <= set(
+        content["rows"][0]
+    )
+    assert {"n", "median_abs_pct", "p90_abs_pct", "bias_pct", "coverage_pct"} <= set(
+        content["summary"][0]
+    )
+    assert content["rows"][0]["error_pct"] == pytest.approx(
+        100 * (content["rows"][0]["expected"] / 64e9 - 1)
+    )
+    assert content["skipped"][0]["id"] == "b"
+    assert "mode" in content["skipped"][0]["reason"]
+
+
+def test_kinds_do_not_hide_each_other() -> None:
+    for kind in KINDS:
+        assert recognise(kind.columns) is kind
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        ("num_accelerators", "eight"),
+        ("num_accelerators", "nan"),
+        ("num_accelerators", "-8"),
+        ("num_accelerators", "0"),
+        ("num_accelerators", "1e300"),
+        ("num_accelerators", "999999"),
+        ("global_batch", "1.5"),
+        ("sequence_length", ""),
+        ("micro_batch", "inf"),
+        ("tensor_parallel", "3"),
+        ("accelerator", "h1000"),
+        ("architecture_key", "../../secret"),
+        ("precision", "bf17"),
+        ("optimizer", "magic"),
+        ("data_sharding", "zero4"),
+        ("recompute", "some"),
+        ("workload", "dreaming"),
+        ("tokens_per_s_per_accelerator", ""),
+        ("tokens_per_s_per_accelerator", "0"),
+    ],
+)
+def test_a_bad_cell_is_told_and_harms_no_other_row(column: str, text: str, tmp_path: Path) -> None:
+    good = {"tensor_parallel": "1", **RUN}
+    report = validate(write(tmp_path / "t.csv", good, {**good, "id": "bad", column: text}))
+
+    assert [each.id for each in report.rows] == ["r"]
+    assert [each.id for each in report.skipped] == ["bad"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\n", b"id\n1\n", b"a,b\n1,2\n", b"\xff\xfe\x00", b"id,model\n" + b"\x00" * 9, b'"' * 3],
+)
+def test_a_hostile_file_gets_a_sentence(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+
+    assert cli.main(["validate", str(path)]) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("gpu-advisor: error: the table ")
+    assert captured.err.count("\n") == 1
+
+
+def test_missing_file_and_missing_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        validate(tmp_path / "none.csv")
+    with pytest.raises(InputError, match="not a folder"):
+        validate(write(tmp_path / "t.csv", RUN), tmp_path / "none")
+
+
+def test_a_model_is_found_in_the_folder_of_configurations(tmp_path: Path) -> None:
+    """Half of Llama 3.1 8B's layers: twice the tokens per second, about."""
+    config = {
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+    }
+    (tmp_path / "some__half.json").write_text(json.dumps(config), encoding="utf-8")
+    half = {**RUN, "id": "half", "architecture_key": "some__half"}
+    table = write(tmp_path / "t.csv", RUN, half)
+
+    whole_row, half_row = advisor.validate(table, tmp_path).rows
+
+    assert half_row.expected / whole_row.expected == pytest.approx(1.9, abs=0.15)
+    assert [each.id for each in advisor.validate(table).skipped] == ["half"]
+
+
+def test_shape_columns_stand_in_for_a_model(tmp_path: Path) -> None:
+    """The row's own columns describe Llama 3.1 8B: same prediction as by its name."""
+    shape = {
+        "architecture_key": "",
+        "family": "transformer",
+        "num_hidden_layers": "32",
+        "hidden_size": "4096",
+        "num_attention_heads": "32",
+        "num_key_value_heads": "8",
+        "head_dim": "128",
+        "intermediate_size": "14336",
+        "gated_mlp": "1",
+        "vocab_size": "128256",
+    }
+    named = {**RUN, **dict.fromkeys(shape, ""), "architecture_key": RUN["architecture_key"]}
+    first, second = validate(write(tmp_path / "t.csv", named, {**RUN, **shape})).rows
+
+    assert first.expected == pytest.approx(second.expected, rel=1e-6)
+
+
+def test_the_terminal_tells_errors_and_reasons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    table = write(tmp_path / "t.csv", PEAK, {**PEAK, "id": "odd", "model": "Nobody-1B"})
+
+    assert cli.main(["validate", str(table)]) == 0
+
+    shown = capsys.readouterr().out
+    assert "1 rows predicted, 1 not" in shown
+    assert "peak_total" in shown
+    assert "odd" in shown
