@@ -1,0 +1,221 @@
+"""The page *Advisor* as a person uses it, in a browser, against the engine's own answers."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import advisor
+
+CHART = ".js-plotly-plot .main-svg"
+ANSWER = "p[role=status]"
+PHONE = (
+    "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/130.0.0.0 Mobile Safari/537.36"
+)
+
+
+def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendation:
+    return advisor.recommend(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": tokens},
+            "limits": {"deadline_hours": 24, **limits},
+        }
+    )
+
+
+def open_page(page: Page, url: str) -> None:
+    page.goto(url)
+    page.wait_for_selector(CHART)
+    expect(page.locator(ANSWER)).not_to_be_empty()
+
+
+def fill(page: Page, label: str, text: str) -> None:
+    field = page.get_by_label(label, exact=True)
+    field.fill(text)
+    field.press("Enter")
+
+
+def choose(page: Page, label: str, text: str, option: str | None = None) -> None:
+    box = page.get_by_role("combobox", name=label).first
+    box.click()
+    box.fill(text)
+    page.get_by_role("option", name=option or text).first.click()
+
+
+def width_beyond_the_window(page: Page) -> int:
+    """Pixels by which the page could be scrolled sideways."""
+    beyond: int = page.evaluate(
+        "Math.max(...[document.documentElement, document.querySelector('[data-testid=stMain]')]"
+        ".map(element => element.scrollWidth - element.clientWidth))"
+    )
+    return beyond
+
+
+def test_opening_gives_an_answer_and_charts(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+
+    expect(page.locator(ANSWER)).to_have_text(fine_tune().answer)
+    expect(page.locator(CHART).first).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_text("Assumed:")).to_be_visible()
+
+
+def test_the_first_screen_holds_controls_answer_and_numbers(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+
+    for label in ("Tokens", "Deadline", "Budget (USD)"):
+        expect(page.get_by_label(label, exact=True)).to_be_in_viewport()
+    expect(page.locator(ANSWER)).to_be_in_viewport(ratio=1)
+    for metric in page.get_by_test_id("stMetricValue").all():
+        expect(metric).to_be_in_viewport(ratio=1)
+    expect(page.get_by_text("Assumed:")).to_be_in_viewport(ratio=1)
+
+
+def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+
+    fill(page, "Tokens", "200M")
+    expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
+
+    fill(page, "Deadline", "10h")
+    expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6, deadline_hours=10).answer)
+
+    choose(page, "Task", "Serve")
+    serving = advisor.recommend(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {
+                "kind": "serving",
+                "input_tokens": 7168,
+                "output_tokens": 1024,
+                "concurrency": 8,
+            },
+            "limits": {"max_tpot_ms": 50, "max_ttft_ms": 2000},
+        }
+    )
+    expect(page.locator(ANSWER)).to_have_text(serving.answer)
+
+
+def test_why_not_gives_the_reason(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    [rejection] = [item for item in fine_tune().rejections if item.accelerator == "rtx-4090"]
+
+    choose(page, "Why not", "RTX 4090", rejection.accelerator_name)
+
+    expect(page.get_by_text(rejection.message)).to_be_visible()
+    expect(page.get_by_text(rejection.remedy)).to_be_visible()
+
+
+def test_a_mistake_is_told_below_its_field(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    before = page.locator(ANSWER).inner_text()
+
+    fill(page, "Deadline", "soon")
+
+    error = page.get_by_role("alert").filter(has_text="Deadline must be a time")
+    expect(error).to_be_visible()
+    field = page.get_by_label("Deadline", exact=True).bounding_box()
+    sentence = error.bounding_box()
+    assert field is not None
+    assert sentence is not None
+    assert field["y"] + field["height"] <= sentence["y"] <= field["y"] + field["height"] + 40
+    assert sentence["x"] <= field["x"] + field["width"] / 2 <= sentence["x"] + sentence["width"]
+    expect(page.locator(ANSWER)).to_have_text(before)
+    expect(page.get_by_label("Tokens", exact=True)).to_have_value("10M")
+
+
+def test_advanced_stays_open_while_its_fields_change(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+
+    page.get_by_text("Advanced", exact=True).click()
+    fill(page, "Sequence length", "8192")
+
+    expect(page.get_by_text("Advanced (1 changed): Sequence length")).to_be_visible()
+    expect(page.get_by_label("Sequence length", exact=True)).to_be_visible()
+
+
+def test_a_shared_link_opens_with_the_same_inputs(
+    new_page: Callable[..., Page], app_url: str
+) -> None:
+    sender = new_page()
+    open_page(sender, app_url)
+    fill(sender, "Tokens", "200M")
+    expect(sender.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
+    sender.get_by_text("Share and download", exact=True).click()
+    link = sender.locator("pre").inner_text().replace("\n", "")
+
+    receiver = new_page()
+    open_page(receiver, link)
+
+    expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
+    expect(receiver.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
+    expect(receiver.get_by_text("The link had values")).to_have_count(0)
+
+
+def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/?task=serve&users=5000&model=no-such-model")
+
+    expect(page.get_by_text("Users at once must be 1 to 4,096, not '5000'")).to_be_visible()
+    expect(page.get_by_text("not 'no-such-model'. Now: llama-3.1-8b.")).to_be_visible()
+
+
+def test_downloads_hold_what_the_page_shows(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    page.get_by_text("Share and download", exact=True).click()
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Case file").click()
+    case = advisor.load_case(download.value.path())
+
+    assert advisor.recommend(case).answer == page.locator(ANSWER).inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_needs_no_sideways_scroll(
+    new_page: Callable[..., Page], app_url: str, scheme: str
+) -> None:
+    page = new_page(
+        viewport={"width": 390, "height": 844},
+        user_agent=PHONE,
+        is_mobile=True,
+        has_touch=True,
+        color_scheme=scheme,
+    )
+    open_page(page, app_url)
+    for name in ("Advanced", "How the numbers are computed", "Share and download"):
+        page.get_by_text(name, exact=True).click()
+    page.get_by_text("Accelerators not recommended").click()
+    expect(page.get_by_label("Filter by name")).to_be_visible()
+    expect(page.get_by_text("Link with every input")).to_be_visible()
+
+    assert width_beyond_the_window(page) <= 0
+
+
+@pytest.mark.parametrize(("scheme", "color"), [("light", 255), ("dark", 0x17)])
+def test_the_charts_follow_the_theme(
+    new_page: Callable[..., Page], app_url: str, scheme: str, color: int
+) -> None:
+    page = new_page(color_scheme=scheme)
+    open_page(page, app_url)
+
+    fill_of_paper = page.locator(".main-svg").first.evaluate(
+        "element => getComputedStyle(element).backgroundColor"
+    )
+    assert fill_of_paper.startswith(f"rgb({color}, ")
+
+
+def test_the_keyboard_alone_reaches_the_answer(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+
+    tokens = page.get_by_label("Tokens", exact=True)
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if tokens.evaluate("element => element === document.activeElement"):
+            break
+    page.keyboard.press("ControlOrMeta+A")
+    page.keyboard.type("200M")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
