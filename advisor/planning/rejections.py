@@ -7,11 +7,19 @@ from dataclasses import dataclass
 
 from advisor.catalog import Catalog
 from advisor.estimate.candidates import matmul_peak
-from advisor.formatting import duration, memory, memory_against, milliseconds, money
+from advisor.formatting import (
+    duration,
+    memory,
+    memory_against,
+    milliseconds,
+    money,
+    round_significant,
+)
 from advisor.hardware import Accelerator, PriceKind
 from advisor.limits import Constraints
 from advisor.planning.options import Option, meets_budget, meets_time
 from advisor.planning.results import Rejection, RejectionCode
+from advisor.planning.sentences import cost_text
 from advisor.units import GIB, HOUR_S
 
 
@@ -206,7 +214,7 @@ def _lost(
         )
     affordable = [option for option in in_time if meets_budget(option, limits)]
     if not affordable:
-        least = min(option.cost_usd for option in in_time)
+        least = round_significant(min(option.cost_usd for option in in_time), 3, "up")
         limit = limits.budget_usd or 0.0
         per = " a month" if serving else ""
         return _rejection(
@@ -238,8 +246,8 @@ def _lost(
 
 def _figures(option: Option, *, serving: bool) -> str:
     if serving:
-        return f"{money(option.cost_usd)} a month at {milliseconds(option.time)} per token"
-    return f"{money(option.cost_usd)} in {duration(option.time * HOUR_S)}"
+        return f"{cost_text(option)} at {milliseconds(option.time)} per token"
+    return f"{cost_text(option)} in {duration(option.time * HOUR_S)}"
 
 
 def _where_it_wins(cheapest: Option, fastest: Option, best: Option, *, serving: bool) -> str:

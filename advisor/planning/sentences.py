@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.estimate.results import Estimate
-from advisor.formatting import duration, memory, milliseconds, money, percent
+from advisor.formatting import (
+    duration,
+    memory,
+    milliseconds,
+    money,
+    percent,
+    round_significant,
+)
 from advisor.limits import Objective
 from advisor.planning.options import Option
 from advisor.planning.systems import System
@@ -48,8 +55,8 @@ def title(option: Option, system: System) -> str:
 
 def sentence(option: Option, system: System, estimate: Estimate) -> str:
     """Return the plan in one line with its ranges."""
-    used = estimate.memory.total_bytes.expected
-    fill = f"Uses {memory(used)} of {memory(estimate.memory.usable_bytes)} on each."
+    total, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
+    fill = f"Uses {memory(total)} of {memory(usable)} on each."
     rent = estimate.cost.rent_usd
     start = title(option, system)
     if estimate.time is not None:
@@ -101,16 +108,23 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next fastest: {figure}"
     if objective is Objective.BEST_VALUE and not serving and other.cost_usd > 0:
-        return f"Next: {money(other.cost_usd)} in {duration(other.time * HOUR_S)}"
+        return f"Next: {cost_text(other)} in {duration(other.time * HOUR_S)}"
     if other.cost_usd == 0:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next: {figure}"
-    return f"Next: {money(other.cost_usd)}" + (" a month" if serving else "")
+    return f"Next: {cost_text(other)}"
 
 
 def _lowered(title: str) -> str:
     """Start a title in lower case, unless it starts with an abbreviation."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
+def cost_text(option: Option) -> str:
+    """Return an option's cost: an estimate of a run, or the list price of a month."""
+    if option.first_token_s is not None:
+        return f"{money(option.cost_usd)} a month"
+    return money(round_significant(option.cost_usd, 2))
 
 
 def too_close(first: Range, second: Range) -> bool:
