@@ -11,7 +11,8 @@ from advisor.calibration.tables import Row, cell, choice, flag, integer, needed,
 from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
-from advisor.estimate.run import TrainingRun, recipe_named
+from advisor.estimate.results import MemoryBreakdown
+from advisor.estimate.run import MemorySwitches, TrainingRun, recipe_named
 from advisor.estimate.training import describe_memory, describe_time
 from advisor.hardware import Accelerator, Node
 from advisor.layout import ParallelLayout, Recompute, Sharding
@@ -33,6 +34,7 @@ SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
     "": Sharding.DDP,
     "none": Sharding.DDP,
 }
+OFFLOADS = {"": False, "none": False, "optimizer": True}
 RECOMPUTES = {policy.value: policy for policy in Recompute} | {"": Recompute.NONE}
 METHODS: dict[str, FineTuningMethod | None] = {
     "pretraining": None,
@@ -105,7 +107,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
     if wants_memory and (cell(row, "outcome") or "ok") == "ok":
         memory = describe_memory(architecture, run, layout, accelerator, calibration)
-        found.append(("peak_memory_gib", memory.total_bytes.scaled(1 / GIB)))
+        told = _as_told(memory, cell(row, "memory_basis"))
+        found.append(("peak_memory_gib", told.scaled(1 / GIB)))
     results = [
         scored(
             id=cell(row, "id"),
@@ -127,6 +130,22 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
             remedy="Leave the row out.",
         )
     return results
+
+
+def _as_told(memory: MemoryBreakdown, basis: str) -> Range:
+    """Return what the row's tool counts: tensors, what PyTorch reserves, or all of the card."""
+    parts = [memory.context_bytes]
+    if basis not in ("allocated", "reserved"):
+        return memory.total_bytes
+    if basis == "allocated":
+        parts.append(memory.fragmentation_bytes)
+    total = memory.total_bytes
+    return Range(
+        low=total.low - sum(part.low for part in parts),
+        expected=total.expected - sum(part.expected for part in parts),
+        high=total.high - sum(part.high for part in parts),
+        evidence=total.evidence,
+    )
 
 
 def row_run(row: Row) -> TrainingRun:
@@ -159,6 +178,14 @@ def row_run(row: Row) -> TrainingRun:
         lora_rank=integer(row, "lora_rank", 16),
         lora_targets=_targets(row),
         assumptions=(),
+        switches=MemorySwitches(
+            # Paged states move to the host's memory when the card's runs out.
+            offloaded_states=choice(row, "offload", OFFLOADS)
+            or cell(row, "optimizer").startswith("paged"),
+            chunked_loss=framework == "torchtune",
+            trained_ends="embed" in cell(row, "lora_targets"),
+            adapter_format="bf16" if precision == "bf16_pure" else "fp32",
+        ),
     )
 
 
@@ -198,7 +225,9 @@ def row_layout(row: Row) -> ParallelLayout:
         sharding=choice(row, "data_sharding", SHARDINGS),
         micro_batch=integer(row, "micro_batch", 1),
         recompute=choice(row, "recompute", RECOMPUTES),
-        sequence_parallel=flag(row, "sequence_parallel") or not cell(row, "sequence_parallel"),
+        # Stacks with unfused attention are older than sequence parallelism.
+        sequence_parallel=flag(row, "sequence_parallel")
+        or (not cell(row, "sequence_parallel") and cell(row, "attention") != "eager"),
         virtual_stages=integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1,
     )
 

@@ -53,6 +53,12 @@ class MemorySwitches:
     """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
     reduce_format: str | None = None
     """Format in which sharded gradients are reduced; None takes that of the gradients."""
+    offloaded_states: bool = False
+    """Master weights and optimizer states live in the host's memory."""
+    chunked_loss: bool = False
+    """The loss is computed in eight chunks of the sequence (torchtune)."""
+    trained_ends: bool = False
+    """Beside adapters, copies of embedding and head train whole (``modules_to_save``)."""
     adapter_format: str = "fp32"
     adapter_autocast: bool = True
     """Adapters compute under autocast; else their input is cast to their own format."""

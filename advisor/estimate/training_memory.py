@@ -49,6 +49,10 @@ vocabulary-parallel loss on fp32 logits updated in place, and the 16-bit copy an
 Liger: the loss is computed in chunks and the logits never exist whole."""
 
 
+CHUNKED_LOSS_BYTES: Final = 2 + 10 / 8
+"""The same in eight chunks (torchtune's ``CEWithChunkedOutputLoss``): all logits in 16 bits, and
+of one chunk the fp32 copy, its softmax and the 16-bit gradient."""
+
 PARALLEL_LOSS_BYTES: Final = 16.0
 """The same with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
 
@@ -174,9 +178,10 @@ def _loss_bytes(
     architecture: ModelArchitecture, run: TrainingRun, tokens: Floats, tensor: Floats
 ) -> Floats:
     """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
-    entry = np.full_like(tensor, LOGITS_BYTES[run.software])
+    chunked = run.switches.chunked_loss
+    entry = np.full_like(tensor, CHUNKED_LOSS_BYTES if chunked else LOGITS_BYTES[run.software])
     spread = tensor
-    if run.software is SoftwareStack.HUGGINGFACE:
+    if run.software is SoftwareStack.HUGGINGFACE and not chunked:
         if run.switches.gathered_logits:
             spread = np.ones_like(tensor)
         else:

@@ -128,65 +128,103 @@ def stage_states(
         )
     recipe = run.recipe
     working = FORMAT_BYTES[recipe.working]
-    whole, level1, level2, level3 = (_shards(layout, level) for level in (9, 1, 2, 3))
+    level1, level2, level3 = (_shards(layout, level) for level in (1, 2, 3))
     group = layout.data * layout.context
     gradient_size = gradient_bytes_per_parameter(run)
-    gathered_size = _gathered_size(run)
-    reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
     megatron = run.software is SoftwareStack.MEGATRON
-    fold = fold_parameters(architecture)
-    ends = stage.dense + stage.expert - block_parameters
-    apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
-    one_layer = block_parameters / layers_held
 
     weights = _copy(stage, working, level3)
-    if recipe.master is not None:
+    if recipe.master is not None and not run.switches.offloaded_states:
         weights = weights + _copy(stage, FORMAT_BYTES[recipe.master], level1)
     gradients = _copy(stage, gradient_size, level2)
     optimizer = _copy(stage, run.optimizer_bytes_per_parameter, level1)
+    if run.switches.offloaded_states:
+        optimizer = zero
     if recipe.master is None:
-        shards2 = _copy(stage, working, level2)
-        weights = np.where(layout.sharding == SHARD_GRAD_OP, shards2, weights)
-    kept = (layout.sharding == SHARD_GRAD_OP) & (recipe.master is None) & (group > 1)
-    gathers = (layout.sharding > SHARD_GRAD_OP) & (group > 1)
-    reduces = (layout.sharding >= SHARD_GRAD_OP) & (group > 1)
-
-    everything = kept * _copy(stage, gathered_size, whole)
-    ahead = 0.0 if apart else 1.0
-    some_ends = gathers * gathered_ends * gathered_size
-    blocks = gathers * one_layer * gathered_size
-    head = np.minimum(ends, fold.head_divided / layout.tensor)
-    waiting_head = 0.0 if apart else head
-    passing = reduces * ((one_layer + waiting_head) * gathered_size + one_layer * reduce_size)
-    if megatron:
-        passing = reduces * one_layer * gradient_size
-    # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
-    embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
-    lookup = np.minimum(ends * layout.tensor, fold.embedding_divided)
-    lookup = embedding if megatron else lookup
-    undivided = (lookup - embedding) * gradient_size * ~reduces
-    reduced_ends = embedding if apart else embedding + head
-    ending = reduces * (lookup * gathered_size + reduced_ends * reduce_size)
+        shards = _copy(stage, working, level2)
+        weights = np.where(layout.sharding == SHARD_GRAD_OP, shards, weights)
     buckets = (layout.sharding < 1) & (group > 1) & (not megatron)
     gradient_sets = gradients * buckets
     if run.switches.gradient_bucket_view:
         gradients = np.where(buckets, 0.0, gradients)
     foreach = _copy(stage, FORMAT_BYTES[recipe.master or recipe.working], level1)
     foreach = np.where(layout.sharding > SHARD_GRAD_OP, _copy(stage, working, level3), foreach)
+    passing = _passing(architecture, run, layout, stage, block_parameters, layers_held)
     return StageStates(
         weights=weights,
-        gradients=gradients + undivided,
+        gradients=gradients + passing.undivided_lookup,
         optimizer=optimizer,
         held_gradients=gradients if megatron else zero,
         always=always + gradient_sets,
+        at_loss=passing.at_loss,
+        at_first_block=passing.at_first_block,
+        at_last_block=passing.at_last_block,
+        at_end=passing.at_end,
+        at_update=foreach * run.switches.foreach_optimizer,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Passing:
+    """Gathered weights and gradients on their way, by moment. [bytes]"""
+
+    at_loss: Floats
+    at_first_block: Floats
+    at_last_block: Floats
+    at_end: Floats
+    undivided_lookup: Floats
+
+
+def _passing(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    stage: StageParameters,
+    block_parameters: Floats,
+    layers_held: Floats,
+) -> _Passing:
+    """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
+    recipe = run.recipe
+    megatron = run.software is SoftwareStack.MEGATRON
+    gradient_size = gradient_bytes_per_parameter(run)
+    gathered_size = _gathered_size(run)
+    reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
+    together = layout.data * layout.context > 1
+    full = layout.sharding > SHARD_GRAD_OP
+    # A pipeline would gather anew for each micro-batch; stacks keep the weights instead.
+    kept = (layout.sharding == SHARD_GRAD_OP) & (recipe.master is None) | full & (
+        layout.pipeline > 1
+    )
+    kept = kept & together
+    gathers = full & together & ~kept
+    reduces = (layout.sharding >= SHARD_GRAD_OP) & together
+
+    fold = fold_parameters(architecture)
+    ends = stage.dense + stage.expert - block_parameters
+    apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
+    ahead = 0.0 if apart else 1.0
+    one_layer = block_parameters / layers_held
+    everything = kept * _copy(stage, gathered_size, _shards(layout, 9))
+    some_ends = gathers * gathered_ends * gathered_size
+    blocks = gathers * one_layer * gathered_size
+    head = np.minimum(ends, fold.head_divided / layout.tensor)
+    gradients = (one_layer + ahead * head) * gathered_size + one_layer * reduce_size
+    if megatron:
+        gradients = one_layer * gradient_size
+    # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
+    embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
+    whole = np.minimum(ends * layout.tensor, fold.embedding_divided)
+    lookup = embedding if megatron else whole
+    reduced_ends = embedding + ahead * head
+    return _Passing(
         at_loss=everything + some_ends + ahead * blocks,
-        at_first_block=everything + some_ends + (1 + ahead) * blocks + passing,
+        at_first_block=everything + some_ends + (1 + ahead) * blocks + reduces * gradients,
         at_last_block=some_ends
         + kept * (ends + one_layer) * gathered_size
         + (1 + ahead) * blocks
-        + passing,
-        at_end=ending,
-        at_update=foreach * run.switches.foreach_optimizer,
+        + reduces * gradients,
+        at_end=reduces * (lookup * gathered_size + reduced_ends * reduce_size),
+        undivided_lookup=(lookup - embedding) * gradient_size * ~reduces,
     )
 
 
@@ -242,11 +280,13 @@ def _frozen_states(
     if run.switches.base_raised:
         raised = ends + fold.block_replicated * layers_held / architecture.num_hidden_layers
         weights = weights + 2.0 * raised / shards[0]
+    ends_size = 2.0 * run.switches.trained_ends
     in_block = some_ends + (1.0 if apart else 2.0) * one_layer
     return StageStates(
-        weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format],
-        gradients=adapters * gradient_bytes_per_parameter(run),
-        optimizer=adapters * run.optimizer_bytes_per_parameter,
+        # Trained ends are in the format of the base, and so are their gradients and states.
+        weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format] + ends * ends_size,
+        gradients=adapters * gradient_bytes_per_parameter(run) + ends * ends_size,
+        optimizer=adapters * run.optimizer_bytes_per_parameter + 2 * ends * ends_size,
         held_gradients=zero,
         always=always,
         at_loss=some_ends + (0.0 if apart else 1.0) * one_layer,
