@@ -249,19 +249,21 @@ def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> l
 
 
 def _annotation(placed: Placed, theme: Theme) -> dict[str, object]:
-    shift = 8
-    xshift = {"left": shift, "right": -shift, "center": 0}[placed.xanchor]
-    return {
+    """A text beside its point; a thin line leads to one that had to move away."""
+    aside = {"left": 8, "right": -8, "center": 0}[placed.xanchor]
+    up = (4 + placed.lift_px) * (1 if placed.yanchor == "bottom" else -1)
+    where: dict[str, object] = {"showarrow": False, "xshift": aside, "yshift": up}
+    if placed.lift_px:
+        where = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "ax": aside, "ay": -up}
+    return where | {
         "x": math.log10(placed.label.x),
         "y": math.log10(placed.label.y),
         "text": placed.html,
-        "showarrow": False,
         "align": "right" if placed.xanchor == "right" else "left",
         "xanchor": placed.xanchor,
         "yanchor": placed.yanchor,
-        "xshift": xshift,
-        "yshift": shift / 2 if placed.yanchor == "bottom" else -shift / 2,
         "font": {"size": FONT_SIZE - 1, "color": theme.text},
+        "arrowcolor": theme.muted,
         "bgcolor": theme.page,
         "opacity": 0.92,
         "borderpad": 1,

@@ -20,6 +20,8 @@ PLACES = (
     ("center", "top"),
 )
 """Anchors of the text: ``left`` puts it to the right of its point, ``bottom`` above it."""
+LIFTS_PX = (0.0, 40.0, 80.0)
+"""How far from its point a text may be moved up or down, with a leader line. [px]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Placed:
     label: Label
     xanchor: str
     yanchor: str
+    lift_px: float = 0.0
 
     @property
     def html(self) -> str:
@@ -102,14 +105,18 @@ def place(
     for label in labels:
         if len(placed) >= at_most:
             break
-        options = [(anchor, _box(label, plot, *anchor)) for anchor in PLACES]
+        options = [
+            (Placed(label, *anchor, lift), _box(label, plot, *anchor, lift))
+            for lift in (LIFTS_PX if label.required else LIFTS_PX[:1])
+            for anchor in PLACES
+        ]
         inside = [item for item in options if _inside(item[1], plot)] or options[:1]
         free = [item for item in inside if not any(_overlap(item[1], box) for box in taken)]
         if not free and not label.required:
             continue
-        anchor, box = free[0] if free else inside[0]
+        best, box = free[0] if free else inside[0]
         taken.append(box)
-        placed.append(Placed(label, *anchor))
+        placed.append(best)
     return placed
 
 
@@ -123,12 +130,12 @@ def _around(x: float, y: float) -> Box:
     return (x - half, y - half, x + half, y + half)
 
 
-def _box(label: Label, plot: LogPlot, xanchor: str, yanchor: str) -> Box:
+def _box(label: Label, plot: LogPlot, xanchor: str, yanchor: str, lift: float) -> Box:
     x, y = plot.pixel(label.x, label.y)
     width = CHARACTER_PX * max(len(line) for line in label.lines)
     height = LINE_PX * len(label.lines)
     left = {"left": x + MARKER_PX, "right": x - MARKER_PX - width, "center": x - width / 2}[xanchor]
-    top = {"bottom": y - MARKER_PX - height, "top": y + MARKER_PX}[yanchor]
+    top = {"bottom": y - MARKER_PX - lift - height, "top": y + MARKER_PX + lift}[yanchor]
     return (left, top, left + width, top + height)
 
 

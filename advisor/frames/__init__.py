@@ -18,6 +18,7 @@ from advisor.frames.points import (
     frontier_frame,
     picks_frame,
     points_table,
+    within_reach,
 )
 from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
 from advisor.frames.terms import Section, citation, term_sections, terms_frame
@@ -49,4 +50,5 @@ __all__ = [
     "term_sections",
     "terms_frame",
     "verdicts",
+    "within_reach",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import pandas as pd
@@ -18,6 +18,9 @@ from advisor.workload import Serving
 
 FARTHEST: Final = 10.0
 """Points beyond this factor of the dearest and the slowest plan stay out of the chart."""
+
+OUT_OF_REACH: Final = 30.0
+"""A limit beyond this factor of the dearest or slowest point is told, not drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,23 @@ def charted(points: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
         near &= points["cost"] <= FARTHEST * chosen["cost"].max()
     kept: pd.DataFrame = points.loc[near].reset_index(drop=True)
     return kept
+
+
+def within_reach(shown: Axes, points: pd.DataFrame) -> tuple[Axes, str]:
+    """Return the axes without limits that lie far beyond every point, and what they were.
+
+    Drawn to scale, such a limit would squeeze the points into a corner.
+    """
+    far = []
+    if shown.time_limit is not None and shown.time_limit > OUT_OF_REACH * points["time"].max():
+        text = _spread((shown.time_limit,) * 3, shown.time_unit)
+        far.append(f"nothing here is {shown.time_limit_words} ({text})")
+        shown = replace(shown, time_limit=None)
+    if shown.cost_limit is not None and shown.cost_limit > OUT_OF_REACH * points["cost"].max():
+        far.append(f"nothing here is over your budget ({money(shown.cost_limit)})")
+        shown = replace(shown, cost_limit=None)
+    sentence = " and ".join(far)
+    return shown, f"{sentence[:1].upper()}{sentence[1:]}." if far else ""
 
 
 def as_points(frame: pd.DataFrame) -> list[Point]:

@@ -213,6 +213,7 @@ def charts(
     axes = frames.axes(recommendation)
     selected = frames.picks_frame(chosen)
     shown = frames.charted(points, selected)
+    axes, far_limits = frames.within_reach(axes, shown)
     st.subheader("What speed costs", anchor=False)
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
@@ -220,7 +221,7 @@ def charts(
     )
     if left_out := len(points) - len(shown):
         note += f" {left_out} far dearer or slower configurations are in the table only."
-    st.caption(note)
+    st.caption(plain(f"{note} {far_limits}"))
     st.plotly_chart(
         cost_time_chart(shown, selected, axes, theme=theme, compact=compact),
         theme=None,

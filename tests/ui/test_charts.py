@@ -289,6 +289,17 @@ def test_what_finds_no_free_place_is_left_out_unless_required() -> None:
     assert placed[-1].label is required
 
 
+def test_required_labels_of_neighbours_move_apart() -> None:
+    labels = [
+        Label(10 + step / 5, 10, ("Fastest", "512x NVIDIA B300 SXM"), required=True)
+        for step in range(3)
+    ]
+
+    placed = place(labels, PLOT, at_most=7)
+
+    assert len({(item.xanchor, item.yanchor, item.lift_px) for item in placed}) == 3
+
+
 def test_no_label_crosses_the_wall() -> None:
     # 9 px right of the point the wall begins; the text is 132 px wide.
     [placed] = place([Label(50, 10, ("1x NVIDIA L40S 48GB",))], PLOT, at_most=1, wall=55)

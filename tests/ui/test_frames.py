@@ -114,6 +114,17 @@ def test_far_dearer_points_stay_out_of_the_chart(recommendation: Recommendation)
     assert len(frames.charted(points, chosen)) == len(points)
 
 
+def test_a_far_limit_is_told_instead_of_drawn() -> None:
+    found = factory.recommend(case(budget_usd=1e6))
+    points = frames.candidates_frame(found)
+
+    axes, told = frames.within_reach(frames.axes(found), points)
+
+    # The deadline of 24 h is near the slowest run of 10 h, the budget far above $15.
+    assert (axes.time_limit, axes.cost_limit) == (24, None)
+    assert told == "Nothing here is over your budget ($1,000,000)."
+
+
 def test_owned_hardware_has_no_cost(recommendation: Recommendation) -> None:
     free = recommendation.model_copy(
         update={
