@@ -29,7 +29,14 @@ def input_readers(shape: AttentionShape) -> tuple[str, ...]:
     """Linear layers that read the block's input, by adapter target."""
     if shape.latent is not None:
         return ("q", "k")
-    return ("q+k+v",) if shape.fused_projection else ("q", "k", "v")
+    if shape.fused_projection:
+        return ("q+k+v",)
+    readers = ["q"]
+    if shape.own_key_value:
+        readers += ["k", "v"] if shape.value_projection else ["k"]
+    if shape.output_gate != "none":
+        readers.append("output_gate")
+    return tuple(readers)
 
 
 def attention_rows(
@@ -72,6 +79,8 @@ def attention_rows(
         yield _rotation(shape, path)
     yield from _cores(shape, path)
     width = shape.heads * shape.value_head_dim
+    if shape.output_gate != "none":
+        yield from _output_gate(shape, path=path, hidden_size=hidden_size, width=width)
     yield linear(
         f"{path}.output",
         layers=shape.layers,
@@ -91,11 +100,11 @@ def attention_rows(
 def _projections(
     shape: AttentionShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
 ) -> Iterator[Operator]:
-    widths = {
-        "query": shape.heads * shape.head_dim,
-        "key": shape.key_value_heads * shape.head_dim,
-        "value": shape.key_value_heads * shape.value_head_dim,
-    }
+    widths = {"query": shape.heads * shape.head_dim}
+    if shape.own_key_value:
+        widths["key"] = shape.key_value_heads * shape.head_dim
+        if shape.value_projection:
+            widths["value"] = shape.key_value_heads * shape.value_head_dim
     for name, width in widths.items():
         yield linear(
             f"{path}.{name}",
@@ -108,10 +117,42 @@ def _projections(
         )
 
 
+def _output_gate(
+    shape: AttentionShape, *, path: str, hidden_size: int, width: int
+) -> Iterator[Operator]:
+    """Yield the projection of the output's gate, and the product."""
+    yield linear(
+        f"{path}.output_gate",
+        layers=shape.layers,
+        in_features=hidden_size,
+        out_features=width if shape.output_gate == "element" else shape.heads,
+        bias=shape.input_bias and shape.output_gate == "element",
+    )
+    gates = width if shape.output_gate == "element" else shape.heads
+    yield elementwise(
+        f"{path}.gating",
+        layers=shape.layers,
+        fused=2.0 * width + gates,
+        unfused=2.0 * width + 3.0 * gates,
+        launches=2,
+        division=Division.TENSOR,
+        saved=(
+            SavedTensor(
+                name="gate_and_product",
+                elements_per_token=float(gates + width),
+                format=SavedFormat.COMPUTE,
+                divided=True,
+            ),
+        ),
+    )
+
+
 def _head_norms(shape: AttentionShape, *, path: str, norm: Norm) -> Iterator[Operator]:
     if shape.query_key_norm == "none":
         return
     for name, heads in (("query_norm", shape.heads), ("key_norm", shape.key_value_heads)):
+        if name == "key_norm" and not shape.own_key_value:
+            continue
         whole = shape.query_key_norm == "width"
         scales = heads * shape.head_dim
         yield normalization(
@@ -148,6 +189,7 @@ def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
         cached = float(shape.latent.key_value_rank + shape.latent.rope_head_dim)
     else:
         cached = float(shape.key_value_heads * (shape.head_dim + shape.value_head_dim))
+        cached *= shape.own_key_value
     sinks = shape.heads if shape.sinks else 0
     sparse = shape.indexer
     for item in shape.windows:

@@ -20,8 +20,8 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length"),
     "vocab_size": ("padded_vocab_size",),
     "hidden_act": ("hidden_activation", "activation_function", "activation"),
-    "num_experts": ("num_local_experts", "n_routed_experts"),
-    "num_experts_per_tok": ("experts_per_token", "moe_topk"),
+    "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
+    "num_experts_per_tok": ("experts_per_token", "moe_topk", "moe_top_k", "top_k_experts"),
 }
 """Other spellings of a field, in older configurations."""
 
@@ -173,6 +173,15 @@ class ConfigFields:
         ):
             self.fail(f"config field {spelling} is not usable", spelling, value, wanted)
         return tuple(value)
+
+    def length(self, name: str) -> int | None:
+        """Return how long a list is, or None where it is absent or no list."""
+        value = self._find(name)[1]
+        return len(value) if isinstance(value, list) else None
+
+    def is_text(self, name: str) -> bool:
+        """Return whether a field is a string."""
+        return isinstance(self._find(name)[1], str)
 
     def mapping(self, name: str) -> Mapping[str, object] | None:
         """Return a nested object, or None where it is absent."""

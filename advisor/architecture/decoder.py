@@ -8,10 +8,12 @@ from typing import Final, Literal
 
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.feed_forward import ACTIVATIONS
+from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
 from advisor.architecture.shapes import (
     AttentionShape,
     ExpertsShape,
     FeedForwardShape,
+    LayerInputs,
     Norm,
     NormKind,
     NormPlaces,
@@ -50,6 +52,10 @@ def decoder(
     embedding_width: int | None = None,
     final_norm: bool = True,
     vocab_size: int | None = None,
+    recurrent: Sequence[SelectiveScan | StateSpaceDuality | GatedDelta] = (),
+    single_branch: bool = False,
+    extra_norms: int = 0,
+    layer_inputs: LayerInputs | None = None,
 ) -> TransformerShape:
     """Shape of a decoder from its configuration and what its family adds.
 
@@ -66,6 +72,8 @@ def decoder(
         As in :class:`TransformerShape`.
     vocab_size : int, optional
         The family's default of the field of that name.
+    recurrent, single_branch, extra_norms, layer_inputs
+        As in :class:`TransformerShape`.
 
     Returns
     -------
@@ -79,8 +87,14 @@ def decoder(
     return TransformerShape(
         hidden_size=fields.count("hidden_size"),
         vocab_size=fields.count("vocab_size", vocab_size),
-        attention=tuple(attention or (attention_shape(fields),)),
-        feed_forward=tuple(feed_forward or (feed_forward_shape(fields),)),
+        attention=(attention_shape(fields),) if attention is None else tuple(attention),
+        feed_forward=(
+            (feed_forward_shape(fields),) if feed_forward is None else tuple(feed_forward)
+        ),
+        recurrent=tuple(recurrent),
+        single_branch=single_branch,
+        extra_norms=extra_norms,
+        layer_inputs=layer_inputs,
         norm=norm,
         places=places,
         final_norm=final_norm,
@@ -147,9 +161,9 @@ def attention_shape(
             f"a divisor of {heads}",
         )
     dim = head_dimension(fields, heads, head_dim)
-    layers = layer_count(fields)
+    every = windows if windows else [None] * layer_count(fields)
     return AttentionShape(
-        windows=grouped(windows) if windows else (WindowLayers(layers=layers),),
+        windows=grouped(every),
         heads=heads,
         key_value_heads=groups,
         head_dim=dim,
@@ -193,12 +207,17 @@ def grouped(windows: Sequence[int | None]) -> tuple[WindowLayers, ...]:
 
 
 def typed_windows(
-    fields: ConfigFields, *, window: int | None, default: Sequence[str]
+    fields: ConfigFields, *, window: int | None, default: Sequence[str], trailing: int = 0
 ) -> list[int | None]:
-    """Windows by ``layer_types``, or by the family's default pattern where it is absent."""
+    """Windows by ``layer_types``, or by the family's default pattern where it is absent.
+
+    The list may name ``trailing`` more layers, of multi-token prediction, which are left out.
+    """
     layers = layer_count(fields)
-    types = fields.texts("layer_types", length=layers, allowed=(FULL, SLIDING))
-    chosen = types if types is not None else tuple(default)
+    listed = layers + trailing
+    length = listed if fields.length("layer_types") == listed else layers
+    types = fields.texts("layer_types", length=length, allowed=(FULL, SLIDING))
+    chosen = types[:layers] if types is not None else tuple(default)
     return [window if kind == SLIDING else None for kind in chosen]
 
 
@@ -207,23 +226,20 @@ def every_nth_full(layers: int, period: int) -> list[str]:
     return [FULL if (index + 1) % period == 0 else SLIDING for index in range(layers)]
 
 
-def activation(fields: ConfigFields, default: str = "silu") -> str:
-    """Return the activation's name.
+def activation(fields: ConfigFields, default: str = "silu", name: str = "hidden_act") -> str:
+    """Return the activation's name, from the field of that name.
 
     Raises
     ------
     InputError
         If it is unknown.
     """
-    name = fields.text("hidden_act", default)
-    if name not in ACTIVATIONS:
+    chosen = fields.text(name, default)
+    if chosen not in ACTIVATIONS:
         fields.fail(
-            "config field hidden_act is not a known activation",
-            "hidden_act",
-            name,
-            ", ".join(ACTIVATIONS),
+            f"config field {name} is not a known activation", name, chosen, ", ".join(ACTIVATIONS)
         )
-    return name
+    return chosen
 
 
 def feed_forward_shape(
@@ -257,6 +273,7 @@ def experts_shape(
     bias: bool = False,
     router_bias: bool = False,
     clamped: bool = False,
+    act: str = "silu",
 ) -> ExpertsShape:
     """Routed expert layers of a configuration.
 
@@ -279,7 +296,7 @@ def experts_shape(
         experts=experts,
         active=active,
         width=width,
-        activation=activation(fields),
+        activation=activation(fields, act),
         bias=bias,
         router_bias=router_bias,
         shared_width=shared_width,

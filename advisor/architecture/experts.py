@@ -15,7 +15,7 @@ from advisor.architecture.operators import (
     SavedTensor,
     SavedWhen,
 )
-from advisor.architecture.rows import elementwise, linear
+from advisor.architecture.rows import elementwise, linear, linear_input
 from advisor.architecture.shapes import ExpertsShape, FeedForwardShape
 
 ROUTING_BYTES_PER_VISIT: Final = 34.0
@@ -54,12 +54,11 @@ def expert_rows(
     grouped matmul alone.
     """
     yield _router(shape, path=path, hidden_size=hidden_size, saved=saved)
-    yield _dispatch(shape, path=path, hidden_size=hidden_size)
-    sides = {
-        "gate": (hidden_size, shape.width),
-        "up": (hidden_size, shape.width),
-        "down": (shape.width, hidden_size),
-    }
+    outer_size = shape.latent_size or hidden_size
+    yield from _latent(shape, path=path, hidden_size=hidden_size)
+    yield _dispatch(shape, path=path, hidden_size=outer_size)
+    sides = {"gate": (outer_size, shape.width)} if shape.gated else {}
+    sides |= {"up": (outer_size, shape.width), "down": (shape.width, outer_size)}
     visits, width = shape.active, shape.width
     products = _by_stack("input", visits * width, read_by=("down",), divided=True)
     for name, (inner, outer) in sides.items():
@@ -79,7 +78,11 @@ def expert_rows(
         )
     if shape.shared_width:
         shared = FeedForwardShape(
-            layers=shape.layers, width=shape.shared_width, activation=shape.activation
+            layers=shape.layers,
+            width=shape.shared_width,
+            gated=shape.gated,
+            activation=shape.activation,
+            bias=shape.shared_bias,
         )
         yield from feed_forward_rows(
             shared, path=f"{path}.shared_expert", hidden_size=hidden_size, saved=()
@@ -105,7 +108,7 @@ def _router(
     shape: ExpertsShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
 ) -> Operator:
     # Correction biases that steer the choice (DeepSeek V3) are buffers, not parameters.
-    parameters = shape.experts * (hidden_size + shape.router_bias)
+    parameters = shape.experts * (hidden_size + shape.router_bias) + shape.router_scales
     return Operator(
         name=f"{path}.router",
         kind=OperatorKind.ROUTING,
@@ -128,6 +131,26 @@ def _router(
     )
 
 
+def _latent(shape: ExpertsShape, *, path: str, hidden_size: int) -> Iterator[Operator]:
+    """Yield the projections into the experts' narrower space and back."""
+    if shape.latent_size is None:
+        return
+    sides = {
+        "latent": (hidden_size, shape.latent_size),
+        "latent_output": (shape.latent_size, hidden_size),
+    }
+    for name, (inner, outer) in sides.items():
+        yield linear(
+            f"{path}.{name}",
+            layers=shape.layers,
+            in_features=inner,
+            out_features=outer,
+            bias=shape.shared_bias,
+            division=Division.REPLICATED,
+            saved=(linear_input(inner, (name,)),) if name == "latent_output" else (),
+        )
+
+
 def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
     """Row that brings tokens to their experts and their outputs back."""
     copies = shape.active * hidden_size
@@ -140,7 +163,7 @@ def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
         unfused=7.0 * copies + hidden_size,
         launches=4,
         saved=(
-            *_by_stack("expert_input", copies, read_by=("gate+up",)),
+            *_by_stack("expert_input", copies, read_by=("gate+up",) if shape.gated else ("up",)),
             *_by_stack("expert_output", copies),
         ),
     )
@@ -151,8 +174,9 @@ def _expert_activation(shape: ExpertsShape, path: str) -> Operator:
     activation = ACTIVATIONS[shape.activation]
     # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
     unfused = 4.0 if shape.clamped else 1.0
+    inputs = 2 if shape.gated else 1
     saved = (
-        *_by_stack("gate_and_up", 2 * width, divided=True),
+        *_by_stack("gate_and_up" if shape.gated else "up", inputs * width, divided=True),
         SavedTensor(
             name="activated",
             elements_per_token=unfused * width,
@@ -165,9 +189,12 @@ def _expert_activation(shape: ExpertsShape, path: str) -> Operator:
         f"{path}.experts.activation",
         kind=OperatorKind.ACTIVATION,
         layers=shape.layers,
-        fused=3.0 * width,
-        unfused=(activation.passes + 3.0 + (8.0 if shape.clamped else 0.0)) * width,
-        launches=activation.launches + 1 + (5 if shape.clamped else 0),
+        fused=(inputs + 1.0) * width,
+        unfused=(
+            activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
+        )
+        * width,
+        launches=activation.launches + int(shape.gated) + (5 if shape.clamped else 0),
         division=Division.EXPERT,
         saved=saved,
     )

@@ -42,6 +42,9 @@ _TANH_CHAIN = Activation(
 _GELU = Activation(title="GELU")
 _SILU = Activation(title="SiLU")
 _RELU = Activation(title="ReLU", keeps_input=False)
+# The square's gradient needs the ReLU's output, which stands for its input.
+_SQUARED_RELU = Activation(title="squared ReLU", passes=4.0, launches=2)
+_QUICK_GELU = Activation(title="GELU by a sigmoid", compute_intermediates=1, passes=6.0, launches=3)
 
 ACTIVATIONS: Final[dict[str, Activation]] = {
     "silu": _SILU,
@@ -52,6 +55,8 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "gelu_new": _TANH_CHAIN,
     "gelu_fast": _TANH_CHAIN,
     "relu": _RELU,
+    "relu2": _SQUARED_RELU,
+    "quick_gelu": _QUICK_GELU,
 }
 """Activation functions by their name in published configurations."""
 
@@ -63,8 +68,10 @@ def input_readers(shape: FeedForwardShape | ExpertsShape) -> tuple[str, ...]:
             return ("up",)
         return ("gate+up",) if shape.fused_gate else ("gate", "up")
     readers = ["router"]
+    if shape.latent_size is not None:
+        readers.append("latent")
     if shape.shared_width:
-        readers += ["gate", "up"]
+        readers += ["gate", "up"] if shape.gated else ["up"]
     if shape.shared_gate:
         readers.append("shared_gate")
     return tuple(readers)

@@ -111,7 +111,8 @@ def assembled(
     hub_id: str | None = None,
 ) -> ModelArchitecture:
     """Build the architecture noun of a shape; parameters as its fields."""
-    attention, experts = shape.attention[0], routed(shape)
+    experts = routed(shape)
+    heads, key_value_heads = _display_heads(shape)
     return ModelArchitecture(
         name=name,
         family=family,
@@ -121,16 +122,26 @@ def assembled(
         assumptions=assumptions,
         hidden_size=shape.hidden_size,
         num_hidden_layers=shape.layers,
-        num_attention_heads=attention.heads,
-        num_key_value_heads=attention.key_value_heads,
+        num_attention_heads=heads,
+        num_key_value_heads=key_value_heads,
         vocab_size=shape.vocab_size,
         max_position_embeddings=max_position_embeddings,
         num_experts=experts.experts if experts else 1,
         experts_per_token=experts.active if experts else 1,
         weight_format=weight_format,
         tied_embeddings=shape.tied,
+        branches_per_layer=1 if shape.single_branch else 2,
         operators=transformer_operators(shape),
     )
+
+
+def _display_heads(shape: TransformerShape) -> tuple[int, int]:
+    """Heads that tensor parallelism may divide: of the attention, else of the recurrence."""
+    if shape.attention:
+        return shape.attention[0].heads, shape.attention[0].key_value_heads
+    # Channels of a selective scan have no heads; without them the model is not divided.
+    heads = [getattr(mixer, "heads", 1) for mixer in shape.recurrent]
+    return max(heads), max(heads)
 
 
 def _text_tower(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[str, ...]]:
@@ -159,6 +170,8 @@ def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     predicted = fields.count("num_nextn_predict_layers", 0, minimum=0)
     if not predicted:
         predicted = fields.count("num_mtp_modules", 0, minimum=0)
+    if not predicted:
+        predicted = fields.count("mtp_num_hidden_layers", 0, minimum=0)
     notes = []
     if predicted:
         notes.append(f"{predicted} multi-token prediction layer(s) of the checkpoint are left out")

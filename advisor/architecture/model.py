@@ -23,7 +23,7 @@ class ModelArchitecture(Noun):
     """Model family in the publisher's words, for display only."""
     hub_id: str | None = None
     source: str
-    """``preset`` | ``config`` | ``parameters``."""
+    """``preset`` | ``config`` | ``weights`` | ``parameters``."""
     evidence: Evidence
     """``derived`` from a full description; ``assumed`` from a parameter count."""
     assumptions: tuple[str, ...] = ()
@@ -38,6 +38,10 @@ class ModelArchitecture(Noun):
     weight_format: str = "bf16"
     """Storage format of the published weights; key into ``precision.WEIGHT_FORMATS``."""
     tied_embeddings: bool = False
+    branches_per_layer: Annotated[int, Field(ge=1)] = 2
+    """Residual branches of a layer: attention and feed-forward, or one of them (Nemotron-H)."""
+    not_estimated: str | None = None
+    """Why memory and time of this network are not estimated, though its parameters are known."""
     operators: tuple[Operator, ...]
 
     @property
@@ -49,6 +53,11 @@ class ModelArchitecture(Noun):
     def active_parameters(self) -> int:
         """Parameters that one token uses, embedding table counted as published counts do."""
         return sum(op.layers * op.active_parameters for op in self.operators)
+
+    @property
+    def branches(self) -> int:
+        """Residual branches of the whole network; tensor parallelism reduces once in each."""
+        return self.branches_per_layer * self.num_hidden_layers
 
     @property
     def expert_parameters(self) -> int:

@@ -21,6 +21,9 @@ class OperatorKind(StrEnum):
     EMBEDDING = "embedding"
     MATMUL = "matmul"
     ATTENTION = "attention"
+    SCAN = "scan"
+    """A recurrence over the sequence (state-space and linear-attention layers)."""
+    CONVOLUTION = "convolution"
     NORMALIZATION = "normalization"
     ACTIVATION = "activation"
     ELEMENTWISE = "elementwise"
@@ -146,4 +149,6 @@ class Operator(Noun):
     """Elements that serving caches for one token in one layer, all heads."""
     state_elements_per_sequence: float = 0.0
     """Recurrent state, independent of the context (state-space layers)."""
+    state_bytes_per_element: float = 2.0
+    """Size of one element of that state, whatever the format of the cache. [bytes]"""
     saved: tuple[SavedTensor, ...] = ()

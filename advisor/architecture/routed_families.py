@@ -30,13 +30,17 @@ from advisor.architecture.shapes import (
 FeedForwards = tuple[FeedForwardShape | ExpertsShape, ...]
 
 
-def _dense_then_routed(
-    fields: ConfigFields, *, dense: int, routed: ExpertsShape | None
+def dense_then_routed(
+    fields: ConfigFields,
+    *,
+    dense: int,
+    routed: ExpertsShape | None,
+    dense_width: int | None = None,
 ) -> FeedForwards:
     """First ``dense`` feed-forward layers, then routed ones, either of which may be absent."""
     layers: list[FeedForwardShape | ExpertsShape] = []
     if dense:
-        layers.append(feed_forward_shape(fields, layers=dense))
+        layers.append(feed_forward_shape(fields, layers=dense, width=dense_width))
     if routed is not None:
         layers.append(routed)
     return tuple(layers)
@@ -55,14 +59,14 @@ def mixtral(fields: ConfigFields) -> TransformerShape:
     )
 
 
-def _qwen_feed_forward(fields: ConfigFields, *, shared: bool) -> FeedForwards:
+def qwen_feed_forward(fields: ConfigFields, *, shared: bool) -> FeedForwards:
     """Experts on every ``decoder_sparse_step``-th layer but those listed as dense."""
     layers = layer_count(fields)
     step = fields.count("decoder_sparse_step", 1)
     listed = set(fields.counts("mlp_only_layers", maximum=layers - 1))
     routed = sum(1 for i in range(layers) if i not in listed and (i + 1) % step == 0)
     if not routed:
-        return _dense_then_routed(fields, dense=layers, routed=None)
+        return dense_then_routed(fields, dense=layers, routed=None)
     experts = experts_shape(
         fields,
         layers=routed,
@@ -70,7 +74,7 @@ def _qwen_feed_forward(fields: ConfigFields, *, shared: bool) -> FeedForwards:
         shared_width=fields.count("shared_expert_intermediate_size") if shared else 0,
         shared_gate=shared,
     )
-    return _dense_then_routed(fields, dense=layers - routed, routed=experts)
+    return dense_then_routed(fields, dense=layers - routed, routed=experts)
 
 
 def qwen2_moe(fields: ConfigFields) -> TransformerShape:
@@ -78,7 +82,7 @@ def qwen2_moe(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         attention=[attention_shape(fields, windows=qwen_windows(fields), input_bias=True)],
-        feed_forward=_qwen_feed_forward(fields, shared=True),
+        feed_forward=qwen_feed_forward(fields, shared=True),
     )
 
 
@@ -93,7 +97,7 @@ def qwen3_moe(fields: ConfigFields) -> TransformerShape:
         query_key_norm="head",
     )
     return decoder(
-        fields, attention=[attention], feed_forward=_qwen_feed_forward(fields, shared=False)
+        fields, attention=[attention], feed_forward=qwen_feed_forward(fields, shared=False)
     )
 
 
@@ -157,11 +161,11 @@ def _deepseek_feed_forward(fields: ConfigFields, *, first: int) -> FeedForwards:
     else:
         routed = sum(1 for i in range(dense, layers) if i % period == 0)
     if not routed:
-        return _dense_then_routed(fields, dense=layers, routed=None)
+        return dense_then_routed(fields, dense=layers, routed=None)
     width = fields.count("moe_intermediate_size")
     shared = fields.count("n_shared_experts", 0, minimum=0) * width
     experts = experts_shape(fields, layers=routed, width=width, shared_width=shared)
-    return _dense_then_routed(fields, dense=layers - routed, routed=experts)
+    return dense_then_routed(fields, dense=layers - routed, routed=experts)
 
 
 def _latent_attention(

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
 from advisor.noun import Noun
 
 Count = Annotated[int, Field(ge=1)]
@@ -91,6 +92,12 @@ class AttentionShape(Noun):
     """Unfused code computes the softmax in fp32 whatever the stream (False: GPT-2)."""
     dropout: bool = False
     """Training drops some of the probabilities; flash kernels make the mask again."""
+    output_gate: Literal["none", "element", "head"] = "none"
+    """The output passes a learned gate of its own width, or one per head."""
+    value_projection: bool = True
+    """False where values are the projected keys (Gemma 4)."""
+    own_key_value: bool = True
+    """False where keys, values and cache are those of an earlier layer (Gemma 4)."""
     latent: LatentAttention | None = None
     indexer: Indexer | None = None
 
@@ -120,16 +127,30 @@ class ExpertsShape(Noun):
     active: Count
     width: Count
     """Of one expert."""
+    gated: bool = True
+    latent_size: Count | None = None
+    """Width that tokens are projected to before the experts, and back from (Nemotron 3)."""
     activation: str = "silu"
     bias: bool = False
     """Biases in the experts (gpt-oss)."""
     router_bias: bool = False
+    router_scales: Annotated[int, Field(ge=0)] = 0
+    """Learned scales of the router's input and of its choices (Gemma 4)."""
     shared_width: Annotated[int, Field(ge=0)] = 0
     """Width of the experts that every token visits, together."""
+    shared_bias: bool = False
+    """Biases in the shared expert and in the projections to the latent width (Nemotron-H)."""
     shared_gate: bool = False
     """The shared expert's output passes a learned gate (Qwen2-MoE)."""
     clamped: bool = False
     """The activation clamps its inputs (gpt-oss)."""
+
+
+class LayerInputs(Noun):
+    """Embeddings that every block receives besides the residual stream (Gemma 3n and 4)."""
+
+    vocab_size: Count
+    width: Count
 
 
 class NormPlaces(Noun):
@@ -148,6 +169,13 @@ class TransformerShape(Noun):
     vocab_size: Count
     attention: tuple[AttentionShape, ...]
     feed_forward: tuple[FeedForwardShape | ExpertsShape, ...]
+    recurrent: tuple[SelectiveScan | StateSpaceDuality | GatedDelta, ...] = ()
+    """Layers that mix tokens by a recurrence in place of attention."""
+    single_branch: bool = False
+    """Each layer holds one mixer or one feed-forward, not both (Mamba, Nemotron-H)."""
+    extra_norms: Annotated[int, Field(ge=0)] = 0
+    """Further norms of the hidden width in each block (Gemma 4's experts)."""
+    layer_inputs: LayerInputs | None = None
     norm: Norm = Norm()
     places: NormPlaces = NormPlaces()
     final_norm: bool = True
@@ -166,4 +194,11 @@ class TransformerShape(Noun):
     @property
     def layers(self) -> int:
         """Blocks."""
-        return sum(item.layers for item in self.attention)
+        if self.single_branch:
+            return self.mixers + sum(item.layers for item in self.feed_forward)
+        return self.mixers
+
+    @property
+    def mixers(self) -> int:
+        """Layers that mix tokens: by attention or by a recurrence."""
+        return sum(item.layers for item in (*self.attention, *self.recurrent))

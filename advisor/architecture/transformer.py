@@ -10,6 +10,7 @@ from advisor.architecture.attention import input_readers as attention_readers
 from advisor.architecture.experts import expert_rows
 from advisor.architecture.feed_forward import feed_forward_rows
 from advisor.architecture.feed_forward import input_readers as feed_forward_readers
+from advisor.architecture.linear_attention import gated_delta_rows
 from advisor.architecture.operators import (
     Division,
     Operator,
@@ -18,8 +19,15 @@ from advisor.architecture.operators import (
     SavedFormat,
     SavedTensor,
 )
+from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
 from advisor.architecture.rows import FUSED_PASSES, elementwise, linear, linear_input, normalization
-from advisor.architecture.shapes import ExpertsShape, NormPlaces, TransformerShape
+from advisor.architecture.shapes import (
+    ExpertsShape,
+    LayerInputs,
+    NormPlaces,
+    TransformerShape,
+)
+from advisor.architecture.state_space import selective_scan_rows, state_space_duality_rows
 
 LOSS_PASSES: Final = 7.0
 """Unfused cross-entropy per logit, in 16-bit elements: upcast 1+2, log-softmax 2+2."""
@@ -56,6 +64,8 @@ def _embedding(shape: TransformerShape) -> Iterator[Operator]:
         # A tied table is one matrix: its use is counted at the head, its storage here.
         update={"parameters": table, "active_parameters": 0 if shape.tied else table}
     )
+    if shape.layer_inputs is not None:
+        yield from _layer_input_embedding(shape, shape.layer_inputs)
     if shape.positions:
         learned = shape.positions * shape.hidden_size
         yield elementwise(
@@ -87,6 +97,38 @@ def _embedding(shape: TransformerShape) -> Iterator[Operator]:
         )
 
 
+def _layer_input_embedding(shape: TransformerShape, inputs: LayerInputs) -> Iterator[Operator]:
+    """Yield the table of all blocks' own embeddings and the projection that is added to them."""
+    width = shape.layers * inputs.width
+    table = inputs.vocab_size * width
+    yield elementwise(
+        "embedding.layer_inputs",
+        kind=OperatorKind.EMBEDDING,
+        part=Part.EMBEDDING,
+        layers=1,
+        division=Division.TENSOR,
+        fused=FUSED_PASSES * width,
+        unfused=FUSED_PASSES * width,
+        launches=1,
+    ).model_copy(update={"parameters": table, "active_parameters": table})
+    yield linear(
+        "embedding.layer_input_projection",
+        part=Part.EMBEDDING,
+        layers=1,
+        in_features=shape.hidden_size,
+        out_features=width,
+        division=Division.REPLICATED,
+    )
+    yield normalization(
+        "embedding.layer_input_norm",
+        norm=shape.norm,
+        part=Part.EMBEDDING,
+        layers=1,
+        width=inputs.width,
+        rows=shape.layers,
+    )
+
+
 def _blocks(shape: TransformerShape) -> Iterator[Operator]:
     hidden, norm = shape.hidden_size, shape.norm
     for index, attention in enumerate(shape.attention):
@@ -100,6 +142,8 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
             norm=norm,
             block_input=readers,
         )
+    for index, mixer in enumerate(shape.recurrent):
+        yield from _recurrent_rows(shape, mixer, path=f"block.recurrent{_ordinal(index)}")
     for index, layer in enumerate(shape.feed_forward):
         saved = () if shape.parallel else (linear_input(hidden, feed_forward_readers(layer)),)
         path = f"block.feed_forward{_ordinal(index)}"
@@ -108,24 +152,77 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
         else:
             yield from feed_forward_rows(layer, path=path, hidden_size=hidden, saved=saved)
     for place in NormPlaces.model_fields:
-        if getattr(shape.places, place):
+        if getattr(shape.places, place) and _normalised_layers(shape, place):
             # What a matmul just wrote is in its format; the residual stream has its own.
             after = place.endswith("output")
             yield normalization(
                 f"block.{place}_norm",
                 norm=norm,
-                layers=shape.layers,
+                layers=_normalised_layers(shape, place),
                 width=hidden,
                 stream=SavedFormat.COMPUTE if after else SavedFormat.STREAM,
             )
+    for index in range(shape.extra_norms):
+        yield normalization(
+            f"block.extra_norm{_ordinal(index)}", norm=norm, layers=shape.layers, width=hidden
+        )
+    if shape.layer_inputs is not None:
+        yield from _layer_input_rows(shape, shape.layer_inputs)
+    branches = 1 if shape.single_branch else 2
     yield elementwise(
         "block.residual",
         layers=shape.layers,
-        # Two additions; fused with a neighbour each reads the branch and writes the sum.
-        fused=2 * FUSED_PASSES * hidden,
-        unfused=2 * 3.0 * hidden,
-        launches=2,
+        # An addition for each branch; fused with a neighbour it reads the branch, writes the sum.
+        fused=branches * FUSED_PASSES * hidden,
+        unfused=branches * 3.0 * hidden,
+        launches=branches,
         saved=_dropout_masks(shape),
+    )
+
+
+def _recurrent_rows(
+    shape: TransformerShape, mixer: SelectiveScan | StateSpaceDuality | GatedDelta, *, path: str
+) -> Iterator[Operator]:
+    hidden = shape.hidden_size
+    if isinstance(mixer, SelectiveScan):
+        return selective_scan_rows(mixer, path=path, hidden_size=hidden)
+    if isinstance(mixer, StateSpaceDuality):
+        return state_space_duality_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+    return gated_delta_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+
+
+def _normalised_layers(shape: TransformerShape, place: str) -> int:
+    """Layers that hold a norm: all, or those with the branch where a layer has only one."""
+    if not shape.single_branch:
+        return shape.layers
+    return shape.mixers if place.startswith("attention") else shape.layers - shape.mixers
+
+
+def _layer_input_rows(shape: TransformerShape, inputs: LayerInputs) -> Iterator[Operator]:
+    """Yield what each block does with its own embedding: gate, product, projection, norm."""
+    hidden, width, layers = shape.hidden_size, inputs.width, shape.layers
+    yield linear(
+        "block.layer_input.gate",
+        layers=layers,
+        in_features=hidden,
+        out_features=width,
+        division=Division.REPLICATED,
+        saved=(linear_input(hidden, ("layer_input_gate",)),),
+    )
+    yield linear(
+        "block.layer_input.projection",
+        layers=layers,
+        in_features=width,
+        out_features=hidden,
+        division=Division.REPLICATED,
+        saved=(linear_input(width, ("layer_input_projection",)),),
+    )
+    yield normalization(
+        "block.layer_input.norm",
+        norm=shape.norm,
+        layers=layers,
+        width=hidden,
+        stream=SavedFormat.COMPUTE,
     )
 
 

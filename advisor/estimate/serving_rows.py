@@ -106,7 +106,11 @@ class ServedModel:
             cache_bytes_per_element=cache_bytes,
             matrices=tuple(_fused(model, weight_format)),
             attention=tuple(
-                row for row in rows if row.cache_elements_per_token or row.flops_per_token_per_key
+                row
+                for row in rows
+                if row.cache_elements_per_token
+                or row.flops_per_token_per_key
+                or row.state_elements_per_sequence
             ),
             elementwise=tuple(row for row in rows if row.moved_elements_per_token > 0),
         )
@@ -190,9 +194,11 @@ def cached_bytes_per_sequence(
     for row in served.attention:
         share = row_cache_share(row, layout)
         kept = np.minimum(tokens, row.window) if row.window else tokens
-        total = total + row.layers * share * row.cache_elements_per_token * kept
-        total = total + row.layers * row.state_elements_per_sequence / layout.tensor
-    return total * stage_share(served.model, layout) * served.cache_bytes_per_element
+        cached = share * row.cache_elements_per_token * kept * served.cache_bytes_per_element
+        # The format of the cache does not change that of the state.
+        state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
+        total = total + row.layers * (cached + state)
+    return total * stage_share(served.model, layout)
 
 
 def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:

@@ -31,8 +31,9 @@ from advisor.estimate.serving_rows import (
     row_cache_share,
 )
 
-REDUCTIONS_PER_LAYER = 2.0
-"""After attention and after the feed-forward network (Narayanan et al. 2021, section 2.3)."""
+BRANCHES_PER_BLOCK = 2.0
+"""Attention and feed-forward: the blocks that the engine's overhead per layer was fitted on. Each
+branch ends in one reduction (Narayanan et al. 2021, section 2.3)."""
 EXPERT_EXCHANGES = 2.0
 """Dispatch to the experts and return."""
 
@@ -135,7 +136,8 @@ def engine_step(
         cache = cache + reading
         compute = compute + scores + _elementwise_time(served, content, candidates)
         fixed = fixed + engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
-        fixed = fixed + engine.layer_overhead_s * served.model.num_hidden_layers
+        blocks = served.model.branches / BRANCHES_PER_BLOCK
+        fixed = fixed + engine.layer_overhead_s * blocks
         traffic = _traffic(served, content, candidates, network)
     return StepShares(
         weights=weights,
@@ -205,8 +207,9 @@ def _attention_time(
             first=content.context_first, last=content.context_last, window=window
         )
         elements = row.cache_elements_per_token * row_cache_share(row, layout)
-        state = 2.0 * row.state_elements_per_sequence / layout.tensor
-        per_sequence = (elements * keys + state) * served.cache_bytes_per_element
+        state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
+        # Each step reads the state and writes it back.
+        per_sequence = elements * keys * served.cache_bytes_per_element + 2.0 * state
         read = bandwidth_time_s(
             moved_bytes=content.sequences * per_sequence,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
@@ -215,7 +218,8 @@ def _attention_time(
         )
         reading = reading + row.layers * np.asarray(read)
         attended = mean_attended_tokens(first=0.0, last=content.prompt_length, window=window)
-        prompt = content.prompt_tokens * attended * row.flops_per_token_per_key / layout.tensor
+        per_token = attended * row.flops_per_token_per_key + row.flops_per_token
+        prompt = content.prompt_tokens * per_token / layout.tensor
         score = attention_time_s(
             flops=prompt,
             peak_flops_per_s=hardware.peak16_flops_per_s,
@@ -255,7 +259,7 @@ def _traffic(
     reduction = direct_all_reduce_time_s(
         message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
     )
-    total = REDUCTIONS_PER_LAYER * served.model.num_hidden_layers * np.asarray(reduction)
+    total = served.model.branches * np.asarray(reduction)
 
     routed = [matrix for matrix in served.matrices if matrix.experts > 1]
     if routed:

@@ -27,6 +27,9 @@ FLASH_BACKWARD_FLOPS = 2.5
 ELEMENTWISE_BACKWARD = 2.0
 """Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
 saved input."""
+SCAN_BACKWARD = 2.0
+"""Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
+matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
@@ -179,6 +182,10 @@ def _one_micro_batch(
             total.attention += held * (forward + backward)
             again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
             total.recompute += np.where(again, held * forward, 0.0)
+        elif op.kind is OperatorKind.SCAN:
+            forward = _scan_forward(op, candidates, software, tokens)
+            total.attention += held * forward * (1 + SCAN_BACKWARD)
+            total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
             forward = _elementwise_forward(op, candidates, software, tokens)
             total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
@@ -293,6 +300,20 @@ def _attention(
     )
     forward = np.asarray(products + scores)
     return forward, 2 * forward
+
+
+def _scan_forward(
+    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+) -> Floats:
+    """Forward time of one recurrence in one layer: its arithmetic or its traffic. [s]"""
+    hardware = candidates.hardware
+    arithmetic = attention_time_s(
+        flops=tokens * op.flops_per_token / candidates.layout.tensor,
+        peak_flops_per_s=hardware.peak16_flops_per_s,
+        efficiency=hardware.attention_forward,
+        overhead_s=hardware.attention_overhead_s,
+    )
+    return np.maximum(arithmetic, _elementwise_forward(op, candidates, software, tokens))
 
 
 def _elementwise_forward(

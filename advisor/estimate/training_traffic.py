@@ -43,6 +43,7 @@ def model_traffic(
     """Traffic of one micro-batch: tensor, expert, context and pipeline parallelism. [s]"""
     layout = candidates.layout
     layers = architecture.num_hidden_layers * share
+    branches = architecture.branches * share
     hidden = 2.0 * tokens * architecture.hidden_size
     again = layout.recompute >= 2
     one = np.ones_like(layout.tensor)
@@ -56,8 +57,8 @@ def model_traffic(
             message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
         )
     )
-    # Two reductions forward and two backward in each layer (Narayanan et al. 2021).
-    tensor = nothing_for_one(layout.tensor, layers * (4.0 + 2.0 * again) * reduce)
+    # One reduction forward and one backward in each branch (Narayanan et al. 2021).
+    tensor = nothing_for_one(layout.tensor, branches * (2.0 + again) * reduce)
 
     expert = np.zeros_like(tokens)
     routed = [op for op in architecture.operators if op.experts > 1]

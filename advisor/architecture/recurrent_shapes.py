@@ -1,0 +1,65 @@
+"""Layers that mix tokens by a recurrence, in plain numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.noun import Noun
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class SelectiveScan(Noun):
+    """Selective state-space layers (Mamba)."""
+
+    layers: Count
+    channels: Count
+    """Inner width."""
+    state_size: Count
+    rank: Count
+    """Of the projection that makes the step sizes."""
+    kernel: Count
+    """Taps of the causal convolution."""
+    bias: bool = False
+    kernel_bias: bool = True
+
+
+class StateSpaceDuality(Noun):
+    """State-space layers with one decay per head (Mamba-2)."""
+
+    layers: Count
+    heads: Count
+    head_dim: Count
+    state_size: Count
+    groups: Count
+    """Sets of input and output maps, each shared by the heads of a group."""
+    kernel: Count
+    chunk: Count
+    """Tokens that training and prompt processing treat as one block."""
+    bias: bool = False
+    kernel_bias: bool = True
+    state_bytes_per_element: float = 2.0
+
+    @property
+    def channels(self) -> int:
+        """Inner width."""
+        return self.heads * self.head_dim
+
+
+class GatedDelta(Noun):
+    """Linear attention by the gated delta rule (Qwen3-Next)."""
+
+    layers: Count
+    key_heads: Count
+    value_heads: Count
+    key_head_dim: Count
+    value_head_dim: Count
+    kernel: Count
+    state_bytes_per_element: float = 2.0
+
+    @property
+    def heads(self) -> int:
+        """Heads of the recurrent state."""
+        return self.value_heads

@@ -1,0 +1,155 @@
+"""State-space, hybrid, windowed and routed families: parameters, cache and state, exactly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.architecture.huggingface import architecture_from_config
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import OperatorKind
+from advisor.errors import InputError
+
+TESTS = Path(__file__).parents[1]
+CONFIGS: dict[str, dict[str, Any]] = json.loads(
+    (TESTS / "data" / "hf_configs.json").read_text(encoding="utf-8")
+)
+GOLDEN = yaml.safe_load((TESTS / "golden" / "parameters.yaml").read_text(encoding="utf-8"))
+
+
+def model(key: str) -> ModelArchitecture:
+    return architecture_from_config(CONFIGS[key])
+
+
+def state_elements(architecture: ModelArchitecture) -> float:
+    return sum(op.layers * op.state_elements_per_sequence for op in architecture.operators)
+
+
+@pytest.mark.parametrize("name", GOLDEN["variants"])
+def test_unseen_shapes_of_the_families(name: str) -> None:
+    """Counted by building each class of transformers 5.23.0 from these fields."""
+    row = GOLDEN["variants"][name]
+    assert architecture_from_config(row["config"]).total_parameters == row["total"]
+
+
+@pytest.mark.parametrize(
+    ("key", "cached", "state"),
+    [
+        # Full layers x 2 x heads x dimension; other layers x (heads x keys x values + channels x
+        # taps of the convolution).
+        ("Qwen__Qwen3.5-122B-A10B", 12 * 2 * 2 * 256, 36 * (64 * 128 * 128 + 12_288 * 4)),
+        ("nvidia__Qwen3.6-27B-NVFP4", 16 * 2 * 4 * 256, 48 * (48 * 128 * 128 + 10_240 * 4)),
+        (
+            "nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
+            8 * 2 * 2 * 128,
+            40 * (8192 * 128 + 10_240 * 4),
+        ),
+        # 13,107,200 bytes in 16 bits, as the class of transformers 5.23.0 allocates them.
+        ("state-spaces__mamba-2.8b-hf", 0, 13_107_200 // 2),
+        # Keys of 192 and values of 128 elements.
+        ("XiaomiMiMo__MiMo-V2-Flash", 9 * 4 * 320 + 39 * 8 * 320, 0),
+        ("google__gemma-4-26B-A4B", 25 * 2 * 8 * 256 + 5 * 2 * 2 * 512, 0),
+        ("meta-llama__Llama-4-Scout-17B-16E-Instruct", 48 * 2 * 8 * 128, 0),
+        ("stepfun-ai__Step-3.7-Flash", 45 * 2 * 8 * 128, 0),
+    ],
+)
+def test_cache_and_state(key: str, cached: int, state: int) -> None:
+    built = model(key)
+    assert built.cache_elements_per_token == cached
+    assert state_elements(built) == state
+
+
+@pytest.mark.parametrize(
+    ("key", "windows"),
+    [
+        ("meta-llama__Llama-4-Scout-17B-16E-Instruct", {None: 12, 8192: 36}),
+        ("google__gemma-4-26B-A4B", {None: 5, 1024: 25}),
+        ("XiaomiMiMo__MiMo-V2-Flash", {None: 9, 128: 39}),
+        ("stepfun-ai__Step-3.7-Flash", {None: 12, 512: 33}),
+        ("Qwen__Qwen3.5-122B-A10B", {None: 12}),
+    ],
+)
+def test_windows(key: str, windows: dict[int | None, int]) -> None:
+    rows = [op for op in model(key).operators if op.kind is OperatorKind.ATTENTION]
+    assert {op.window: op.layers for op in rows} == windows
+
+
+def test_states_in_fp32_are_counted_in_fp32() -> None:
+    """Nemotron's ``mamba_ssm_cache_dtype`` and Qwen 3.5's ``mamba_ssm_dtype`` say float32."""
+    for key in ("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "Qwen__Qwen3.5-122B-A10B"):
+        sizes = {op.kind: op.state_bytes_per_element for op in model(key).operators}
+        assert sizes[OperatorKind.SCAN] == 4
+        assert sizes[OperatorKind.CONVOLUTION] == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "flops"),
+    [
+        # 5120 channels x (7 x 16 states + 2).
+        ("state-spaces__mamba-2.8b-hf", 583_680),
+        # 2 x 128 x (8 groups x 128 + 8192) + 4 x 128 x 8192.
+        ("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8", 6_553_600),
+        # 64 heads x (64 x (6 x 128 + 4 x 128) + 6 x 128 x 128).
+        ("Qwen__Qwen3.5-122B-A10B", 11_534_336),
+    ],
+)
+def test_scans_cost_what_their_papers_say(key: str, flops: float) -> None:
+    rows = [op for op in model(key).operators if op.kind is OperatorKind.SCAN]
+    assert [op.flops_per_token for op in rows] == [flops]
+
+
+def test_latent_experts_work_in_the_latent_width() -> None:
+    """Nemotron 3 Super: 512 experts of 2 x 2688 x 1024 elements on 40 layers, 22 of them active."""
+    built = model("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8")
+    assert built.expert_parameters == 40 * 512 * 2 * 2688 * 1024
+    assert (built.num_experts, built.experts_per_token) == (512, 22)
+
+
+def test_layers_of_one_branch_reduce_once() -> None:
+    """Nemotron 3 Super has 88 layers of one branch, Qwen 3.5 122B has 48 of two."""
+    assert model("nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8").branches == 88
+    assert model("Qwen__Qwen3.5-122B-A10B").branches == 96
+
+
+def test_row_names_are_unique() -> None:
+    for key in CONFIGS:
+        try:
+            names = [op.name for op in model(key).operators]
+        except InputError:
+            continue
+        assert len(names) == len(set(names)), key
+
+
+NEMOTRON = CONFIGS["nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8"]
+QWEN = CONFIGS["nvidia__Qwen3.6-27B-NVFP4"]["text_config"]
+GEMMA = CONFIGS["google__gemma-4-26B-A4B"]["text_config"]
+MIMO = CONFIGS["XiaomiMiMo__MiMo-V2-Flash"]
+LLAMA4 = CONFIGS["meta-llama__Llama-4-Scout-17B-16E-Instruct"]["text_config"]
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (NEMOTRON | {"hybrid_override_pattern": "EEEE"}, "no layer that mixes tokens"),
+        (NEMOTRON | {"hybrid_override_pattern": "MX"}, "hybrid_override_pattern is not usable"),
+        (NEMOTRON | {"hybrid_override_pattern": ""}, "hybrid_override_pattern is not usable"),
+        (NEMOTRON | {"mamba_ssm_cache_dtype": "int1"}, "is not a known format"),
+        (NEMOTRON | {"n_groups": 7}, "n_groups does not divide"),
+        (QWEN | {"linear_num_key_heads": 7}, "linear_num_key_heads does not divide"),
+        (QWEN | {"layer_types": ["mamba"] * 64}, "layer_types has an unknown value"),
+        (GEMMA | {"num_kv_shared_layers": 29}, "without a cache"),
+        (GEMMA | {"num_kv_shared_layers": 30}, "num_kv_shared_layers is out of bounds"),
+        (GEMMA | {"num_global_key_value_heads": 5}, "num_global_key_value_heads does not divide"),
+        (MIMO | {"moe_layer_freq": [1]}, "moe_layer_freq does not fit"),
+        (MIMO | {"hybrid_layer_pattern": [1, 0]}, "hybrid_layer_pattern does not fit"),
+        (MIMO | {"swa_num_key_value_heads": 7}, "swa_num_key_value_heads does not divide"),
+        (LLAMA4 | {"no_rope_layers": [1, 0]}, "no_rope_layers does not fit"),
+    ],
+)
+def test_broken_configs(config: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        architecture_from_config(config)
