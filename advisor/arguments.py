@@ -123,7 +123,8 @@ def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> Non
     work.add_argument(
         "--model",
         metavar="MODEL",
-        help="preset (llama-3.1-8b), hub id (org/name), config.json, or parameter count (7B)",
+        help="preset (llama-3.1-8b), hub id (org/name), parameter count (7B), or a file: "
+        "config.json, .safetensors, .gguf",
     )
     work.add_argument("--task", choices=tuple(TASKS), help="what to do with the model")
     for flag in WORK:
@@ -268,11 +269,13 @@ def model_source(text: str) -> dict[str, object]:
     {'parameters': 7000000000.0}
     >>> model_source("mistralai/Mistral-7B-v0.1")
     {'hub': 'mistralai/Mistral-7B-v0.1'}
+    >>> model_source("model.Q4_K_M.gguf")
+    {'config': 'model.Q4_K_M.gguf'}
     >>> model_source("llama-3.1-8b")
     {'preset': 'llama-3.1-8b'}
     """
     path = Path(text)
-    if text.endswith(".json") or (path / "config.json").is_file():
+    if text.endswith((".json", ".safetensors", ".gguf")) or (path / "config.json").is_file():
         return {"config": str(path / "config.json" if path.is_dir() else path)}
     if "/" in text:
         return {"hub": text}

@@ -19,7 +19,8 @@ class ModelSource(Noun):
 
     preset: str | None = None
     config: str | dict[str, Any] | None = None
-    """Path of a ``config.json``, its text, or its parsed content."""
+    """Path of a ``config.json``, its text or its parsed content; or the path of a ``.safetensors``
+    or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
     parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = None
 

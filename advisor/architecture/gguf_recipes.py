@@ -352,3 +352,20 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
         experts=model.num_experts,
     )
     return matrix_bytes(name, row.target, row.in_features, mixture)
+
+
+def file_bytes(model: ModelArchitecture, name: str) -> float:
+    """Bytes of all parameters of a model in one mixture.
+
+    Parameters
+    ----------
+    model : ModelArchitecture
+    name : str
+        Key into ``RECIPES``.
+
+    Returns
+    -------
+    float
+        Tokenizer and metadata, a few megabytes, left out. [bytes]
+    """
+    return sum(row.layers * row.parameters * row_bytes(row, name, model) for row in model.operators)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.ggml_types import BY_NAME
-from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES, row_bytes
-from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES, file_bytes, row_bytes
 from advisor.architecture.presets import load_preset
 from advisor.precision import GGUF_BITS, WEIGHT_FORMATS
 
@@ -81,10 +80,6 @@ CARD_GB = {
     "iq3_m": 31.94,
     "q3_k_s": 30.91,
 }
-
-
-def file_bytes(model: ModelArchitecture, name: str) -> float:
-    return sum(row.layers * row.parameters * row_bytes(row, name, model) for row in model.operators)
 
 
 @pytest.mark.parametrize(("name", "bits"), PUBLISHED_BITS.items())

@@ -1,0 +1,173 @@
+"""The tensor table of a weights file: names, shapes and exact bytes, read from the header alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
+
+from advisor.errors import InputError
+
+MAX_TENSORS: Final = 200_000
+"""Largest accepted table; the largest published models have about 100,000 tensors."""
+MAX_DIMENSIONS: Final = 8
+MAX_ELEMENTS: Final = 2**53
+"""Largest accepted tensor and file. [elements]"""
+MAX_NAME: Final = 512
+"""Longest accepted tensor name. [characters]"""
+
+REMEDY: Final = "Download the file again, or give the model's config.json instead."
+
+
+class Tensor(NamedTuple):
+    """One tensor of a file."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Slowest dimension first, as PyTorch prints it."""
+    type: str
+    """Storage type in lower case: ``bf16``, ``f8_e4m3``, ``q4_k``, ..."""
+    elements: int
+    bytes: int
+    """Scales inside blocks included. [bytes]"""
+
+
+class TensorTable(NamedTuple):
+    """All tensors of one or several files."""
+
+    tensors: tuple[Tensor, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements of all tensors."""
+        return sum(tensor.elements for tensor in self.tensors)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tensors. [bytes]"""
+        return sum(tensor.bytes for tensor in self.tensors)
+
+    def bytes_by_type(self) -> dict[str, int]:
+        """Bytes of each storage type, largest first. [bytes]"""
+        found: dict[str, int] = {}
+        for tensor in self.tensors:
+            found[tensor.type] = found.get(tensor.type, 0) + tensor.bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes by name."""
+        return {tensor.name: tensor.shape for tensor in self.tensors}
+
+
+def joined(tables: Iterable[TensorTable]) -> TensorTable:
+    """Table of a model whose tensors lie in several files.
+
+    Parameters
+    ----------
+    tables : iterable of TensorTable
+
+    Returns
+    -------
+    TensorTable
+
+    Raises
+    ------
+    InputError
+        If two files hold a tensor of one name.
+    """
+    tensors: dict[str, Tensor] = {}
+    for table in tables:
+        for tensor in table.tensors:
+            if tensor.name in tensors:
+                refuse("two parts of the model hold the same tensor", tensor.name, "each once")
+            tensors[tensor.name] = tensor
+    return TensorTable(tuple(tensors.values()))
+
+
+def file_size(path: Path) -> int:
+    """Size of a regular file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    int
+        [bytes]
+
+    Raises
+    ------
+    InputError
+        If it is missing, unreadable, or a device or pipe, which would never end.
+    """
+    try:
+        regular, size = path.is_file(), path.stat().st_size
+    except (OSError, ValueError) as error:
+        unreadable(path, error)
+    if not regular:
+        refuse("this is not a regular file", str(path), "a file on disk")
+    return size
+
+
+def element_count(name: str, shape: tuple[int, ...]) -> int:
+    """Elements of a shape.
+
+    Parameters
+    ----------
+    name : str
+        For the message.
+    shape : tuple of int
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If there are more than ``MAX_ELEMENTS``.
+    """
+    count = 1
+    for size in shape:
+        count *= size
+        if count > MAX_ELEMENTS:
+            refuse(f"tensor {name[:60]} is too large", shape, f"at most {MAX_ELEMENTS:,} elements")
+    return count
+
+
+def unreadable(path: Path, error: Exception) -> NoReturn:
+    """Refuse a file that the system does not let us read.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    raise InputError(
+        f"the weights file cannot be read ({error.__class__.__name__})",
+        value=str(path),
+        allowed="a readable .safetensors or .gguf file",
+        remedy="Correct the path, or give the model's config.json instead.",
+        field="model.config",
+    ) from None
+
+
+def refuse(what: str, value: object, allowed: str, remedy: str = REMEDY) -> NoReturn:
+    """Refuse a weights file.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong.
+    value : object
+        What was found.
+    allowed : str
+    remedy : str
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    raise InputError(what, value=value, allowed=allowed, remedy=remedy, field="model.config")
