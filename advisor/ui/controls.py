@@ -72,6 +72,8 @@ def show_problems(problems: Mapping[str, str], inputs: Inputs, slots: Slots) -> 
         instead = getattr(inputs, name) if name in INSTEAD else ""
         if instead:
             text += f" The answer is for {instead}."
+        elif not name:
+            text += " The answer is for the last inputs that worked."
         slots.get(name, st).error(plain(text), icon=":material/error:")
 
 
@@ -104,9 +106,7 @@ def field(name: str, slots: Slots) -> None:
     elif rules.kind is Kind.CHOICES:
         known = name == "providers"
         titles = (
-            {item: item for item in state.provider_names()}
-            if known
-            else (state.accelerator_names())
+            {item: item for item in state.provider_names()} if known else state.accelerator_names()
         )
         st.multiselect(
             rules.label,

@@ -20,6 +20,8 @@ LONGEST_CONFIG: Final = 6_000
 """Characters that a packed config.json may take in a link."""
 LARGEST_CONFIG_BYTES: Final = 200_000
 """Size to which a config.json in a link may unpack. [bytes]"""
+DEAREST_USD: Final = 1e13
+"""A price in a link beyond this is no price. [USD]"""
 ANSWER: Final = ("engine", "catalog", "usd")
 """What the sender saw, beside the inputs."""
 
@@ -30,7 +32,7 @@ class Seen:
 
     engine: str
     catalog: str
-    usd: float | None
+    usd: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,8 @@ def _seen(parameters: Mapping[str, str]) -> Seen | None:
     try:
         usd = float(parameters["usd"])
     except ValueError:
+        return None
+    if not 0 <= usd < DEAREST_USD:
         return None
     return Seen(parameters["engine"][:20], parameters["catalog"][:20], usd)
 

@@ -55,7 +55,7 @@ def compared(opened: Opened, found: Answer) -> None:
     if seen is None or found.inputs != opened.inputs or not plans:
         return
     now = plans[0].estimate.cost.rent_usd
-    if now is None or seen.usd is None or abs(now.expected - seen.usd) <= SAME_PRICE * seen.usd:
+    if now is None or abs(now.expected - seen.usd) <= SAME_PRICE * seen.usd:
         return
     st.info(
         plain(

@@ -33,7 +33,6 @@ class Answer:
 
     inputs: Inputs
     """Those that the recommendation rests on; a wrong field keeps its last good value."""
-    case: Case
     recommendation: api.Recommendation
     problems: Mapping[str, str]
     """Sentences by field; the key ``""`` holds one that belongs to no field."""
@@ -115,7 +114,7 @@ def answer(inputs: Inputs) -> Answer:
 
 def _answered(inputs: Inputs, problems: Mapping[str, str]) -> Answer:
     case = api.load_case(case_mapping(inputs))
-    return Answer(inputs, case, recommended(case.to_json(indent=None)), problems)
+    return Answer(inputs, recommended(case.to_json(indent=None)), problems)
 
 
 def case_mapping(inputs: Inputs) -> dict[str, object]:

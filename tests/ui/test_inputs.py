@@ -283,6 +283,11 @@ def test_a_link_cannot_unpack_without_bound() -> None:
     assert "damaged" in correction
 
 
+@pytest.mark.parametrize("usd", ["nan", "inf", "-1", "1e300", "much"])
+def test_a_price_that_is_none_is_left_out(usd: str) -> None:
+    assert opened(engine="0.1.0", catalog="2026-09-01", usd=usd).seen is None
+
+
 def test_a_config_too_long_for_a_link_stays_out_of_it() -> None:
     noise = "".join(random.Random(0).choices(string.ascii_letters, k=60_000))
     inputs = replace(DEFAULTS, model="config.json", config=noise)
