@@ -40,6 +40,29 @@ CACHE_BYTES: Final = {
 """Bytes of one cached element; 16 bits where nothing is stated."""
 
 
+FITTED_ENGINES: Final = ("vllm", "tensorrt_llm", "sglang")
+"""Engines whose runs fixed the constants of serving; others take the wider intervals."""
+
+LLAMA_CPP_SHARES: Final[dict[str, tuple[float, float]]] = {
+    "Hopper": (0.62, 0.33),
+    "RDNA3": (0.16, 0.16),
+    "RDNA4": (0.07, 0.07),
+    "default": (0.95, 0.58),
+}
+"""llama.cpp's arithmetic rate over that of the calibrated kernels, by generation: 16-bit weights,
+and quantised ones, which it multiplies by integer kernels. Medians over the prefill rows of
+``data/measurements/serving_runs.csv``. Its kernels use the matrix instructions of Ampere on later
+NVIDIA cards, and none on Radeon cards of these runs."""
+
+
+def arithmetic_share(row: Row, generation: str, stored: WeightFormat) -> float:
+    """Return the row's engine's arithmetic rate over that of the calibrated kernels."""
+    if cell(row, "engine") != "llama_cpp":
+        return 1.0
+    sixteen, quantised = LLAMA_CPP_SHARES.get(generation, LLAMA_CPP_SHARES["default"])
+    return sixteen if stored.name in WEIGHT_FORMATS else quantised
+
+
 def weight_format(row: Row) -> WeightFormat:
     """Return the storage format of a row's weights.
 

@@ -9,7 +9,12 @@ from typing import Final
 import numpy as np
 
 from advisor.calibration.engine import Engine
-from advisor.calibration.formats import CACHE_BYTES, weight_format
+from advisor.calibration.formats import (
+    CACHE_BYTES,
+    FITTED_ENGINES,
+    arithmetic_share,
+    weight_format,
+)
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, integer, number
 from advisor.catalog.nodes import node_for
@@ -138,6 +143,7 @@ def _deployment(row: Row, engine: Engine) -> _Deployment:
         expert=data if architecture.num_experts > 1 else 1,
     )
     kernels, measured = engine.calibration.kernels_for(accelerator)
+    kernels = kernels.scaled(arithmetic_share(row, accelerator.architecture, stored))
     return _Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache),
         candidates=Candidates(
@@ -150,7 +156,7 @@ def _deployment(row: Row, engine: Engine) -> _Deployment:
             ),
         ),
         routed=architecture.num_experts > 1,
-        measured=measured,
+        measured=measured and cell(row, "engine") in FITTED_ENGINES,
         widening=shape_widening(architecture),
     )
 
@@ -215,11 +221,15 @@ def _quantities(
         )
 
     token = around(float(times.tpot_s[0]), name)
-    latency = around(float(times.request_latency_s[0]), name)
+    whole_s = float(times.request_latency_s[0])
+    latency = around(whole_s, name)
+    throughput = around(whole_s, "serving_saturated") if kind == "llm_saturated" else latency
     return {
         "tpot_ms": token.scaled(1 / MILLISECOND),
         "ttft_ms": around(first_s / MILLISECOND, "serving_first_token"),
-        "total_output_tokens_per_s": latency.reciprocal(concurrency * float(load.output_tokens[0])),
+        "total_output_tokens_per_s": throughput.reciprocal(
+            concurrency * float(load.output_tokens[0])
+        ),
         "decode_tokens_per_s": token.reciprocal(concurrency),
         "prefill_tokens_per_s": around(bare_s, "serving_first_token").reciprocal(
             concurrency * float(load.input_tokens[0])

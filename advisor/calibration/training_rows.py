@@ -216,6 +216,10 @@ def row_layout(row: Row) -> ParallelLayout:
         )
     data = count // model_parallel
     expert = integer(row, "expert_parallel", 1)
+    micro_batch = integer(row, "micro_batch", 1)
+    if pipeline > 1 and micro_batch * data >= batch:
+        # A pipeline is fed in parts: the row tells the batch of a rank, not its parts.
+        micro_batch = 1
     return ParallelLayout(
         data=data,
         tensor=tensor,
@@ -223,7 +227,7 @@ def row_layout(row: Row) -> ParallelLayout:
         context=context,
         expert=expert if (data * context) % expert == 0 else gcd(expert, data * context),
         sharding=choice(row, "data_sharding", SHARDINGS),
-        micro_batch=integer(row, "micro_batch", 1),
+        micro_batch=micro_batch,
         recompute=choice(row, "recompute", RECOMPUTES),
         # Stacks with unfused attention are older than sequence parallelism.
         sequence_parallel=flag(row, "sequence_parallel")

@@ -211,21 +211,30 @@ def _passing(
     gradients = (one_layer + ahead * head) * gathered_size + one_layer * reduce_size
     if megatron:
         gradients = one_layer * gradient_size
+    # Nor does it reduce before the last micro-batch: whole gradients gather in the master's format.
+    waits = full & together & (layout.pipeline > 1)
+    summed = waits * _copy(stage, max(reduce_size, _master_size(run)), _shards(layout, 9))
     # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
     embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
     whole = np.minimum(ends * layout.tensor, fold.embedding_divided)
     lookup = embedding if megatron else whole
     reduced_ends = embedding + ahead * head
     return _Passing(
-        at_loss=everything + some_ends + ahead * blocks,
-        at_first_block=everything + some_ends + (1 + ahead) * blocks + reduces * gradients,
+        at_loss=everything + some_ends + ahead * blocks + summed,
+        at_first_block=everything + some_ends + (1 + ahead) * blocks + reduces * gradients + summed,
         at_last_block=some_ends
+        + summed
         + kept * (ends + one_layer) * gathered_size
         + (1 + ahead) * blocks
         + reduces * gradients,
         at_end=reduces * (lookup * gathered_size + reduced_ends * reduce_size),
         undivided_lookup=(lookup - embedding) * gradient_size * ~reduces,
     )
+
+
+def _master_size(run: TrainingRun) -> float:
+    """Size of a weight that the optimizer updates. [bytes]"""
+    return FORMAT_BYTES[run.recipe.master or run.recipe.working]
 
 
 def _gathered_size(run: TrainingRun) -> float:
