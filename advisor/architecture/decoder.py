@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.feed_forward import ACTIVATIONS
-from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
+from advisor.architecture.mixer_shapes import Mixer
 from advisor.architecture.shapes import (
     AttentionShape,
     ExpertsShape,
@@ -52,10 +52,11 @@ def decoder(
     embedding_width: int | None = None,
     final_norm: bool = True,
     vocab_size: int | None = None,
-    recurrent: Sequence[SelectiveScan | StateSpaceDuality | GatedDelta] = (),
+    other_mixers: Sequence[Mixer] = (),
     single_branch: bool = False,
     extra_norms: int = 0,
     layer_inputs: LayerInputs | None = None,
+    residual_streams: int = 1,
 ) -> TransformerShape:
     """Shape of a decoder from its configuration and what its family adds.
 
@@ -72,7 +73,7 @@ def decoder(
         As in :class:`TransformerShape`.
     vocab_size : int, optional
         The family's default of the field of that name.
-    recurrent, single_branch, extra_norms, layer_inputs
+    other_mixers, single_branch, extra_norms, layer_inputs, residual_streams
         As in :class:`TransformerShape`.
 
     Returns
@@ -91,10 +92,11 @@ def decoder(
         feed_forward=(
             (feed_forward_shape(fields),) if feed_forward is None else tuple(feed_forward)
         ),
-        recurrent=tuple(recurrent),
+        other_mixers=tuple(other_mixers),
         single_branch=single_branch,
         extra_norms=extra_norms,
         layer_inputs=layer_inputs,
+        residual_streams=residual_streams,
         norm=norm,
         places=places,
         final_norm=final_norm,

@@ -8,6 +8,7 @@ from typing import Final
 
 from advisor.architecture import families
 from advisor.architecture.config_fields import REMEDY, ConfigFields
+from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.quantization import weight_format
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
@@ -140,8 +141,9 @@ def _display_heads(shape: TransformerShape) -> tuple[int, int]:
     if shape.attention:
         return shape.attention[0].heads, shape.attention[0].key_value_heads
     # Channels of a selective scan have no heads; without them the model is not divided.
-    heads = [getattr(mixer, "heads", 1) for mixer in shape.recurrent]
-    return max(heads), max(heads)
+    heads = max(getattr(mixer, "heads", 1) for mixer in shape.other_mixers)
+    shared = any(isinstance(mixer, CompressedAttention) for mixer in shape.other_mixers)
+    return heads, 1 if shared else heads
 
 
 def _text_tower(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[str, ...]]:

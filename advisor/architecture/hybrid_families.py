@@ -18,7 +18,7 @@ from advisor.architecture.decoder import (
     feed_forward_shape,
     layer_count,
 )
-from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
+from advisor.architecture.mixer_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
 from advisor.architecture.routed_families import FeedForwards, qwen_feed_forward
 from advisor.architecture.shapes import (
     AttentionShape,
@@ -95,7 +95,7 @@ def _gated_hybrid(fields: ConfigFields, feed_forward: FeedForwards) -> Transform
         fields,
         norm=FP32_SCALED_NORM,
         attention=attention,
-        recurrent=recurrent,
+        other_mixers=recurrent,
         feed_forward=feed_forward,
     )
 
@@ -159,7 +159,7 @@ def nemotron_h(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         attention=attention,
-        recurrent=recurrent,
+        other_mixers=recurrent,
         feed_forward=_nemotron_feed_forward(fields, kinds),
         single_branch=True,
     )
@@ -261,7 +261,7 @@ def mamba(fields: ConfigFields) -> TransformerShape:
         kernel_bias=fields.flag("use_conv_bias", True),
     )
     return decoder(
-        fields, tied=True, attention=(), recurrent=[mixer], feed_forward=(), single_branch=True
+        fields, tied=True, attention=(), other_mixers=[mixer], feed_forward=(), single_branch=True
     )
 
 
@@ -277,4 +277,4 @@ def mamba2(fields: ConfigFields) -> TransformerShape:
         chunk=fields.count("chunk_size", 256, maximum=LIMITS["head_dim"]),
         state_bytes=2.0,
     )
-    return decoder(fields, attention=(), recurrent=[mixer], feed_forward=(), single_branch=True)
+    return decoder(fields, attention=(), other_mixers=[mixer], feed_forward=(), single_branch=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from advisor.architecture.mixer_shapes import GatedDelta
 from advisor.architecture.operators import Operator, SavedFormat
-from advisor.architecture.recurrent_shapes import GatedDelta
 from advisor.architecture.rows import linear, linear_input, normalization
 from advisor.architecture.shapes import Norm
 from advisor.architecture.state_space import causal_convolution, scan

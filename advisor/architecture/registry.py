@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from advisor.architecture import (
     classic_families,
+    compressed_families,
     families,
     hybrid_families,
     recent_families,
@@ -27,9 +28,11 @@ FAMILIES: Final[dict[str, Family]] = {
     "bloom": Family("BLOOM", classic_families.bloom),
     "cohere": Family("Command-R", families.cohere),
     "cohere2": Family("Command-R7B and Command A", families.cohere2),
+    "deepseek_ref": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "deepseek_v2": Family("DeepSeek V2", routed_families.deepseek),
     "deepseek_v3": Family("DeepSeek V3", routed_families.deepseek),
     "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
+    "deepseek_v4": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "falcon": Family("Falcon", classic_families.falcon),
     "falcon_mamba": Family("Falcon Mamba", hybrid_families.mamba),
     "gemma": Family("Gemma", families.gemma),
@@ -89,8 +92,6 @@ KNOWN_UNSUPPORTED: Final = frozenset(
         "bert",
         "clip",
         "dbrx",
-        "deepseek_ref",
-        "deepseek_v4",
         "falcon_h1",
         "gemma3n",
         "granitemoe",

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
+from advisor.architecture.mixer_shapes import Mixer
 from advisor.noun import Noun
 
 Count = Annotated[int, Field(ge=1)]
@@ -169,13 +169,15 @@ class TransformerShape(Noun):
     vocab_size: Count
     attention: tuple[AttentionShape, ...]
     feed_forward: tuple[FeedForwardShape | ExpertsShape, ...]
-    recurrent: tuple[SelectiveScan | StateSpaceDuality | GatedDelta, ...] = ()
-    """Layers that mix tokens by a recurrence in place of attention."""
+    other_mixers: tuple[Mixer, ...] = ()
+    """Layers that mix tokens in another way than by plain or latent attention."""
     single_branch: bool = False
     """Each layer holds one mixer or one feed-forward, not both (Mamba, Nemotron-H)."""
     extra_norms: Annotated[int, Field(ge=0)] = 0
     """Further norms of the hidden width in each block (Gemma 4's experts)."""
     layer_inputs: LayerInputs | None = None
+    residual_streams: Annotated[int, Field(ge=1)] = 1
+    """Copies of the residual stream, mixed around each branch (hyper-connections)."""
     norm: Norm = Norm()
     places: NormPlaces = NormPlaces()
     final_norm: bool = True
@@ -201,4 +203,4 @@ class TransformerShape(Noun):
     @property
     def mixers(self) -> int:
         """Layers that mix tokens: by attention or by a recurrence."""
-        return sum(item.layers for item in (*self.attention, *self.recurrent))
+        return sum(item.layers for item in (*self.attention, *self.other_mixers))

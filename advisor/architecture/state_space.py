@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.architecture.mixer_shapes import SelectiveScan, StateSpaceDuality
 from advisor.architecture.operators import (
     Division,
     Operator,
@@ -12,7 +13,6 @@ from advisor.architecture.operators import (
     SavedFormat,
     SavedTensor,
 )
-from advisor.architecture.recurrent_shapes import SelectiveScan, StateSpaceDuality
 from advisor.architecture.rows import linear, linear_input, normalization
 from advisor.architecture.shapes import Norm
 

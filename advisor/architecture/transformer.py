@@ -7,10 +7,21 @@ from typing import Final
 
 from advisor.architecture.attention import attention_rows
 from advisor.architecture.attention import input_readers as attention_readers
+from advisor.architecture.compressed_attention import (
+    compressed_attention_rows,
+    hyper_connection_head,
+    hyper_connection_rows,
+)
 from advisor.architecture.experts import expert_rows
 from advisor.architecture.feed_forward import feed_forward_rows
 from advisor.architecture.feed_forward import input_readers as feed_forward_readers
 from advisor.architecture.linear_attention import gated_delta_rows
+from advisor.architecture.mixer_shapes import (
+    CompressedAttention,
+    Mixer,
+    SelectiveScan,
+    StateSpaceDuality,
+)
 from advisor.architecture.operators import (
     Division,
     Operator,
@@ -19,7 +30,6 @@ from advisor.architecture.operators import (
     SavedFormat,
     SavedTensor,
 )
-from advisor.architecture.recurrent_shapes import GatedDelta, SelectiveScan, StateSpaceDuality
 from advisor.architecture.rows import FUSED_PASSES, elementwise, linear, linear_input, normalization
 from advisor.architecture.shapes import (
     ExpertsShape,
@@ -142,8 +152,8 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
             norm=norm,
             block_input=readers,
         )
-    for index, mixer in enumerate(shape.recurrent):
-        yield from _recurrent_rows(shape, mixer, path=f"block.recurrent{_ordinal(index)}")
+    for index, mixer in enumerate(shape.other_mixers):
+        yield from _mixer_rows(shape, mixer, path=f"block.mixer{_ordinal(index)}")
     for index, layer in enumerate(shape.feed_forward):
         saved = () if shape.parallel else (linear_input(hidden, feed_forward_readers(layer)),)
         path = f"block.feed_forward{_ordinal(index)}"
@@ -168,6 +178,10 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
         )
     if shape.layer_inputs is not None:
         yield from _layer_input_rows(shape, shape.layer_inputs)
+    if shape.residual_streams > 1:
+        yield from hyper_connection_rows(
+            layers=shape.layers, hidden_size=hidden, streams=shape.residual_streams
+        )
     branches = 1 if shape.single_branch else 2
     yield elementwise(
         "block.residual",
@@ -180,14 +194,14 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
     )
 
 
-def _recurrent_rows(
-    shape: TransformerShape, mixer: SelectiveScan | StateSpaceDuality | GatedDelta, *, path: str
-) -> Iterator[Operator]:
+def _mixer_rows(shape: TransformerShape, mixer: Mixer, *, path: str) -> Iterator[Operator]:
     hidden = shape.hidden_size
     if isinstance(mixer, SelectiveScan):
         return selective_scan_rows(mixer, path=path, hidden_size=hidden)
     if isinstance(mixer, StateSpaceDuality):
         return state_space_duality_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+    if isinstance(mixer, CompressedAttention):
+        return compressed_attention_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
     return gated_delta_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
 
 
@@ -242,6 +256,8 @@ def _ordinal(index: int) -> str:
 
 def _head(shape: TransformerShape) -> Iterator[Operator]:
     width = shape.hidden_size
+    if shape.residual_streams > 1:
+        yield hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
     if shape.final_norm:
         yield normalization(
             "head.norm", norm=shape.norm, part=Part.HEAD, layers=1, width=shape.hidden_size

@@ -55,6 +55,9 @@ def test_unseen_shapes_of_the_families(name: str) -> None:
         ("google__gemma-4-26B-A4B", 25 * 2 * 8 * 256 + 5 * 2 * 2 * 512, 0),
         ("meta-llama__Llama-4-Scout-17B-16E-Instruct", 48 * 2 * 8 * 128, 0),
         ("stepfun-ai__Step-3.7-Flash", 45 * 2 * 8 * 128, 0),
+        # One key that is the value: 512 elements in the window of every layer, 512 for 4 tokens
+        # and an index key of 128 on 21 layers, 512 for 128 tokens on 20.
+        ("deepseek-ai__DeepSeek-V4-Flash", 43 * 512 + 21 * (512 + 128) // 4 + 20 * 512 // 128, 0),
     ],
 )
 def test_cache_and_state(key: str, cached: int, state: int) -> None:
@@ -76,6 +79,18 @@ def test_cache_and_state(key: str, cached: int, state: int) -> None:
 def test_windows(key: str, windows: dict[int | None, int]) -> None:
     rows = [op for op in model(key).operators if op.kind is OperatorKind.ATTENTION]
     assert {op.window: op.layers for op in rows} == windows
+
+
+def test_compressed_attention_reads_few_of_many_entries() -> None:
+    """DeepSeek V4 Flash picks 512 entries of 4 tokens each; all of them stay cached."""
+    rows = {op.name: op for op in model("deepseek-ai__DeepSeek-V4-Flash").operators}
+    assert rows["block.mixer.scores"].window == 128
+    assert rows["block.mixer_2.entries"].window == 2048
+    assert rows["block.mixer_2.entries"].cache_elements_per_token == 0
+    assert rows["block.mixer_2.entry_cache"].cache_elements_per_token == 128
+    assert rows["block.mixer_3.entries"].window is None
+    # 64 heads x 4 FLOPs x 512 elements, one entry for 128 tokens.
+    assert rows["block.mixer_3.entries"].flops_per_token_per_key == 1024
 
 
 def test_states_in_fp32_are_counted_in_fp32() -> None:
@@ -128,6 +143,7 @@ NEMOTRON = CONFIGS["nvidia__NVIDIA-Nemotron-3-Super-120B-A12B-FP8"]
 QWEN = CONFIGS["nvidia__Qwen3.6-27B-NVFP4"]["text_config"]
 GEMMA = CONFIGS["google__gemma-4-26B-A4B"]["text_config"]
 MIMO = CONFIGS["XiaomiMiMo__MiMo-V2-Flash"]
+DEEPSEEK = CONFIGS["deepseek-ai__DeepSeek-V4-Flash"]
 LLAMA4 = CONFIGS["meta-llama__Llama-4-Scout-17B-16E-Instruct"]["text_config"]
 
 
@@ -147,6 +163,9 @@ LLAMA4 = CONFIGS["meta-llama__Llama-4-Scout-17B-16E-Instruct"]["text_config"]
         (MIMO | {"moe_layer_freq": [1]}, "moe_layer_freq does not fit"),
         (MIMO | {"hybrid_layer_pattern": [1, 0]}, "hybrid_layer_pattern does not fit"),
         (MIMO | {"swa_num_key_value_heads": 7}, "swa_num_key_value_heads does not divide"),
+        (DEEPSEEK | {"compress_ratios": [4, 128]}, "compress_ratios does not fit"),
+        (DEEPSEEK | {"compress_ratios": [5] * 43}, "compress_ratios does not fit"),
+        (DEEPSEEK | {"o_groups": 7}, "o_groups does not divide"),
         (LLAMA4 | {"no_rope_layers": [1, 0]}, "no_rope_layers does not fit"),
     ],
 )

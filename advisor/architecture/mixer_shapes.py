@@ -1,4 +1,4 @@
-"""Layers that mix tokens by a recurrence, in plain numbers."""
+"""Layers that mix tokens by a recurrence or by compressed attention, in plain numbers."""
 
 from __future__ import annotations
 
@@ -63,3 +63,31 @@ class GatedDelta(Noun):
     def heads(self) -> int:
         """Heads of the recurrent state."""
         return self.value_heads
+
+
+class CompressedIndexer(Noun):
+    """Picks the compressed entries that a token attends to."""
+
+    heads: Count
+    head_dim: Count
+    top_k: Count
+
+
+class CompressedAttention(Noun):
+    """Attention to a window and to entries that stand for several tokens (DeepSeek V4)."""
+
+    layers: Count
+    heads: Count
+    head_dim: Count
+    """Of queries and of the single key that is also the value."""
+    query_rank: Count
+    window: Count
+    ratio: Count | None = None
+    """Tokens of one compressed entry; None where layers see the window alone."""
+    indexer: CompressedIndexer | None = None
+    output_groups: Count
+    output_rank: Count
+
+
+Mixer = SelectiveScan | StateSpaceDuality | GatedDelta | CompressedAttention
+"""Every kind of layer that mixes tokens but plain and latent attention."""
