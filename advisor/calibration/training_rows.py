@@ -30,6 +30,9 @@ SOFTWARE = {
 row says compiled."""
 
 PRECISIONS = {"tf32": "fp32"}
+APEX = "deeplearningexamples"
+FP16_WEIGHTS = ("megatron", APEX)
+"""Frameworks whose fp16 keeps 16-bit weights beside fp32 masters (Megatron, Apex O2)."""
 SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
     "": Sharding.DDP,
     "none": Sharding.DDP,
@@ -155,12 +158,15 @@ def row_run(row: Row) -> TrainingRun:
     precision = cell(row, "precision")
     precision = PRECISIONS.get(precision, precision)
     framework = cell(row, "framework")
-    if precision == "fp16_amp" and framework == "megatron":
+    if precision == "fp16_amp" and framework in FP16_WEIGHTS:
         precision = "fp16_mixed"
     software = SOFTWARE.get(
         framework,
         SoftwareStack.COMPILED if flag(row, "compiled") else SoftwareStack.HUGGINGFACE,
     )
+    if framework == APEX and precision == "fp16_mixed":
+        # Apex in half precision: fused norms and optimizer in otherwise eager code.
+        software = SoftwareStack.LIGER
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
     tokens = number(row, "total_tokens") or batch * sequence
