@@ -91,7 +91,9 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     # Graphs and the driver's context lie outside the engine's share of the card.
     outside = calibration.serving.graph_bytes + memory.context
     fraction = number(row, "gpu_memory_utilization") or calibration.serving.memory_fraction
-    variable = memory.engine - outside
+    # SGLang's share of the card is for weights and cache alone.
+    inside = 0.0 if cell(row, "engine") == "sglang" else 1.0
+    variable = inside * (memory.engine - outside)
     weights = float(memory.weights[0])
     rooms = [
         float((fraction * device - memory.weights - variable * factor)[0])

@@ -46,14 +46,11 @@ MODES: Final[dict[str, PrecisionRecipe]] = {
 REDUCE_FORMATS: Final = {"mp_bf16_redbf16": "bf16", "pure_bf16_redfp32": "fp32"}
 """Where it is not the format of the gradients."""
 
-OPTIMIZERS: Final = {
+OPTIMIZERS: Final = {optimizer.value: optimizer for optimizer in Optimizer} | {
     "": Optimizer.ADAMW,
-    "adamw": Optimizer.ADAMW,
     "adamw_fused": Optimizer.ADAMW,
     "adamw_foreach": Optimizer.ADAMW,
     "adamw_master": Optimizer.ADAMW,
-    "sgd": Optimizer.SGD,
-    "sgd_momentum": Optimizer.SGD_MOMENTUM,
 }
 RESHARDINGS: Final = {
     "zero3": Sharding.ZERO3,
@@ -72,6 +69,7 @@ ATTENTION: Final = {
     "flash": AttentionKernel.FLASH,
     "eager": AttentionKernel.EAGER,
 }
+KEPT_GRADIENTS: Final = {"": False, "none": False, "zero": True}
 ADAPTER_FORMATS: Final = {"fp32": "fp32", "bf16": "bf16"}
 LOSSES: Final = {"": False, "lp": False, "gather": True}
 
@@ -180,6 +178,7 @@ def _run(row: Row, layout: ParallelLayout) -> TrainingRun:
         foreach_optimizer=optimizer.endswith("foreach"),
         gradient_bucket_view=flag(row, "bucket_view"),
         reduce_format=REDUCE_FORMATS.get(mode),
+        kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
         gathered_logits=choice(row, "loss", LOSSES),
         ends_apart=choice(row, "wrap", WRAPS) if "wrap" in row else layout.tensor > 1,
     )

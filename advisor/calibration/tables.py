@@ -203,6 +203,14 @@ def _shape_config(row: Row) -> dict[str, Any]:
     """Return a Hugging Face style config with the row's shape columns."""
     required = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
     missing = [name for name in (*required, "intermediate_size") if number(row, name) is None]
+    if missing == [*required, "intermediate_size"]:
+        raise InputError(
+            "the row's model is neither a preset nor in the folder of configurations",
+            value=cell(row, "architecture_key") or cell(row, "model"),
+            allowed="a preset, DIR/<key>.json, or shape columns",
+            remedy="Give --configs with its config.json, or fill the shape columns.",
+            field="architecture_key",
+        )
     if missing:
         raise InputError(
             "the row lacks shape columns",

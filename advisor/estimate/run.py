@@ -47,6 +47,8 @@ class MemorySwitches:
     """The update holds one temporary copy of the parameters (PyTorch's ``foreach``)."""
     gradient_bucket_view: bool = False
     """Gradients live inside the buckets of DDP (``gradient_as_bucket_view``)."""
+    kept_gradients: bool = False
+    """Gradients are set to zero after a step instead of being freed."""
     gathered_logits: bool = False
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None

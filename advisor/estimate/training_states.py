@@ -154,7 +154,7 @@ def stage_states(
         weights=weights,
         gradients=gradients + passing.undivided_lookup,
         optimizer=optimizer,
-        held_gradients=gradients if megatron else zero,
+        held_gradients=gradients if megatron or run.switches.kept_gradients else zero,
         always=always + gradient_sets,
         at_loss=passing.at_loss,
         at_first_block=passing.at_first_block,
