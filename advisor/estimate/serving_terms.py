@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from advisor.architecture.gguf_recipes import file_bytes
 from advisor.efficiency import ServingFacts
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving_rows import ServedModel, batched_tokens, cached_bytes_per_sequence
@@ -16,8 +17,8 @@ from advisor.workload import Serving
 SERVING_MEMORY: dict[str, TermText] = {
     "weights": TermText(
         "Weights",
-        "matrices x bytes per parameter + (embedding, head, norms) x 2 bytes, / (tensor x "
-        "pipeline x expert)",
+        "matrices x bytes per parameter + (embedding, head, norms) x 2 bytes (GGUF: each in its "
+        "own type), / (tensor x pipeline x expert)",
         "pope2022",
     ),
     "kv_cache": TermText(
@@ -92,7 +93,7 @@ def memory_substitutions(
     return {
         "weights": (
             f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
-            f"{served.weight_format.bytes_per_parameter:.4g} bytes, / ({split})"
+            f"{_mean_bytes(served):.4g} bytes, / ({split})"
         ),
         "kv_cache": (
             f"{_requests(workload, layout):,} requests x {length:,} tokens x "
@@ -105,6 +106,13 @@ def memory_substitutions(
             f"{engine.sampling_bytes_per_logit:g} bytes"
         ),
     }
+
+
+def _mean_bytes(served: ServedModel) -> float:
+    """Return the format's bytes per parameter; of this very model where types are mixed."""
+    if served.weight_format.mixture:
+        return file_bytes(served.model, served.weight_format.name) / served.model.total_parameters
+    return served.weight_format.bytes_per_parameter
 
 
 def time_substitutions(

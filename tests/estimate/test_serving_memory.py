@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.presets import load_preset
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving_memory import ServingMemory, serving_capacity, serving_memory
 from advisor.estimate.serving_rows import ServingLoad, cached_bytes_per_sequence
@@ -67,6 +68,13 @@ def test_weights_of_published_checkpoints(
 ) -> None:
     memory = memory_of(model, ParallelLayout(), weight_format=weight_format)
     assert memory.weights[0] == pytest.approx(published_bytes, rel=tolerance)
+
+
+@pytest.mark.parametrize(("name", "gibibytes"), [("q4_k_m", 4.58), ("q6_k", 6.14), ("q8_0", 7.95)])
+def test_gguf_weights_are_the_files_own(name: str, gibibytes: float) -> None:
+    # Llama 3.1 8B, tools/quantize/README.md of llama.cpp; tokenizer and metadata are 0.01 GiB.
+    memory = memory_of(load_preset("llama-3.1-8b"), ParallelLayout(), weight_format=name)
+    assert memory.weights[0] == pytest.approx(gibibytes * GIB, rel=3e-3)
 
 
 def test_fp8_keeps_embedding_and_head_in_16_bits() -> None:
