@@ -174,6 +174,13 @@ class ConfigFields:
             self.fail(f"config field {spelling} is not usable", spelling, value, wanted)
         return tuple(value)
 
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return the strings of a list; empty where it is absent or no list."""
+        value = self._find(name)[1]
+        if not isinstance(value, list):
+            return ()
+        return tuple(item for item in value if isinstance(item, str))
+
     def length(self, name: str) -> int | None:
         """Return how long a list is, or None where it is absent or no list."""
         value = self._find(name)[1]

@@ -13,6 +13,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.quantization import weight_format
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
 from advisor.architecture.shapes import TransformerShape
+from advisor.architecture.towers import Towers, towers_architecture
 from advisor.architecture.transformer import routed, transformer_operators
 from advisor.errors import UnsupportedArchitectureError
 from advisor.quantities import Evidence
@@ -80,9 +81,21 @@ def architecture_from_config(
     shape = family.read(fields)
     stored, notes = weight_format(text if "quantization_config" in text else config)
     assumptions = (*assumptions, *guessed, *_left_out(fields), *notes)
+    shown = name or _published_name(fields) or kind or "pasted config"
+    if isinstance(shape, Towers):
+        return towers_architecture(
+            shape,
+            name=shown,
+            family=family.title,
+            hub_id=hub_id,
+            source=source,
+            assumptions=assumptions,
+            max_position_embeddings=fields.optional_count("max_position_embeddings"),
+            weight_format=stored,
+        )
     return assembled(
         shape,
-        name=name or _published_name(fields) or kind or "pasted config",
+        name=shown,
         family=family.title,
         hub_id=hub_id,
         source=source,
@@ -146,6 +159,10 @@ def _display_heads(shape: TransformerShape) -> tuple[int, int]:
     return heads, 1 if shared else heads
 
 
+BUILT_WHOLE: Final = frozenset({"clip"})
+"""Families whose towers are all built, though they nest configurations."""
+
+
 def _text_tower(config: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[str, ...]]:
     """Return the text configuration of a multimodal one, with what is left out."""
     outer = ConfigFields(config)
@@ -153,6 +170,8 @@ def _text_tower(config: Mapping[str, object]) -> tuple[Mapping[str, object], tup
     if kind in KNOWN_UNSUPPORTED:
         raise _unsupported(kind)
     nested = outer.mapping("text_config")
+    if kind in BUILT_WHOLE:
+        return config, ()
     if nested is None:
         towers = [key for key in ("vision_config", "audio_config") if outer.has(key)]
         return config, (_TEXT_ONLY,) if towers else ()

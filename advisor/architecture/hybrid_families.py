@@ -106,7 +106,7 @@ def qwen3_5(fields: ConfigFields) -> TransformerShape:
 
 
 def qwen3_next(fields: ConfigFields) -> TransformerShape:
-    """Qwen3-Next and Qwen 3.5 MoE: the same mixers before routed and shared experts."""
+    """Qwen3-Next and Qwen 3.5 MoE: gated delta layers, gated attention, routed experts."""
     return _gated_hybrid(fields, qwen_feed_forward(fields, shared=True))
 
 

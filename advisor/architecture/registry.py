@@ -12,20 +12,27 @@ from advisor.architecture import (
     hybrid_families,
     recent_families,
     routed_families,
+    tower_families,
 )
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.shapes import TransformerShape
+from advisor.architecture.towers import Towers
 
 
 class Family(NamedTuple):
     """A supported family: its name for people, and the reader of its configurations."""
 
     title: str
-    read: Callable[[ConfigFields], TransformerShape]
+    read: Callable[[ConfigFields], TransformerShape | Towers]
+    estimated: bool = True
+    """False where parameters are counted, and memory and time are not estimated yet."""
 
 
 FAMILIES: Final[dict[str, Family]] = {
+    "bert": Family("BERT", tower_families.bert, estimated=False),
     "bloom": Family("BLOOM", classic_families.bloom),
+    "camembert": Family("CamemBERT", tower_families.bert, estimated=False),
+    "clip": Family("CLIP", tower_families.clip, estimated=False),
     "cohere": Family("Command-R", families.cohere),
     "cohere2": Family("Command-R7B and Command A", families.cohere2),
     "deepseek_ref": Family("DeepSeek V4", compressed_families.deepseek_v4),
@@ -60,6 +67,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "mistral": Family("Mistral", families.mistral),
     "mixtral": Family("Mixtral", routed_families.mixtral),
     "mpt": Family("MPT", classic_families.mpt),
+    "mt5": Family("mT5", tower_families.t5, estimated=False),
     "nemotron_h": Family("Nemotron-H and Nemotron 3", hybrid_families.nemotron_h),
     "olmo2": Family("OLMo 2", families.olmo2),
     "olmo3": Family("OLMo 3", families.olmo2),
@@ -80,17 +88,20 @@ FAMILIES: Final[dict[str, Family]] = {
     "qwen3_next": Family("Qwen3-Next", hybrid_families.qwen3_next),
     "qwen3_vl_moe_text": Family("Qwen 3 VL", routed_families.qwen3_moe),
     "qwen3_vl_text": Family("Qwen 3 VL", families.qwen3),
+    "roberta": Family("RoBERTa", tower_families.bert, estimated=False),
     "smollm3": Family("SmolLM 3", families.smollm3),
     "starcoder2": Family("StarCoder 2", classic_families.starcoder2),
     "step3p7": Family("Step 3.7", recent_families.step3),
+    "t5": Family("T5", tower_families.t5, estimated=False),
+    "vit": Family("ViT", tower_families.vit, estimated=False),
+    "whisper": Family("Whisper", tower_families.whisper, estimated=False),
+    "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert, estimated=False),
 }
 """Supported families by ``model_type``."""
 
 KNOWN_UNSUPPORTED: Final = frozenset(
     {
         "bart",
-        "bert",
-        "clip",
         "dbrx",
         "falcon_h1",
         "gemma3n",
@@ -102,11 +113,7 @@ KNOWN_UNSUPPORTED: Final = frozenset(
         "lfm2",
         "minimax",
         "minimax_m3",
-        "roberta",
         "rwkv",
-        "t5",
-        "vit",
-        "whisper",
     }
 )
 """Families known not to be computed exactly; refused even where their fields look familiar."""

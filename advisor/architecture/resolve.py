@@ -19,7 +19,7 @@ from advisor.architecture.weights_file import (
     read_start,
 )
 from advisor.case import ModelSource
-from advisor.errors import InputError
+from advisor.errors import InputError, UnsupportedArchitectureError
 
 IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safetensors")
 """What a folder is read by, in this order."""
@@ -45,9 +45,9 @@ def resolve_model(source: ModelSource) -> ModelArchitecture:
     if source.preset is not None:
         return load_preset(source.preset)
     if source.config is not None:
-        return _from_config(source.config)
+        return require_estimated(_from_config(source.config))
     if source.hub is not None:
-        return _from_hub(source.hub)
+        return require_estimated(_from_hub(source.hub))
     if source.parameters is not None:
         return architecture_from_parameters(source.parameters)
     raise InputError(
@@ -55,6 +55,35 @@ def resolve_model(source: ModelSource) -> ModelArchitecture:
         value=None,
         allowed="preset, config, hub or parameters",
         remedy="Add e.g. model: {preset: llama-3.1-8b}.",
+        field="model",
+    )
+
+
+def require_estimated(architecture: ModelArchitecture) -> ModelArchitecture:
+    """Return the architecture, or refuse one whose memory and time are not estimated.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+
+    Returns
+    -------
+    ModelArchitecture
+        The same.
+
+    Raises
+    ------
+    UnsupportedArchitectureError
+        If only its parameters are known.
+    """
+    if architecture.not_estimated is None:
+        return architecture
+    raise UnsupportedArchitectureError(
+        architecture.not_estimated,
+        value=f"{architecture.name} ({architecture.family}, "
+        f"{architecture.total_parameters:,} parameters)",
+        allowed="models that generate text",
+        remedy="Choose a decoder-only model, or give a parameter count for a rough estimate.",
         field="model",
     )
 

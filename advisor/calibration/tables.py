@@ -12,6 +12,7 @@ from advisor.architecture.config_fields import load_config_text
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import find_preset, load_preset
+from advisor.architecture.resolve import require_estimated
 from advisor.errors import InputError
 
 MAX_TABLE_BYTES = 50_000_000
@@ -172,8 +173,10 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
             return load_preset(preset)
         stored = _stored_config(name, configs)
         if stored is not None:
-            return architecture_from_config(
-                load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
+            return require_estimated(
+                architecture_from_config(
+                    load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
+                )
             )
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:

@@ -1,0 +1,110 @@
+"""Encoders and encoder-decoder models: counted exactly, and not estimated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import advisor
+from advisor.architecture.huggingface import architecture_from_config
+from advisor.architecture.resolve import resolve_model
+from advisor.case import ModelSource
+from advisor.errors import InputError, UnsupportedArchitectureError
+
+TESTS = Path(__file__).parents[1]
+CONFIGS: dict[str, dict[str, Any]] = json.loads(
+    (TESTS / "data" / "hf_configs.json").read_text(encoding="utf-8")
+)
+GOLDEN = yaml.safe_load((TESTS / "golden" / "parameters.yaml").read_text(encoding="utf-8"))
+WHISPER = CONFIGS["openai__whisper-tiny"]
+BERT = CONFIGS["google-bert__bert-base-uncased"]
+VIT = CONFIGS["google__vit-base-patch16-224"]
+CLIP = CONFIGS["openai__clip-vit-base-patch32"]
+
+
+@pytest.mark.parametrize("name", GOLDEN["towers"])
+def test_classes_of_each_family(name: str) -> None:
+    """Counted by building each class of transformers 5.23.0 from these fields."""
+    row = GOLDEN["towers"][name]
+    assert architecture_from_config(row["config"]).total_parameters == row["total"]
+
+
+@pytest.mark.parametrize(
+    ("key", "both", "decoder"),
+    [
+        # WhisperForConditionalGeneration and WhisperForCausalLM of transformers 5.23.0.
+        ("openai__whisper-tiny", 37_760_640, 29_552_256),
+        ("openai__whisper-large-v3", 1_543_490_560, 906_521_600),
+    ],
+)
+def test_both_towers_of_whisper(key: str, both: int, decoder: int) -> None:
+    model = architecture_from_config(CONFIGS[key])
+    assert model.total_parameters == both
+    rows = [op for op in model.operators if op.name.startswith("decoder.")]
+    assert sum(op.layers * op.parameters for op in rows) == decoder
+    alone = architecture_from_config(CONFIGS[key] | {"architectures": ["WhisperForCausalLM"]})
+    assert alone.total_parameters == decoder
+
+
+def test_text_tower_of_clip() -> None:
+    """CLIPTextModel of transformers 5.23.0, without the projection of 512 x 512."""
+    rows = [op for op in architecture_from_config(CLIP).operators if op.name.startswith("text.")]
+    assert sum(op.layers * op.parameters for op in rows) - 512 * 512 == 63_165_952
+
+
+def test_decoders_cache_their_own_keys() -> None:
+    """Whisper tiny: 4 layers x 2 x 384; encoders and CLIP cache nothing."""
+    assert architecture_from_config(WHISPER).cache_elements_per_token == 3072
+    for config in (BERT, VIT, CLIP):
+        assert architecture_from_config(config).cache_elements_per_token == 0
+
+
+def test_matmul_flops_of_vit_are_twice_its_matrices() -> None:
+    """ViT-B/16: 12 x (4 x 768^2 + 2 x 768 x 3072) + 768^2 patches + 768^2 pooler, twice."""
+    rows = architecture_from_config(VIT).matmuls()
+    assert sum(op.layers * op.flops_per_token for op in rows) == 2 * 86_114_304
+
+
+@pytest.mark.parametrize(
+    "config", [BERT, WHISPER, VIT, CLIP], ids=["bert", "whisper", "vit", "clip"]
+)
+def test_estimates_are_refused_with_the_count(config: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedArchitectureError, match="not estimated yet") as caught:
+        resolve_model(ModelSource(config=config))
+    assert f"{architecture_from_config(config).total_parameters:,} parameters" in str(caught.value)
+
+
+def test_the_api_refuses_them_too() -> None:
+    case = {
+        "model": {"config": BERT},
+        "workload": {"kind": "pretraining", "tokens": 1e9, "sequence_length": 512},
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+    }
+    for function in (advisor.estimate, advisor.recommend):
+        with pytest.raises(UnsupportedArchitectureError, match="not estimated yet"):
+            function(case)
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (BERT | {"num_attention_heads": 7}, "num_attention_heads does not divide"),
+        (BERT | {"add_cross_attention": True}, "makes a decoder of an encoder"),
+        (BERT | {"hidden_act": "mystery"}, "hidden_act is not a known activation"),
+        (WHISPER | {"encoder_attention_heads": 5}, "encoder_attention_heads does not divide"),
+        (VIT | {"patch_size": 1000}, "patch_size is out of bounds"),
+        (VIT | {"qkv_bias": False}, "qkv_bias is not supported"),
+        (CLIP | {"vision_config": [1]}, "vision_config is not an object"),
+        (
+            {"model_type": "t5", "feed_forward_proj": "gated-mystery"},
+            "feed_forward_proj is not a known activation",
+        ),
+    ],
+)
+def test_broken_configs(config: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        architecture_from_config(config)
