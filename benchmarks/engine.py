@@ -14,7 +14,7 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.run import resolve_training
 from advisor.estimate.training import evaluate_memory, evaluate_run_hours
 from advisor.layout import ParallelLayout
-from advisor.planning.training_search import CHUNK
+from advisor.planning.layout_space import CHUNK
 from advisor.precision import RECIPES
 from advisor.workload import Pretraining
 from benchmarks.cases import CASES

@@ -16,7 +16,7 @@ from advisor.estimate.results import FlopCount, MemoryBreakdown, Parameters, Ste
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, term
-from advisor.estimate.training_memory import TrainingMemory, training_memory
+from advisor.estimate.training_memory import training_memory
 from advisor.estimate.training_time import (
     TrainingTime,
     hardware_flops_per_token,
@@ -32,17 +32,16 @@ MOMENTS = ("forward_end", "backward_end", "optimizer_step")
 
 
 def memory_totals(
-    memory: TrainingMemory,
+    allocated: Floats,
     calibration: Calibration,
     *,
     measured: bool,
     widening: float,
 ) -> tuple[Floats, Floats, Floats]:
-    """Low, expected and high total of the fullest accelerator. [bytes]"""
+    """Low, expected and high total of the fullest accelerator, from its tensors. [bytes]"""
     facts = calibration.memory
     interval = calibration.interval("training_memory", measured=measured)
     low_factor, high_factor = interval.low / widening, interval.high * widening
-    allocated = memory.allocated
     return (
         allocated * low_factor * (1 + facts.fragmentation["low"]) + facts.context_bytes["low"],
         allocated * (1 + facts.fragmentation["expected"]) + facts.context_bytes["expected"],
@@ -75,9 +74,9 @@ def evaluate_memory(
     calibration: Calibration,
 ) -> Floats:
     """High end of the total of every configuration, the one that decides what fits. [bytes]"""
-    memory = training_memory(architecture, run, layout, calibration.memory)
+    allocated = training_memory(architecture, run, layout, calibration.memory).allocated
     return memory_totals(
-        memory, calibration, measured=measured, widening=shape_widening(architecture)
+        allocated, calibration, measured=measured, widening=shape_widening(architecture)
     )[2]
 
 
@@ -159,7 +158,9 @@ def describe_memory(
     memory = training_memory(architecture, run, arrays, facts)
     low, expected, high = (
         float(value[0])
-        for value in memory_totals(memory, calibration, measured=measured, widening=widening)
+        for value in memory_totals(
+            memory.allocated, calibration, measured=measured, widening=widening
+        )
     )
     evidence = interval.evidence.weakest(architecture.evidence)
     names = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")

@@ -11,7 +11,9 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.planning.layout_space import LayoutSpace
 from advisor.planning.options import Option, priced_option
+from advisor.planning.reach import within_reach
 from advisor.planning.serving_search import search_serving
 from advisor.planning.systems import System
 from advisor.planning.training_search import search_training
@@ -70,6 +72,12 @@ def _search_training(
     runs = {
         name: resolve_training(workload, architecture, RECIPES[name]) for name in (*proven, *lower)
     }
+    space = LayoutSpace(
+        architecture,
+        next(iter(runs.values())),
+        (count for system in systems for count in system.counts),
+        calibration,
+    )
     options: list[Option] = []
     alternatives: list[Option] = []
     least: dict[str, float] = {}
@@ -82,9 +90,10 @@ def _search_training(
             if matmul_peak(system.accelerator, run.recipe.compute) is not None
             and (name in lower or index not in served)
         ]
-        result = search_training(
-            architecture, run, [systems[index] for index in indices], calibration
-        )
+        reachable = [
+            within_reach(systems[index], run, architecture, case.limits) for index in indices
+        ]
+        result = search_training(architecture, run, reachable, space, calibration)
         searched += result.searched
         target = alternatives if name in lower else options
         for found in result.found:

@@ -13,8 +13,8 @@ from advisor.efficiency import Calibration
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving import compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.planning.layout_space import CHUNK
 from advisor.planning.systems import System
-from advisor.planning.training_search import CHUNK
 from advisor.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.workload import Serving
 

@@ -18,12 +18,10 @@ from advisor.estimate.candidates import (
     matmul_peak,
 )
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.training import evaluate_memory, evaluate_run_hours
-from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid, layout_grid
+from advisor.estimate.training import evaluate_run_hours
+from advisor.planning.layout_space import CHUNK, LayoutSpace
+from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
 from advisor.planning.systems import System
-
-CHUNK = 16_384
-"""Configurations evaluated at a time: bounds memory and stays in the cache."""
 
 BLOCK = 262_144
 """Configurations whose memory is compared at a time."""
@@ -58,6 +56,7 @@ def search_training(
     architecture: ModelArchitecture,
     run: TrainingRun,
     systems: Sequence[System],
+    space: LayoutSpace,
     calibration: Calibration,
 ) -> TrainingSearch:
     """Evaluate one precision recipe on all systems that have its number format.
@@ -68,6 +67,8 @@ def search_training(
     run : TrainingRun
         Holds the recipe.
     systems : sequence of System
+    space : LayoutSpace
+        Holds the layouts of all counts of the systems.
     calibration : Calibration
 
     Returns
@@ -86,7 +87,7 @@ def search_training(
         for index, system in enumerate(systems)
         if matmul_peak(system.accelerator, compute) is not None
     ]
-    grid = layout_grid(architecture, run, (n for index in usable for n in systems[index].counts))
+    grid = space.grid
     if not usable or not grid.rows:
         return TrainingSearch(found=(), searched=0, least_memory_bytes={})
     known = {index: calibration.kernels_for(systems[index].accelerator) for index in usable}
@@ -99,7 +100,7 @@ def search_training(
         ]
     )
     need = {
-        measured: _high_bytes(architecture, run, grid, measured, calibration)
+        measured: space.high_bytes(run, measured=measured)
         for measured in {known[index][1] for index in usable}
     }
 
@@ -176,22 +177,6 @@ def _wanted(
     if len(need) == 1:
         return next(iter(need.values()))[:, row]
     return np.where(is_measured[system], need[True][:, row], need[False][:, row])
-
-
-def _high_bytes(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    grid: LayoutGrid,
-    measured: bool,
-    calibration: Calibration,
-) -> Floats:
-    """High end of the memory range: policies x rows. [bytes]"""
-    parts = []
-    total = RECOMPUTE_LEVELS * grid.rows
-    for begin in range(0, total, CHUNK):
-        layout = grid.layouts.take(slice(begin, min(begin + CHUNK, total)))
-        parts.append(evaluate_memory(architecture, run, layout, measured, calibration))
-    return np.concatenate(parts).reshape(RECOMPUTE_LEVELS, grid.rows)
 
 
 def _fastest(

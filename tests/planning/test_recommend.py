@@ -160,3 +160,16 @@ def test_a_bare_parameter_count_is_marked_and_wider() -> None:
     result = answer("pretrain")
     assert result.parameters.evidence.value == "assumed"
     assert any(item.code == "assumed-shape" for item in result.advice)
+
+
+def test_counts_out_of_reach_are_dropped_without_losing_a_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The roofline bound is exact: with and without it the plans are the same."""
+    case = changed(CASES["pretrain"], max_accelerators=64)
+    pruned = advisor.recommend(case)
+    monkeypatch.setattr("advisor.planning.search.within_reach", lambda system, *_: system)
+    full = advisor.recommend(case)
+    assert full.searched > pruned.searched
+    assert full.rankings == pruned.rankings
+    assert full.frontier == pruned.frontier

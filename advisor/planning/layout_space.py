@@ -1,0 +1,81 @@
+"""The layouts of a search and their memory, evaluated once for all precisions that agree on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.efficiency import Calibration
+from advisor.estimate.candidates import Floats
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.shape import shape_widening
+from advisor.estimate.training import memory_totals
+from advisor.estimate.training_memory import training_memory
+from advisor.planning.layouts import RECOMPUTE_LEVELS, layout_grid
+
+CHUNK = 16_384
+"""Configurations evaluated at a time: bounds memory and stays in the cache."""
+
+
+class LayoutSpace:
+    """Layouts of some numbers of accelerators, and what each needs.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+        Fixes batch, sequence and method; precisions may differ later.
+    counts : iterable of int
+        Numbers of accelerators.
+    calibration : Calibration
+    """
+
+    def __init__(
+        self,
+        architecture: ModelArchitecture,
+        run: TrainingRun,
+        counts: Iterable[int],
+        calibration: Calibration,
+    ) -> None:
+        self.architecture, self.calibration = architecture, calibration
+        self.grid = layout_grid(architecture, run, counts)
+        self._allocated: dict[tuple[object, ...], Floats] = {}
+
+    def high_bytes(self, run: TrainingRun, *, measured: bool) -> Floats:
+        """High end of the memory range: recompute policies x rows of the grid. [bytes]"""
+        high = memory_totals(
+            self._tensors(run),
+            self.calibration,
+            measured=measured,
+            widening=shape_widening(self.architecture),
+        )[2]
+        return high.reshape(RECOMPUTE_LEVELS, self.grid.rows)
+
+    def _tensors(self, run: TrainingRun) -> Floats:
+        recipe = run.recipe
+        # Matmuls in 16, 8 or 4 bits keep the same 16-bit tensors for the backward pass.
+        key = (
+            recipe.working,
+            recipe.master,
+            recipe.gradients,
+            recipe.optimizer_states,
+            recipe.stream,
+            recipe.autocast,
+            recipe.compute == "fp32",
+        )
+        if key not in self._allocated:
+            total = RECOMPUTE_LEVELS * self.grid.rows
+            self._allocated[key] = np.concatenate(
+                [
+                    training_memory(
+                        self.architecture,
+                        run,
+                        self.grid.layouts.take(slice(begin, begin + CHUNK)),
+                        self.calibration.memory,
+                    ).allocated
+                    for begin in range(0, total, CHUNK)
+                ]
+            )
+        return self._allocated[key]

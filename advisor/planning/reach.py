@@ -1,0 +1,59 @@
+"""Numbers of accelerators that cannot meet a limit even at the data sheet's peak."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.training_time import model_flops_per_token
+from advisor.limits import Constraints
+from advisor.planning.options import cheapest_offer
+from advisor.planning.systems import System
+from advisor.units import HOUR_S
+
+
+def within_reach(
+    system: System, run: TrainingRun, architecture: ModelArchitecture, limits: Constraints
+) -> System:
+    """Drop counts whose roofline misses the deadline or the budget.
+
+    Parameters
+    ----------
+    system : System
+        With the run's number format.
+    run : TrainingRun
+    architecture : ModelArchitecture
+    limits : Constraints
+
+    Returns
+    -------
+    System
+        With at least its largest and its smallest count, whose times and costs tell by how much
+        the others would miss.
+
+    Notes
+    -----
+    Exact: no configuration is faster than its FLOPs at the dense peak, so none that is dropped
+    could have met the limits.
+    """
+    peak = matmul_peak(system.accelerator, run.recipe.compute)
+    if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
+        return system
+    flops = model_flops_per_token(architecture, run) * run.tokens
+    _, price = cheapest_offer(system, limits.price_kind)
+    deadline = limits.deadline_hours or float("inf")
+    budget = limits.budget_usd or float("inf")
+
+    def reachable(count: int) -> bool:
+        hours = flops / (count * peak) / HOUR_S
+        instances = -(-count // system.node.accelerators)
+        return hours <= deadline and hours * instances * price <= budget
+
+    kept = tuple(
+        count
+        for count in system.counts
+        if reachable(count) or count in (system.counts[0], system.counts[-1])
+    )
+    return replace(system, counts=kept)
