@@ -61,21 +61,32 @@ def adapted(operator: Operator, run: TrainingRun) -> bool:
     )
 
 
+def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[int, int]:
+    """Parameters of the adapters on dense matrices and on routed experts. [elements]"""
+    dense = expert = 0
+    for op in architecture.operators:
+        if not adapted(op, run):
+            continue
+        one = adapter_parameters(
+            in_features=op.in_features, out_features=op.out_features, rank=run.lora_rank
+        )
+        if op.division is Division.EXPERT:
+            expert += op.layers * op.experts * int(one)
+        else:
+            dense += op.layers * int(one)
+    return dense, expert
+
+
 def trainable_parameters(architecture: ModelArchitecture, run: TrainingRun) -> int:
     """Parameters that the optimizer updates: all of them, or the adapters alone."""
-    if not run.frozen:
-        return architecture.total_parameters
-    return sum(
-        op.layers
-        * op.experts
-        * int(
-            adapter_parameters(
-                in_features=op.in_features, out_features=op.out_features, rank=run.lora_rank
-            )
-        )
-        for op in architecture.operators
-        if adapted(op, run)
-    )
+    return sum(fold_adapters(architecture, run)) if run.frozen else architecture.total_parameters
+
+
+def block_matrices(architecture: ModelArchitecture) -> tuple[float, float]:
+    """Parameters of the blocks' matrices, dense and in routed experts. [elements]"""
+    rows = [op for op in architecture.matmuls() if op.part is Part.BLOCK]
+    expert = sum(op.layers * op.parameters for op in rows if op.division is Division.EXPERT)
+    return float(sum(op.layers * op.parameters for op in rows) - expert), float(expert)
 
 
 def keys_attended(operator: Operator, sequence_length: float) -> float:

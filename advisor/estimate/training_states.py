@@ -13,7 +13,12 @@ from advisor.architecture.operators import Part
 from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import nf4_bytes, stage_share, state_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
-from advisor.estimate.fold import ParameterFold, fold_parameters, trainable_parameters
+from advisor.estimate.fold import (
+    ParameterFold,
+    block_matrices,
+    fold_adapters,
+    fold_parameters,
+)
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import FineTuningMethod, SoftwareStack
@@ -272,9 +277,10 @@ def _frozen_states(
     """States of adapters on a frozen base, which has neither gradients nor optimizer states."""
     zero = np.zeros_like(layers_held)
     shards = _shards(layout, 3)
-    adapters = trainable_parameters(architecture, run) / (
-        layout.tensor * layout.pipeline * np.where(layout.sharding >= 1, layout.data, 1.0)
-    )
+    dense, routed = fold_adapters(architecture, run)
+    adapters = dense + routed / layout.expert
+    adapters = adapters / layout.tensor / layout.pipeline
+    adapters = adapters / np.where(layout.sharding >= 1, layout.data, 1.0)
     fold = fold_parameters(architecture)
     ends = stage.dense + stage.expert - block_parameters
     apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
@@ -317,17 +323,16 @@ def _frozen_weights(
     sixteen = _copy(stage, 2.0, shards)
     if run.method is not FineTuningMethod.QLORA:
         return sixteen
-    quantised = sum(
-        op.layers * op.parameters for op in architecture.matmuls() if op.part is Part.BLOCK
-    )
+    dense, expert = block_matrices(architecture)
     share = stage_share(
         layers=float(architecture.num_hidden_layers),
         pipeline=layout.pipeline,
         virtual_stages=layout.virtual_stages,
     )
-    local = quantised * np.asarray(share) / layout.tensor
-    saving = 2.0 * local - np.asarray(nf4_bytes(parameters=local))
-    return np.asarray(sixteen - saving / shards[0])
+    local = (
+        np.asarray(share) / layout.tensor * (dense / shards[0] + expert / layout.expert / shards[1])
+    )
+    return np.asarray(sixteen - 2.0 * local + np.asarray(nf4_bytes(parameters=local)))
 
 
 def autocast_copies(
@@ -346,7 +351,8 @@ def autocast_copies(
     if run.software is not SoftwareStack.HUGGINGFACE or not (cached or run.switches.base_raised):
         return np.zeros_like(layers_held), np.zeros_like(layers_held)
     layers = float(architecture.num_hidden_layers)
-    block = sum(op.layers * op.parameters for op in architecture.matmuls() if op.part is Part.BLOCK)
+    dense, expert = block_matrices(architecture)
+    block = dense + expert / layout.expert
     head = sum(
         op.in_features * op.out_features for op in architecture.matmuls() if op.part is Part.HEAD
     )

@@ -16,7 +16,7 @@ from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import adapted, fold_flops, keys_attended, trainable_parameters
+from advisor.estimate.fold import adapted, fold_adapters, fold_flops, keys_attended
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
 from advisor.precision import FORMAT_BYTES
@@ -355,8 +355,9 @@ def _optimizer_time(
     group = layout.data * layout.context
     sharded = layout.sharding >= 1
     if run.frozen:
-        trainable = trainable_parameters(architecture, run) / (layout.tensor * layout.pipeline)
-        local = trainable / np.where(sharded, layout.data, 1.0)
+        dense_adapters, routed_adapters = fold_adapters(architecture, run)
+        local = (dense_adapters + routed_adapters / layout.expert) / layout.tensor
+        local = local / layout.pipeline / np.where(sharded, layout.data, 1.0)
     else:
         dense, expert = local_parameters(architecture, candidates, share)
         local = dense / np.where(sharded, group, 1.0) + expert / np.where(

@@ -16,7 +16,7 @@ from advisor.equations.collectives import (
 )
 from advisor.equations.pipeline import exposed_time_s
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import fold_parameters, trainable_parameters
+from advisor.estimate.fold import fold_adapters, fold_parameters
 from advisor.estimate.links import group_link
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
@@ -133,9 +133,9 @@ def data_traffic(
     gradient = FORMAT_BYTES[run.recipe.gradients]
     weight = 2.0 if run.recipe.compute != "fp32" else 4.0
     if run.frozen:
-        trainable = trainable_parameters(architecture, run)
-        trained_dense = trainable / (layout.tensor * layout.pipeline)
-        trained_expert = np.zeros_like(trained_dense)
+        dense_adapters, routed_adapters = fold_adapters(architecture, run)
+        trained_dense = dense_adapters / (layout.tensor * layout.pipeline)
+        trained_expert = routed_adapters / (layout.tensor * layout.pipeline * layout.expert)
         gradient = FORMAT_BYTES["fp32"]
     else:
         trained_dense, trained_expert = dense, expert

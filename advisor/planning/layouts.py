@@ -14,7 +14,7 @@ from advisor.estimate.run import TrainingRun
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8)
-EXPERT_DEGREES = (1, 2, 4, 8, 16, 32, 64)
+EXPERT_DEGREES = (1, 2, 4, 8, 32)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 CONTEXT_FROM_TOKENS = 16_384
 """Sequences shorter than this are not split over context-parallel ranks."""
