@@ -89,6 +89,8 @@ class Accelerator(Noun):
     """``msrp`` | ``street`` | ``estimate``."""
     provenance: dict[str, Provenance]
     """By field name; the key ``default`` covers fields without one of their own."""
+    inference_only: bool = False
+    """True for parts without a training software stack."""
     notes: str = ""
 
     def source_of(self, field: str) -> Provenance:

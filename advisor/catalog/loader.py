@@ -140,6 +140,7 @@ def _accelerator(
         purchase_date=purchase.date if purchase else None,
         purchase_kind=purchase.kind if purchase else None,
         provenance=by_field,
+        inference_only=record.inference_only,
         notes=record.notes,
     )
 

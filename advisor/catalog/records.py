@@ -91,6 +91,8 @@ class AcceleratorRecord(Record):
     purchase: PurchaseRecord | None = None
     sources: dict[str, Key]
     """From field (or ``dense_tflops.fp32``) to key of the registry; ``default`` for the rest."""
+    inference_only: bool = False
+    """True for parts without a training software stack."""
     notes: str = ""
 
     @model_validator(mode="after")

@@ -69,6 +69,47 @@ def _data_remedy(count: int, layout: ParallelLayout) -> str:
     return f"Choose tensor, pipeline and context so that their product divides {count}."
 
 
+def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> None:
+    """Refuse degrees that the model's shape cannot be divided by."""
+    stages = layout.pipeline * layout.virtual_stages
+    heads, experts = architecture.num_attention_heads, architecture.num_experts
+    problems = (
+        (
+            stages > architecture.num_hidden_layers,
+            "pipeline",
+            f"at most {architecture.num_hidden_layers} stages, one for each layer",
+        ),
+        (heads % layout.tensor != 0, "tensor", f"a divisor of the {heads} attention heads"),
+        (
+            experts % layout.expert != 0,
+            "expert",
+            f"a divisor of the {experts} experts" if experts > 1 else "1: no routed experts",
+        ),
+    )
+    for wrong, name, allowed in problems:
+        if wrong:
+            raise InputError(
+                f"layout.{name} does not divide {architecture.name}",
+                value=stages if name == "pipeline" else getattr(layout, name),
+                allowed=allowed,
+                remedy="Choose another degree.",
+                field=f"layout.{name}",
+            )
+
+
+def _check_batch(layout: ParallelLayout, run: TrainingRun) -> None:
+    """Refuse more ranks than a batch has sequences for."""
+    taken = layout.data * layout.micro_batch
+    if taken > run.global_batch:
+        raise InputError(
+            "data x micro_batch exceeds the batch",
+            value=taken,
+            allowed=f"at most the {run.global_batch:,} sequences of a step",
+            remedy="Lower data or micro_batch, divide the model further, or raise global_batch.",
+            field="layout.data",
+        )
+
+
 def estimate_configuration(
     case: Case,
     placement: Placement,
@@ -108,6 +149,7 @@ def estimate_configuration(
             remedy=_data_remedy(placement.count, layout),
             field="layout.data",
         )
+    _check_layout(layout, architecture)
     workload = case.workload
     assumptions = [*architecture.assumptions, *placement.node.assumptions]
     if isinstance(workload, Serving):
@@ -128,6 +170,14 @@ def estimate_configuration(
         hours = None
         tokens_per_hour = serving.output_tokens_per_s.scaled(3600.0)
     else:
+        if accelerator.inference_only:
+            raise InputError(
+                f"{accelerator.name} serves models only: no training software runs on it",
+                value=workload.kind,
+                allowed="serving",
+                remedy="Choose another accelerator for training.",
+                field="hardware.accelerator",
+            )
         recipe = recipe_named(placement.precision)
         if matmul_peak(accelerator, recipe.compute) is None:
             has = ", ".join(sorted(accelerator.peak_flops_per_s))
@@ -139,6 +189,7 @@ def estimate_configuration(
                 field="workload.precision",
             )
         run = run or resolve_training(workload, architecture, recipe)
+        _check_batch(layout, run)
         memory = describe_memory(architecture, run, layout, accelerator, calibration)
         flops = count_flops(architecture, run, layout)
         time = describe_time(architecture, run, layout, accelerator, placement.node, calibration)

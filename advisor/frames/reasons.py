@@ -16,6 +16,7 @@ REASONS: Final = {
     RejectionCode.LATENCY: "Misses a latency target",
     RejectionCode.MEMORY: "Too little memory",
     RejectionCode.FORMAT: "Number format not supported",
+    RejectionCode.INFERENCE_ONLY: "Serves only",
     RejectionCode.NOT_OFFERED: "Nobody rents it here",
     RejectionCode.EXCLUDED: "Outside your list",
     RejectionCode.UNKNOWN: "Facts missing",

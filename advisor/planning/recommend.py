@@ -62,7 +62,8 @@ def recommend(
     """
     limits = case.limits
     check_names(limits, catalog)
-    systems = find_systems(catalog, limits)
+    training = not isinstance(case.workload, Serving)
+    systems = find_systems(catalog, limits, training=training)
     result = search(case, architecture, systems, calibration)
     feasible = [
         option

@@ -83,6 +83,8 @@ def reject(
             continue
         if (allowed and key not in allowed) or (owned and key not in owned):
             rejections.append(_excluded(accelerator))
+        elif accelerator.inference_only and not serving:
+            rejections.append(_inference_only(accelerator))
         elif key not in outcome.rentable:
             rejections.append(_not_offered(accelerator, catalog, limits))
         elif key not in outcome.searched:
@@ -126,6 +128,15 @@ def _excluded(accelerator: Accelerator) -> Rejection:
         RejectionCode.EXCLUDED,
         f"{accelerator.name} is outside the accelerators you allowed.",
         "Add it to the allowed accelerators to have it searched.",
+    )
+
+
+def _inference_only(accelerator: Accelerator) -> Rejection:
+    return _rejection(
+        accelerator,
+        RejectionCode.INFERENCE_ONLY,
+        f"{accelerator.name} serves models only: no training software runs on it.",
+        "Choose another accelerator for training; compare it for serving.",
     )
 
 

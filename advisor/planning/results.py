@@ -18,6 +18,8 @@ class RejectionCode(StrEnum):
     DEADLINE = "deadline"
     BUDGET = "budget"
     LATENCY = "latency"
+    INFERENCE_ONLY = "inference_only"
+    """No software trains on it."""
     FORMAT = "format"
     """No supported number format that the workload asks for."""
     NOT_OFFERED = "not_offered"

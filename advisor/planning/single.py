@@ -36,7 +36,7 @@ def hardware_system(
     )
     systems = [
         system
-        for system in find_systems(catalog, limits)
+        for system in find_systems(catalog, limits, training=False)
         if system.node.accelerators >= count or system.node.inter_bytes_per_s is not None
     ]
     if systems:

@@ -80,10 +80,23 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
         catalog.accelerator(key)
 
 
-def find_systems(catalog: Catalog, limits: Constraints) -> list[System]:
-    """Group the offers that the limits allow into systems; owned hardware replaces them all."""
+def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> list[System]:
+    """Group the offers that the limits allow into systems; owned hardware replaces them all.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    limits : Constraints
+    training : bool
+        Leave out parts that only serve.
+
+    Returns
+    -------
+    list of System
+    """
     if limits.owned:
-        return [_owned(catalog, item.accelerator, item.count) for item in limits.owned]
+        owned = [_owned(catalog, item.accelerator, item.count) for item in limits.owned]
+        return [item for item in owned if not (training and item.accelerator.inference_only)]
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
@@ -98,7 +111,10 @@ def find_systems(catalog: Catalog, limits: Constraints) -> list[System]:
             continue
         if price_usd_per_hour(offer, limits.price_kind) is None or offer.key in doubtful:
             continue
-        node = node_for(catalog.accelerator(offer.accelerator), offer)
+        accelerator = catalog.accelerator(offer.accelerator)
+        if training and accelerator.inference_only:
+            continue
+        node = node_for(accelerator, offer)
         groups.setdefault((offer.accelerator, node), []).append(offer)
     systems = []
     for (key, node), offers in groups.items():

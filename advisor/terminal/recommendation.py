@@ -39,6 +39,7 @@ REASONS: Final = {
     RejectionCode.BUDGET: "too expensive",
     RejectionCode.LATENCY: "misses a latency target",
     RejectionCode.FORMAT: "lacks the number format",
+    RejectionCode.INFERENCE_ONLY: "serves only",
     RejectionCode.DOMINATED: "works, but another is better",
     RejectionCode.UNKNOWN: "facts missing",
     RejectionCode.EXCLUDED: "outside your list",

@@ -173,3 +173,33 @@ def test_counts_out_of_reach_are_dropped_without_losing_a_plan(
     assert full.searched > pruned.searched
     assert full.rankings == pruned.rankings
     assert full.frontier == pruned.frontier
+
+
+def test_parts_that_only_serve_train_nothing() -> None:
+    """AWS Inferentia2 has no training stack; the Neuron documentation trains on Trainium alone."""
+    training = {item.accelerator: item for item in answer("lora").rejections}
+    assert training["inferentia2"].code is RejectionCode.INFERENCE_ONLY
+    serving = {item.accelerator: item.code for item in answer("serve").rejections}
+    assert serving.get("inferentia2") is not RejectionCode.INFERENCE_ONLY
+    with pytest.raises(advisor.InputError, match="serves models only"):
+        advisor.estimate({**LORA, "hardware": {"accelerator": "inferentia2", "count": 1}})
+
+
+@pytest.mark.parametrize(
+    ("count", "layout", "field"),
+    [
+        (64, {"pipeline": 64}, "layout.pipeline"),
+        (3, {"tensor": 3}, "layout.tensor"),
+        (8, {"data": 8, "expert": 8}, "layout.expert"),
+        (128, {"data": 128}, "layout.data"),
+        (8, {"data": 4}, "layout.data"),
+    ],
+)
+def test_layouts_that_cannot_be_are_refused_at_their_field(
+    count: int, layout: dict[str, int], field: str
+) -> None:
+    """Llama 3.1 8B has 32 layers, 32 heads and no experts; the default batch has 64 sequences."""
+    case = {**LORA, "hardware": {"accelerator": "h100-sxm", "count": count}, "layout": layout}
+    with pytest.raises(advisor.InputError) as refused:
+        advisor.estimate(case)
+    assert refused.value.field == field

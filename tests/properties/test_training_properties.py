@@ -117,8 +117,12 @@ def test_memory_terms_sum_to_the_total(
 def test_memory_never_rises_with_more_sharding(
     name: str, method: FineTuningMethod | None, layout: ParallelLayout
 ) -> None:
-    """States shrink from level to level; ZeRO-3 adds gathered blocks, so states are compared."""
+    """States shrink from level to level; ZeRO-3 adds gathered blocks, so states are compared.
+
+    On one pipeline stage: with several, another stage can become the fullest.
+    """
     run = run_of(name, method)
+    layout = layout.model_copy(update={"pipeline": 1})
     previous = np.inf
     for level in Sharding:
         memory = training_memory(
