@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from advisor.api import compare as compare
     from advisor.api import estimate as estimate
+    from advisor.api import fits as fits
     from advisor.api import load_case as load_case
     from advisor.api import load_catalog as load_catalog
     from advisor.api import recommend as recommend
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
     from advisor.estimate.results import Estimate as Estimate
     from advisor.layout import ParallelLayout as ParallelLayout
     from advisor.limits import Constraints as Constraints
+    from advisor.planning.fits_results import Fits as Fits
     from advisor.planning.results import Recommendation as Recommendation
     from advisor.quantities import Range as Range
 
 _HOMES = {
     "compare": "advisor.api",
     "estimate": "advisor.api",
+    "fits": "advisor.api",
     "load_case": "advisor.api",
     "load_catalog": "advisor.api",
     "recommend": "advisor.api",
@@ -56,6 +59,7 @@ _HOMES = {
     "Estimate": "advisor.estimate.results",
     "ParallelLayout": "advisor.layout",
     "Constraints": "advisor.limits",
+    "Fits": "advisor.planning.fits_results",
     "Recommendation": "advisor.planning.results",
     "Range": "advisor.quantities",
 }

@@ -11,10 +11,11 @@ import yaml
 from pydantic import ValidationError
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
 from advisor.calibration.report import ValidationReport
 from advisor.calibration.validation import validate
-from advisor.case import Case
+from advisor.case import Case, ModelSource
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
@@ -22,9 +23,11 @@ from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.hardware import Accelerator
+from advisor.planning.fits import SHORT_LIST, what_fits
+from advisor.planning.fits_results import Fits
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
-from advisor.planning.single import best_placement
+from advisor.planning.single import best_placement, hardware_system, supported_precision
 
 MAX_CASE_BYTES = 1_000_000
 
@@ -213,6 +216,73 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
     )
 
 
+def fits(
+    accelerator: str,
+    *,
+    count: int = 1,
+    context_tokens: int = 8192,
+    concurrency: int = 8,
+    everything: bool = False,
+    catalog: Catalog | None = None,
+) -> Fits:
+    """Return which known models some cards can serve and train.
+
+    Parameters
+    ----------
+    accelerator : str
+        Key or name in the catalog.
+    count : int, optional
+        Cards, one node's or several.
+    context_tokens : int, optional
+        Prompt and answer together (serving), the sequence (training). [tokens]
+    concurrency : int, optional
+        Sequences served at once, beside one alone.
+    everything : bool, optional
+        Every preset instead of a short list.
+    catalog : Catalog, optional
+
+    Returns
+    -------
+    Fits
+
+    Raises
+    ------
+    InputError
+        If the accelerator is unknown, or an amount is out of bounds.
+    """
+    catalog = catalog or load_catalog()
+    card = catalog.accelerator(accelerator)
+    case = load_case(
+        {
+            "model": {"preset": SHORT_LIST[0]},
+            "workload": {"kind": "fine_tuning"},
+            "hardware": {"accelerator": card.key, "count": count},
+        }
+    )
+    # The bounds of a request are those of the case.
+    load_case(
+        {
+            "model": {"preset": SHORT_LIST[0]},
+            "workload": {
+                "kind": "serving",
+                "input_tokens": context_tokens,
+                "concurrency": concurrency,
+            },
+        }
+    )
+    system, _ = hardware_system(card, count, catalog, case)
+    names = list_presets() if everything else SHORT_LIST
+    return what_fits(
+        [(name, resolve_model(ModelSource(preset=name))) for name in names],
+        system,
+        count=count,
+        precision=supported_precision(case, card),
+        context_tokens=context_tokens,
+        concurrency=concurrency,
+        calibration=load_calibration(),
+    )
+
+
 def _as_case(case: Case | Mapping[str, Any]) -> Case:
     return case if isinstance(case, Case) else load_case(case)
 
@@ -233,11 +303,13 @@ __all__ = [
     "Case",
     "Catalog",
     "Estimate",
+    "Fits",
     "ModelArchitecture",
     "Recommendation",
     "ValidationReport",
     "compare",
     "estimate",
+    "fits",
     "load_case",
     "load_catalog",
     "node_for",

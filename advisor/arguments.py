@@ -36,6 +36,11 @@ examples:
   gpu-advisor estimate --model 7B --task pretrain --accelerator h100-sxm --count 8
   gpu-advisor estimate --model llama-3.1-8b --task serve --accelerator l40s --explain
 """,
+    "fits": """\
+examples:
+  gpu-advisor fits --accelerator rtx-4090
+  gpu-advisor fits --accelerator h100-sxm --count 8 --context 32K --all
+""",
 }
 
 
@@ -90,6 +95,17 @@ def build_parser(version: str) -> argparse.ArgumentParser:
         "--explain", action="store_true", help="show every term with formula, values and source"
     )
     _add_json(estimate)
+
+    fits = command("fits", "models that some cards can serve and train, and those they cannot")
+    _add_flags(fits, "the cards", HARDWARE)
+    fits.add_argument(
+        "--context", metavar="N", default="8192", help="tokens per request or sequence (8192)"
+    )
+    fits.add_argument(
+        "--concurrency", metavar="N", default="8", help="requests at once, beside one alone (8)"
+    )
+    fits.add_argument("--all", action="store_true", help="every preset, not the short list alone")
+    _add_json(fits)
 
     compare = command("compare", "cards side by side")
     compare.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")

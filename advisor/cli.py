@@ -132,6 +132,35 @@ def _estimate(arguments: Namespace) -> None:
     show_estimate(new_console(), result, explain=arguments.explain)
 
 
+def _fits(arguments: Namespace) -> None:
+    if arguments.accelerator is None:
+        raise InputError(
+            "the accelerator is missing",
+            value=None,
+            allowed="--accelerator with a key of the catalog",
+            remedy="Add --accelerator rtx-4090.",
+            field="--accelerator",
+        )
+    count = parse_count(arguments.count or "1", field="--count")
+    context = parse_count(arguments.context, field="--context")
+    concurrency = parse_count(arguments.concurrency, field="--concurrency")
+    from advisor import api
+
+    result = api.fits(
+        arguments.accelerator,
+        count=count,
+        context_tokens=context,
+        concurrency=concurrency,
+        everything=arguments.all,
+    )
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console, show_fits
+
+    show_fits(new_console(), result)
+
+
 def _compare(arguments: Namespace) -> None:
     from advisor import api
     from advisor.compare import compare_cards
@@ -227,6 +256,7 @@ def _base(source: str | None) -> Mapping[str, object] | None:
 _COMMANDS: Final = {
     "recommend": _recommend,
     "estimate": _estimate,
+    "fits": _fits,
     "compare": _compare,
     "validate": _validate,
     "web": _web,

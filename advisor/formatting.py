@@ -275,6 +275,19 @@ def tokens(number: float) -> str:
     return f"{number:,.0f} tokens"
 
 
+def length_limit(number: float) -> str:
+    """Return the longest length that fits, rounded down so that it still fits.
+
+    Examples
+    --------
+    >>> length_limit(28_079)
+    '28,000'
+    >>> length_limit(0)
+    '-'
+    """
+    return f"{round_significant(number, 2, 'down'):,.0f}" if number else "-"
+
+
 def rate(per_s: Value, unit: str, *, with_range: bool = False) -> str:
     """Return a rate, e.g. tokens per second.
 

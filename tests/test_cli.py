@@ -30,7 +30,16 @@ CASE = {
 }
 ESTIMATE = ["--accelerator", "h100-sxm", "--count", "8"]
 HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
-COMMANDS = ("recommend", "estimate", "compare", "validate", "web", "presets", "schema")
+COMMANDS = (
+    "recommend",
+    "estimate",
+    "fits",
+    "compare",
+    "validate",
+    "web",
+    "presets",
+    "schema",
+)
 
 
 @pytest.fixture(autouse=True)

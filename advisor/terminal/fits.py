@@ -1,0 +1,69 @@
+"""What fits some cards: three groups of models, and what each can be trained by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+
+from advisor.formatting import count, length_limit, memory, rate
+from advisor.planning.fits_results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
+from advisor.terminal.console import bullets, heading, paragraph, table
+
+TITLES: Final = {
+    Verdict.FITS: "Fits",
+    Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
+    Verdict.DOES_NOT_FIT: "Does not fit",
+}
+
+
+def show_fits(console: Console, fits: Fits) -> None:
+    """Print the models that can be served, by group, and the longest training sequences."""
+    console.print(f"What fits {count(fits.count)}x {fits.accelerator_name}", style="bold")
+    paragraph(
+        console,
+        f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served as they "
+        f"are with {count(fits.context_tokens)} tokens of context, "
+        f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights. "
+        f"Each card has {memory(fits.memory_bytes)}.",
+    )
+    for verdict, title in TITLES.items():
+        models = fits.having(verdict)
+        if not models:
+            continue
+        heading(console, title)
+        missing = verdict is Verdict.DOES_NOT_FIT
+        columns = (
+            "model",
+            "weights",
+            "short of" if missing else "to spare",
+            "context",
+            f"at {fits.concurrency}",
+            "tokens/s",
+        )
+        console.print(table(columns, [_served(model) for model in models], right=range(2, 6)))
+    heading(console, "Longest training sequence: kept / recomputed")
+    rows = [(model.preset, *(_trained(fit) for fit in model.trained)) for model in fits.models]
+    console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
+    bullets(console, "Assumed", fits.assumptions)
+
+
+def _served(model: ModelFit) -> tuple[str, ...]:
+    served = model.served
+    speed = rate(served.tokens_per_s, "") if served.tokens_per_s else "-"
+    return (
+        model.preset,
+        served.weight_format,
+        memory(abs(served.margin_bytes)),
+        _context(served),
+        _context(model.served_together),
+        speed.strip(),
+    )
+
+
+def _context(served: ServedFit | None) -> str:
+    return length_limit(served.max_context_tokens if served else 0)
+
+
+def _trained(fit: TrainedFit) -> str:
+    return f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"

@@ -1,0 +1,142 @@
+"""What fits a card: known limits, and the same answers as ``estimate``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import advisor
+from advisor.planning.fits import SHORT_LIST, longest
+from advisor.planning.fits_results import Fits, ModelFit, Verdict
+from advisor.units import GIB
+from advisor.workload import FineTuningMethod
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Fits:
+    return advisor.fits("rtx-4090", count=1)
+
+
+def model(fits: Fits, preset: str) -> ModelFit:
+    return next(item for item in fits.models if item.preset == preset)
+
+
+def test_every_model_of_the_short_list_is_judged_once(desktop: Fits) -> None:
+    assert sorted(item.preset for item in desktop.models) == sorted(SHORT_LIST)
+
+
+@pytest.mark.parametrize(
+    ("preset", "verdict"),
+    [
+        # 8.03 billion parameters in 16 bits are 15.0 GiB of the card's 24.
+        ("llama-3.1-8b", Verdict.FITS),
+        # 14.7 billion are 27.3 GiB, in 8 bits 13.7.
+        ("phi-4", Verdict.FITS_IF_CHANGED),
+        # 70.6 billion in 4 bits are at least 32.9 GiB.
+        ("llama-3.3-70b", Verdict.DOES_NOT_FIT),
+        # OpenAI's model card: made to run within 16 GB in its own 4-bit format.
+        ("gpt-oss-20b", Verdict.FITS),
+    ],
+)
+def test_a_24_gib_card_holds_what_its_owners_run(
+    desktop: Fits, preset: str, verdict: Verdict
+) -> None:
+    assert model(desktop, preset).verdict is verdict
+
+
+def test_an_8b_model_trains_on_24_gib_by_adapters_only(desktop: Fits) -> None:
+    # Weights, master copy, gradients and two moments: 16 bytes for each of 8.03 billion.
+    full, lora, qlora = model(desktop, "llama-3.1-8b").trained
+    assert [fit.method for fit in (full, lora, qlora)] == list(FineTuningMethod)
+    assert full.longest_recomputed == 0
+    assert full.needed_bytes > 119.6 * GIB
+    assert 0 < lora.longest_kept < lora.longest_recomputed < qlora.longest_recomputed
+
+
+def test_margins_have_the_sign_of_the_verdict(desktop: Fits) -> None:
+    assert {item.verdict for item in desktop.models} == set(Verdict)
+    for item in desktop.models:
+        assert (item.margin_bytes < 0) == (item.verdict is Verdict.DOES_NOT_FIT)
+        for fit in item.trained:
+            if fit.longest_recomputed >= item.context_tokens:
+                assert fit.margin_bytes >= 0
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-8b", "gemma-3-4b"])
+def test_serving_gives_the_numbers_of_estimate(desktop: Fits, preset: str) -> None:
+    served = model(desktop, preset).served
+    estimate = advisor.estimate(
+        {
+            "model": {"preset": preset},
+            "workload": {
+                "kind": "serving",
+                "input_tokens": 8192 - 256,
+                "output_tokens": 256,
+                "concurrency": 1,
+            },
+            "hardware": {"accelerator": "rtx-4090"},
+        }
+    )
+    assert estimate.serving is not None
+    assert served.max_context_tokens == estimate.serving.max_context_tokens
+    assert served.needed_bytes == pytest.approx(estimate.memory.total_bytes.high, rel=1e-9)
+    assert served.tokens_per_s is not None
+    assert served.tokens_per_s.expected == pytest.approx(
+        1000 / estimate.serving.tpot_ms.expected, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+@pytest.mark.parametrize("recompute", ["none", "full"])
+def test_the_longest_sequence_fits_by_estimate_and_a_tenth_more_does_not(
+    desktop: Fits, method: str, recompute: str
+) -> None:
+    fit = next(item for item in model(desktop, "qwen3-8b").trained if item.method.value == method)
+    length = fit.longest_kept if recompute == "none" else fit.longest_recomputed
+
+    def fits(sequence: int) -> bool:
+        return advisor.estimate(
+            {
+                "model": {"preset": "qwen3-8b"},
+                "workload": {
+                    "kind": "fine_tuning",
+                    "method": method,
+                    "sequence_length": sequence,
+                },
+                "hardware": {"accelerator": "rtx-4090"},
+                "layout": {"micro_batch": 1, "recompute": recompute},
+            }
+        ).memory.fits
+
+    assert fits(length)
+    assert not fits(int(1.1 * length) + 1)
+
+
+def test_more_cards_never_lose_a_model(desktop: Fits) -> None:
+    several = advisor.fits("rtx-4090", count=4)
+    order = list(Verdict)
+    for item in desktop.models:
+        assert order.index(model(several, item.preset).verdict) <= order.index(item.verdict)
+
+
+def test_models_with_a_short_context_are_judged_by_their_own() -> None:
+    fits = advisor.fits("h100-sxm", context_tokens=65_536)
+    # Phi-4 was trained for 16,384 positions.
+    assert model(fits, "phi-4").context_tokens == 16_384
+    assert model(fits, "llama-3.1-8b").context_tokens == 65_536
+
+
+def test_longest_takes_the_chord_of_the_first_bracket_that_ends_too_high() -> None:
+    lengths = np.array([1.0, 101.0, 301.0])
+    needs = np.array([[10.0, 90.0, 1.0], [20.0, 95.0, 2.0], [60.0, 99.0, 3.0]])
+    # 20 at 101 and 60 at 301: 40 at 201. The second never fits, the third always.
+    assert longest(lengths, needs, 40.0).tolist() == [201.0, 0.0, 301.0]
+
+
+def test_mistakes_are_told() -> None:
+    with pytest.raises(advisor.InputError, match="too short"):
+        advisor.fits("rtx-4090", context_tokens=1)
+    with pytest.raises(advisor.InputError, match="unknown accelerator"):
+        advisor.fits("rtx-9999")
+    with pytest.raises(advisor.InputError, match=r"hardware\.count"):
+        advisor.fits("rtx-4090", count=0)
