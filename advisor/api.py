@@ -28,6 +28,7 @@ from advisor.planning.fits_results import Fits
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
 from advisor.planning.single import best_placement, hardware_system, supported_precision
+from advisor.planning.ways_out import ways_out
 
 MAX_CASE_BYTES = 1_000_000
 
@@ -211,9 +212,20 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
         catalog=catalog,
         calibration=calibration,
     )
-    return estimate_configuration(
+    result = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration
     )
+    if result.memory.fits:
+        return result
+    found = ways_out(
+        case,
+        placement,
+        result,
+        architecture=architecture,
+        catalog=catalog,
+        calibration=calibration,
+    )
+    return result.model_copy(update={"ways_out": found})
 
 
 def fits(

@@ -125,6 +125,24 @@ class CostBreakdown(Noun):
     terms: tuple[Term, ...] = ()
 
 
+class WayOut(Noun):
+    """A change that makes a case fit, computed by the engine for this case."""
+
+    change: str
+    """What to change, as an instruction."""
+    sacrifice: str
+    """What is given up: ``time`` | ``cards`` | ``load`` | ``numerics`` | ``method``."""
+    needed_bytes: float
+    """High end of the total afterwards. [bytes]"""
+    usable_bytes: float
+    """[bytes]"""
+    saved_bytes: float
+    """High end of the total before, less that afterwards. [bytes]"""
+    time_ratio: float
+    """Time of the run (training) or per output token (serving) over that of a card with enough
+    memory for the case as asked. Under 1 is faster."""
+
+
 class Estimate(Noun):
     """Everything about one configuration."""
 
@@ -146,3 +164,5 @@ class Estimate(Noun):
     assumptions: tuple[str, ...]
     references: tuple[str, ...]
     """Keys of the references that the terms cite, then printed in full by ``to_json``'s reader."""
+    ways_out: tuple[WayOut, ...] = ()
+    """Where the memory does not fit: what would make it fit, smallest sacrifice first."""

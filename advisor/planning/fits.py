@@ -131,6 +131,7 @@ def what_fits(
                 trained=tuple(
                     _trained(architecture, method, precision, system, count, context, calibration)
                     for method in FineTuningMethod
+                    if not system.accelerator.inference_only
                 ),
             )
         )

@@ -86,7 +86,7 @@ class ModelFit(Noun):
     served_together: ServedFit | None
     """The asked concurrency in the first format that fits it; None where none does."""
     trained: tuple[TrainedFit, ...]
-    """Full fine-tuning, LoRA and QLoRA."""
+    """Full fine-tuning, LoRA and QLoRA; empty for cards that no software trains on."""
 
     @property
     def margin_bytes(self) -> float:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from rich.console import Console
 
-from advisor.estimate.results import Estimate
+from advisor.estimate.results import Estimate, WayOut
 from advisor.formatting import (
     citation,
     count,
@@ -20,6 +20,7 @@ from advisor.formatting import (
     milliseconds,
     money,
     percent,
+    plain,
     rate,
     term_value,
 )
@@ -45,6 +46,7 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
     paragraph(console, f"{arrangement(estimate)}.")
     paragraph(console, fit_sentence(estimate))
+    bullets(console, "What would make it fit", (way_out(way) for way in estimate.ways_out))
     console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
     paragraph(console, RANGES)
     if explain:
@@ -54,6 +56,12 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
         _terms(console, estimate)
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
+
+
+def way_out(way: WayOut) -> str:
+    """Return a change with the memory it needs and the time it costs."""
+    need, usable = memory_against(way.needed_bytes, way.usable_bytes)
+    return f"{way.change}: up to {need} of {usable}, takes {plain(way.time_ratio, 2)} times as long"
 
 
 def arrangement(estimate: Estimate) -> str:

@@ -42,9 +42,16 @@ def show_fits(console: Console, fits: Fits) -> None:
             "tokens/s",
         )
         console.print(table(columns, [_served(model) for model in models], right=range(2, 6)))
-    heading(console, "Longest training sequence: kept / recomputed")
-    rows = [(model.preset, *(_trained(fit) for fit in model.trained)) for model in fits.models]
-    console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
+    rows = [
+        (model.preset, *(_trained(fit) for fit in model.trained))
+        for model in fits.models
+        if any(fit.longest_recomputed for fit in model.trained)
+    ]
+    if rows:
+        heading(console, "Longest training sequence: kept / recomputed")
+        console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
+    else:
+        paragraph(console, "None of them can be trained on it, not even by QLoRA.")
     bullets(console, "Assumed", fits.assumptions)
 
 

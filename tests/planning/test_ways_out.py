@@ -1,0 +1,91 @@
+"""Ways out: each change makes the case fit when it is asked for by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.planning.ways_out import SACRIFICES
+from advisor.terminal import new_console, show_estimate
+
+LORA: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "lora", "sequence_length": 4096},
+    "hardware": {"accelerator": "rtx-4090", "count": 1},
+}
+LARGE_SERVING: dict[str, Any] = {
+    "model": {"preset": "llama-3.3-70b"},
+    "workload": {"kind": "serving"},
+    "hardware": {"accelerator": "h100-sxm", "count": 1},
+}
+
+
+def changed(case: dict[str, Any], **sections: dict[str, Any]) -> advisor.Estimate:
+    merged = {**case, **{name: {**case.get(name, {}), **new} for name, new in sections.items()}}
+    return advisor.estimate(merged)
+
+
+def way(estimate: advisor.Estimate, start: str) -> Any:
+    found = [item for item in estimate.ways_out if item.change.startswith(start)]
+    assert len(found) == 1, [item.change for item in estimate.ways_out]
+    return found[0]
+
+
+def test_what_fits_needs_no_way_out() -> None:
+    estimate = changed(LORA, hardware={"accelerator": "h100-sxm"})
+    assert estimate.memory.fits
+    assert estimate.ways_out == ()
+
+
+@pytest.mark.parametrize(
+    ("case", "start", "sections"),
+    [
+        (LORA, "train by QLoRA", {"workload": {"method": "qlora"}}),
+        (LORA, "more cards: 2x", {"hardware": {"count": 2}}),
+        (LARGE_SERVING, "weights in w4a16", {"workload": {"weight_format": "w4a16"}}),
+        (LARGE_SERVING, "more cards: 2x", {"hardware": {"count": 2}}),
+    ],
+)
+def test_a_change_gives_what_estimate_gives_for_the_changed_case(
+    case: dict[str, Any], start: str, sections: dict[str, dict[str, Any]]
+) -> None:
+    before, after = advisor.estimate(case), changed(case, **sections)
+    assert not before.memory.fits
+    assert after.memory.fits
+    found = way(before, start)
+    assert found.saved_bytes == pytest.approx(
+        before.memory.total_bytes.high - found.needed_bytes, rel=1e-9
+    )
+    if not start.startswith("train"):
+        # The advisor may recompute less for QLoRA; the way out keeps the layout.
+        assert found.needed_bytes == pytest.approx(after.memory.total_bytes.high, rel=1e-9)
+
+
+def test_the_smallest_sacrifice_comes_first() -> None:
+    estimate = changed(
+        {**LORA, "workload": {"kind": "fine_tuning", "method": "full"}},
+        hardware={"accelerator": "h100-sxm", "count": 8},
+        layout={"data": 8, "micro_batch": 4},
+    )
+    ranks = [SACRIFICES.index(item.sacrifice) for item in estimate.ways_out]
+    assert ranks == sorted(ranks)
+    assert ranks[0] == 0
+    assert all(item.needed_bytes <= item.usable_bytes for item in estimate.ways_out)
+
+
+def test_recomputation_alone_saves_memory_and_costs_up_to_half_the_time() -> None:
+    estimate = changed(
+        LORA, workload={"sequence_length": 1536}, layout={"micro_batch": 1, "recompute": "none"}
+    )
+    found = way(estimate, "recompute activations (full)")
+    # Frozen weights: one pass forward, one backward, and at most one more forward.
+    assert 1.0 < found.time_ratio <= 1.5
+
+
+def test_the_terminal_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    show_estimate(new_console(width=100), advisor.estimate(LORA))
+    text = capsys.readouterr().out
+    assert "What would make it fit" in text
+    assert "train by QLoRA: up to" in text
