@@ -62,6 +62,10 @@ def test_variants_of_one_family_are_told_apart() -> None:
         ("kimi-k2.5", "w4a16"),
         ("qwen3-32b-fp8", "fp8"),
         ("llama-3.1-8b", "bf16"),
+        ("deepseek-v4-flash", "mxfp4"),
+        ("deepseek-v4-pro-fp8", "fp8"),
+        ("mimo-v2-flash", "fp8"),
+        ("qwen3.6-27b", "bf16"),
     ],
 )
 def test_published_weight_formats(name: str, stored: str) -> None:
