@@ -19,7 +19,14 @@ page = st.navigation(
             icon=":material/memory:",
             default=True,
             help="Which accelerators to rent for a model, a task and your limits.",
-        )
+        ),
+        st.Page(
+            PAGES / "fits.py",
+            title="What fits my GPU",
+            icon=":material/fit_screen:",
+            url_path="fits",
+            help="Which models a card can serve and train.",
+        ),
     ],
     position="top",
 )

@@ -1,6 +1,7 @@
 """Tables to Plotly figures: pure functions, a theme as argument, a sentence for each chart."""
 
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
+from advisor.charts.fits import fits_alt, fits_chart
 from advisor.charts.memory import memory_alt, memory_chart
 from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
 
@@ -10,6 +11,8 @@ __all__ = [
     "Theme",
     "cost_time_alt",
     "cost_time_chart",
+    "fits_alt",
+    "fits_chart",
     "memory_alt",
     "memory_chart",
     "theme_named",

@@ -6,6 +6,12 @@ called time and cost take it from `Axes`.
 
 import pandas as pd
 
+from advisor.frames.fits import (
+    VERDICT_TITLES,
+    fits_memory_frame,
+    fits_table,
+    training_fits_table,
+)
 from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
 from advisor.frames.picks import Pick, picks
 from advisor.frames.points import (
@@ -28,6 +34,7 @@ Table = pd.DataFrame
 
 __all__ = [
     "MEMORY_GROUPS",
+    "VERDICT_TITLES",
     "Axes",
     "Pick",
     "Point",
@@ -39,6 +46,8 @@ __all__ = [
     "charted",
     "citation",
     "filtered",
+    "fits_memory_frame",
+    "fits_table",
     "frontier_frame",
     "memory_frame",
     "memory_table",
@@ -49,6 +58,7 @@ __all__ = [
     "rejections_frame",
     "term_sections",
     "terms_frame",
+    "training_fits_table",
     "verdicts",
     "within_reach",
 ]

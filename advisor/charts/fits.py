@@ -1,0 +1,121 @@
+"""The chart of models on a card: what each needs, against what the card can hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+
+ROW_PX: Final = 30
+FRAME_PX: Final = 130
+SHOWN_SHARE: Final = 1.6
+"""The axis ends at this multiple of the usable memory; longer bars run out of it."""
+HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
+"""The same hues as in the memory chart."""
+
+
+def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
+    """Return horizontal bars stacked by group, from 0, against the usable memory.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As `advisor.frames.fits_memory_frame` makes it.
+    theme : Theme
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If there is no model.
+    """
+    if frame.empty:
+        msg = "the chart of models needs at least one"
+        raise ValueError(msg)
+    models = frame["model"].drop_duplicates().tolist()
+    usable = float(frame["usable_gib"].min())
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": group,
+            "y": frame[frame["group"] == group]["model"].tolist(),
+            "x": frame[frame["group"] == group]["gib"].tolist(),
+            "marker": {"color": theme.hues[hue], "line": {"width": 1, "color": theme.page}},
+            "hovertemplate": f"{group}: %{{x:.1f}} GiB<extra></extra>",
+        }
+        for group, hue in HUES.items()
+    ]
+    each = frame.drop_duplicates("model")
+    traces.append(
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": "Could be needed too (range)",
+            "y": models,
+            "x": (each["total_high_gib"] - each["total_gib"]).tolist(),
+            "marker": {
+                "color": theme.page,
+                "line": {"width": 1, "color": theme.mark},
+                "pattern": {
+                    "shape": "/",
+                    "fgcolor": theme.mark,
+                    "bgcolor": theme.page,
+                    "fillmode": "replace",
+                    "size": 6,
+                },
+            },
+            "hovertemplate": "Range: up to %{x:.1f} GiB more<extra></extra>",
+        }
+    )
+    layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(models)) | {
+        "barmode": "stack",
+        "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
+        "xaxis": axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
+        "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
+        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
+        "shapes": [
+            {
+                "type": "line",
+                "x0": usable,
+                "x1": usable,
+                "yref": "paper",
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": theme.text, "width": 3},
+            }
+        ],
+        "annotations": [
+            {
+                "x": usable,
+                "yref": "paper",
+                "y": 0,
+                "xanchor": "left",
+                "yanchor": "bottom",
+                "xshift": 4,
+                "showarrow": False,
+                "bgcolor": theme.page,
+                "text": f"{usable:.1f} GiB usable",
+                "font": {"size": FONT_SIZE - 1, "color": theme.text},
+            }
+        ],
+        "showlegend": True,
+    }
+    return go.Figure(data=traces, layout=layout)
+
+
+def fits_alt(frame: pd.DataFrame) -> str:
+    """Return the chart in words."""
+    models = frame.drop_duplicates("model")
+    fitting = int((models["total_high_gib"] <= models["usable_gib"]).sum())
+    return (
+        f"Bar chart of the memory that {len(models)} models need on each card, linear from 0: "
+        f"{fitting} stay below the {models['usable_gib'].min():.1f} GiB usable. The tables hold "
+        "the numbers."
+    )

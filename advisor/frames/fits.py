@@ -1,0 +1,94 @@
+"""What fits some cards, as tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+
+from advisor.formatting import length_limit, memory, rate
+from advisor.planning.fits_results import Fits, ModelFit, ServedFit, Verdict
+from advisor.units import GIB
+
+VERDICT_TITLES: Final = {
+    Verdict.FITS: "Fits",
+    Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
+    Verdict.DOES_NOT_FIT: "Does not fit",
+}
+
+
+def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
+    """Return the models of one verdict as text, one row each; empty where there are none."""
+    margin = "Short of" if verdict is Verdict.DOES_NOT_FIT else "To spare"
+    together = f"Longest context, {fits.concurrency} at once"
+    return pd.DataFrame(
+        [
+            {
+                "Model": model.preset,
+                "Weights": model.served.weight_format,
+                margin: memory(abs(model.margin_bytes)),
+                "Longest context": length_limit(model.served.max_context_tokens),
+                together: _context(model.served_together),
+                "Tokens/s": _speed(model),
+            }
+            for model in fits.having(verdict)
+        ]
+    )
+
+
+def training_fits_table(fits: Fits) -> pd.DataFrame:
+    """Return the longest training sequences as text, for models that some method can train."""
+    return pd.DataFrame(
+        [
+            {"Model": model.preset}
+            | {
+                {"full": "Full", "lora": "LoRA", "qlora": "QLoRA"}[fit.method.value]: (
+                    f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
+                )
+                for fit in model.trained
+            }
+            for model in fits.models
+            if any(fit.longest_recomputed for fit in model.trained)
+        ]
+    )
+
+
+def fits_memory_frame(fits: Fits) -> pd.DataFrame:
+    """Return the serving memory of the fullest card, three groups for each model.
+
+    Returns
+    -------
+    DataFrame
+        ``model, group, gib, total_gib, total_high_gib, usable_gib``, in the order of ``fits``.
+    """
+    rows = []
+    for model in fits.models:
+        served = model.served
+        groups = {
+            "Weights": served.weights_bytes,
+            "Key-value cache": served.kv_cache_bytes,
+            "Overheads": served.engine_bytes,
+        }
+        total = sum(groups.values())
+        for group, size in groups.items():
+            rows.append(
+                (
+                    f"{model.preset} ({served.weight_format})",
+                    group,
+                    size / GIB,
+                    total / GIB,
+                    served.needed_bytes / GIB,
+                    served.usable_bytes / GIB,
+                )
+            )
+    columns = ["model", "group", "gib", "total_gib", "total_high_gib", "usable_gib"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _context(served: ServedFit | None) -> str:
+    return length_limit(served.max_context_tokens if served else 0)
+
+
+def _speed(model: ModelFit) -> str:
+    speed = model.served.tokens_per_s
+    return rate(speed, "").strip() if speed else "-"

@@ -1,0 +1,86 @@
+"""The parts of the page *What fits my GPU*."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.charts import Theme, fits_alt, fits_chart
+from advisor.ui.results import CHART_CONFIG
+from advisor.ui.state import accelerator_names
+from advisor.ui.words import plain
+
+CACHED_ANSWERS: Final = 32
+DEFAULT_CARD: Final = "rtx-4090"
+CONTEXTS: Final = (2048, 4096, 8192, 16384, 32768, 65536, 131072)
+
+
+@st.cache_data(show_spinner=False, max_entries=CACHED_ANSWERS)
+def answer(card: str, count: int, context: int, concurrency: int, everything: bool) -> api.Fits:
+    """Return what fits, computed once for the same question."""
+    return api.fits(
+        card,
+        count=count,
+        context_tokens=context,
+        concurrency=concurrency,
+        everything=everything,
+    )
+
+
+def ask() -> api.Fits:
+    """Show the inputs and return the answer to them."""
+    names = accelerator_names()
+    keys = list(names)
+    with st.container(border=True):
+        card = st.selectbox(
+            "GPU",
+            keys,
+            index=keys.index(DEFAULT_CARD),
+            format_func=names.__getitem__,
+            key="fits_card",
+        )
+        columns = st.columns(3)
+        count = columns[0].number_input("How many", 1, 1024, 1, key="fits_count")
+        context = columns[1].selectbox(
+            "Context (tokens)",
+            CONTEXTS,
+            index=CONTEXTS.index(8192),
+            format_func=lambda tokens: f"{tokens:,}",
+            key="fits_context",
+        )
+        concurrency = columns[2].number_input("Requests at once", 2, 1024, 8, key="fits_requests")
+        everything = st.toggle("Every known model", key="fits_all")
+    return answer(card, int(count), context, int(concurrency), everything)
+
+
+def show(fits: api.Fits, *, theme: Theme) -> None:
+    """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
+    fitting, changed, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
+    st.markdown(
+        plain(
+            f"{fits.count:,}x {fits.accelerator_name}: {len(fitting)} of {len(fits.models)} models "
+            f"can be served as they are, {len(changed)} more with smaller weights."
+        )
+    )
+    for verdict, title in frames.VERDICT_TITLES.items():
+        table = frames.fits_table(fits, verdict)
+        if not table.empty:
+            st.subheader(title, anchor=False)
+            st.dataframe(table, hide_index=True, width="stretch")
+    st.subheader("Longest training sequence", anchor=False)
+    training = frames.training_fits_table(fits)
+    if training.empty:
+        st.markdown("None of the models can be trained on this, not even by QLoRA.")
+    else:
+        st.markdown("Tokens with all activations kept / with full recomputation.")
+        st.dataframe(training, hide_index=True, width="stretch")
+    st.subheader("Memory of one request", anchor=False)
+    frame = frames.fits_memory_frame(fits)
+    st.plotly_chart(
+        fits_chart(frame, theme=theme), theme=None, config=CHART_CONFIG, key="fits_chart"
+    )
+    st.caption(fits_alt(frame))
+    st.subheader("Assumed", anchor=False)
+    st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))

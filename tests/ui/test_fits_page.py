@@ -1,0 +1,53 @@
+"""The page *What fits my GPU*: the engine's numbers, in three groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import advisor
+import advisor.ui.pages
+from advisor.charts import LIGHT, fits_alt, fits_chart
+from advisor.frames import fits_memory_frame, fits_table
+from advisor.planning.fits_results import Fits, Verdict
+
+PAGE = Path(advisor.ui.pages.__file__).parent / "fits.py"
+
+
+@pytest.fixture(scope="module")
+def desktop() -> Fits:
+    return advisor.fits("rtx-4090")
+
+
+def test_the_page_shows_the_groups_of_the_engine(desktop: Fits) -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60).run()
+    assert not page.exception
+    assert not page.error
+    shown = [set(table.value["Model"]) for table in page.dataframe][:3]
+    assert shown == [{model.preset for model in desktop.having(each)} for each in Verdict]
+
+
+def test_another_card_gives_another_answer() -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60).run()
+    page.selectbox(key="fits_card").set_value("h100-sxm").run()
+    assert not page.exception
+    # 32.8 billion parameters in 16 bits are 61 GiB: within 80, not within 24.
+    assert "qwen3-32b" in set(page.dataframe[0].value["Model"])
+
+
+def test_bars_are_the_weights_of_the_checkpoint(desktop: Fits) -> None:
+    frame = fits_memory_frame(desktop)
+    weights = frame[(frame["model"] == "llama-3.1-8b (bf16)") & (frame["group"] == "Weights")]
+    # 8,030,261,248 parameters of 2 bytes.
+    assert weights["gib"].item() == pytest.approx(14.96, abs=0.01)
+    chart = fits_chart(frame, theme=LIGHT)
+    assert len(chart.data) == 4
+    assert chart.layout.shapes[0].x0 == pytest.approx(frame["usable_gib"].min())
+    assert f"{len(desktop.models)} models" in fits_alt(frame)
+
+
+def test_a_group_without_models_is_an_empty_table() -> None:
+    large = advisor.fits("rtx-4090", count=64)
+    assert fits_table(large, Verdict.DOES_NOT_FIT).empty
