@@ -16,7 +16,7 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.run import recipe_named, resolve_training
 from advisor.estimate.serving import ServingTimes, compute_format, serving_times
 from advisor.estimate.serving_memory import serving_memory
-from advisor.estimate.serving_report import serving_quantity
+from advisor.estimate.serving_report import LONGEST_CONTEXT_TOKENS, serving_quantity
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.training import evaluate_memory
@@ -228,7 +228,9 @@ def _served(
                     concurrency=number,
                     layout=pairs[row][1],
                     fits=fits,
-                    max_context_tokens=int(times.capacity.max_context_tokens[row]),
+                    max_context_tokens=int(
+                        min(times.capacity.max_context_tokens[row], LONGEST_CONTEXT_TOKENS)
+                    ),
                     weights_bytes=float(memory.weights[row]),
                     kv_cache_bytes=float(memory.kv_cache[row]),
                     engine_bytes=float(memory.engine[row]),
