@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from advisor.layout import ParallelLayout
 from advisor.limits import Constraints, Objective
 from advisor.noun import Noun
-from advisor.workload import Workload
+from advisor.workload import Serving, Workload
 
 HubId = Annotated[str, Field(pattern=r"^[\w.-]{1,96}/[\w.-]{1,96}$")]
 
@@ -52,3 +52,15 @@ class Case(Noun):
     layout: ParallelLayout | None = None
     limits: Constraints = Constraints()
     objective: Objective = Objective.CHEAPEST
+
+    @model_validator(mode="after")
+    def _limits_apply(self) -> Case:
+        serving = isinstance(self.workload, Serving)
+        wrong = ("deadline_hours",) if serving else ("max_ttft_ms", "max_tpot_ms")
+        for name in wrong:
+            if getattr(self.limits, name) is not None:
+                msg = f"limits.{name} does not apply to {self.workload.kind}; use " + (
+                    "max_tpot_ms, max_ttft_ms or budget_usd" if serving else "deadline_hours"
+                )
+                raise ValueError(msg)
+        return self

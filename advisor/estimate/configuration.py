@@ -22,7 +22,7 @@ from advisor.estimate.training import (
 from advisor.formatting import duration
 from advisor.hardware import Accelerator, Node, Offer
 from advisor.layout import ParallelLayout
-from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.workload import FineTuning, Pretraining, Serving, Workload
 
 
@@ -97,6 +97,25 @@ def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> No
             )
 
 
+def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
+    """Refuse requests longer than the model's context.
+
+    Raises
+    ------
+    InputError
+    """
+    longest = architecture.max_position_embeddings
+    length = workload.input_tokens + workload.output_tokens
+    if longest is not None and length > longest:
+        raise InputError(
+            "input_tokens + output_tokens exceed the model's context",
+            value=length,
+            allowed=f"at most {longest:,} tokens for {architecture.name}",
+            remedy="Shorten the prompt or the answer, or choose a long-context model.",
+            field="workload.input_tokens",
+        )
+
+
 def _check_batch(layout: ParallelLayout, run: TrainingRun) -> None:
     """Refuse more ranks than a batch has sequences for."""
     taken = layout.data * layout.micro_batch
@@ -153,6 +172,7 @@ def estimate_configuration(
     workload = case.workload
     assumptions = [*architecture.assumptions, *placement.node.assumptions]
     if isinstance(workload, Serving):
+        check_context(workload, architecture)
         weight_format = WEIGHT_FORMATS[placement.precision]
         cache = workload.kv_cache_format or "bf16"
         parts = describe_serving(
@@ -180,11 +200,15 @@ def estimate_configuration(
             )
         recipe = recipe_named(placement.precision)
         if matmul_peak(accelerator, recipe.compute) is None:
-            has = ", ".join(sorted(accelerator.peak_flops_per_s))
+            able = [
+                item.name
+                for item in RECIPES.values()
+                if matmul_peak(accelerator, item.compute) is not None
+            ]
             raise InputError(
                 f"{accelerator.name} has no {recipe.compute} rate for the precision",
                 value=recipe.name,
-                allowed=f"recipes that compute in {has}",
+                allowed=", ".join(able) or "none of the recipes",
                 remedy="Choose another precision or accelerator.",
                 field="workload.precision",
             )

@@ -256,9 +256,9 @@ def describe_time(
     evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
     widening = shape_widening(architecture)
 
-    def spread(value: float) -> Range:
+    def spread(value: float, floor: float) -> Range:
         return Range(
-            low=value * interval.low / widening,
+            low=min(value, max(floor, value * interval.low / widening)),
             expected=value,
             high=value * interval.high * widening,
             evidence=evidence,
@@ -279,18 +279,21 @@ def describe_time(
     peak = float(candidates.hardware.peak16_flops_per_s[0])
     if run.recipe.compute not in ("bf16", "fp16"):
         peak = float(candidates.hardware.peak_flops_per_s[0])
-    step_range = spread(step)
+    # No end of the range beats the data sheet's peak.
+    least_s = useful / layout.accelerators / peak
+    steps = float(np.ceil(run.tokens / tokens_per_step))
+    step_range = spread(step, least_s)
     shares = {item.name: float(getattr(time, item.name)[0]) for item in fields(TrainingTime)}
     return StepTime(
         step_s=step_range,
         tokens_per_step=tokens_per_step,
-        steps=float(np.ceil(run.tokens / tokens_per_step)),
+        steps=steps,
         tokens_per_s=step_range.reciprocal(tokens_per_step),
         tokens_per_s_per_accelerator=step_range.reciprocal(tokens_per_step / layout.accelerators),
-        model_flops_utilization=step_range.reciprocal(useful / layout.accelerators / peak),
+        model_flops_utilization=step_range.reciprocal(least_s),
         goodput=Range.exact(share, Evidence.ASSUMED),
         startup_s=Range.exact(calibration.reliability.startup_s, Evidence.ASSUMED),
-        run_hours=spread(float(hours_array[0])),
+        run_hours=spread(float(hours_array[0]), steps * least_s / HOUR_S),
         bound_by=binding(shares),
         terms=tuple(
             term(TRAINING_TIME, name, value, "s") for name, value in shares.items() if value > 0

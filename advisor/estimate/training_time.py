@@ -18,6 +18,7 @@ from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmu
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, fold_adapters, fold_flops, keys_attended
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.training_states import gradient_bytes_per_parameter
 from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel, FineTuningMethod
@@ -171,12 +172,16 @@ def _one_micro_batch(
             forward = _matmul_forward(op, run, candidates, software, tokens)
             frozen = run.frozen
             total.matmul += held * forward * (2.0 if frozen else 3.0)
-            extra = _adapter_forward(op, run, candidates, tokens)
+            adapter = _adapter_forward(op, run, candidates, tokens)
+            expanded = np.zeros_like(adapter)
             if run.method is FineTuningMethod.QLORA and block:
-                extra = extra + _dequantise(op, candidates)
-            total.elementwise += held * extra * 2.0
+                expanded = _dequantise(op, candidates)
+            # Adapters train, so their backward is twice their forward; frozen 4-bit weights are
+            # expanded once for each pass.
+            total.elementwise += held * (3.0 * adapter + 2.0 * expanded)
             if block:
-                total.recompute += np.where(recomputes_all, held * (forward + extra), 0.0)
+                pass_again = forward + adapter + expanded
+                total.recompute += np.where(recomputes_all, held * pass_again, 0.0)
         elif op.kind is OperatorKind.ATTENTION:
             forward, backward = _attention(op, run, candidates, tokens)
             total.attention += held * (forward + backward)
@@ -349,7 +354,7 @@ def _optimizer_time(
     layout, hardware = candidates.layout, candidates.hardware
     states = run.optimizer_bytes_per_parameter
     master = FORMAT_BYTES[run.recipe.master or run.recipe.working]
-    gradient = FORMAT_BYTES[run.recipe.gradients]
+    gradient = gradient_bytes_per_parameter(run)
     written = FORMAT_BYTES[run.recipe.working] if run.recipe.master else 0.0
     moved = gradient + 2 * (master + states) + written
     group = layout.data * layout.context

@@ -19,7 +19,7 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import fold_adapters, fold_parameters
 from advisor.estimate.links import group_link
 from advisor.estimate.run import TrainingRun
-from advisor.precision import FORMAT_BYTES
+from advisor.estimate.training_states import gradient_bytes_per_parameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +130,12 @@ def data_traffic(
     layout = candidates.layout
     dense, expert = local_parameters(architecture, candidates, share)
     group = layout.data * layout.context
-    gradient = FORMAT_BYTES[run.recipe.gradients]
+    gradient = gradient_bytes_per_parameter(run)
     weight = 2.0 if run.recipe.compute != "fp32" else 4.0
     if run.frozen:
         dense_adapters, routed_adapters = fold_adapters(architecture, run)
         trained_dense = dense_adapters / (layout.tensor * layout.pipeline)
         trained_expert = routed_adapters / (layout.tensor * layout.pipeline * layout.expert)
-        gradient = FORMAT_BYTES["fp32"]
     else:
         trained_dense, trained_expert = dense, expert
 
@@ -158,13 +157,17 @@ def data_traffic(
     whole = gather(weight * dense, group, layout.tensor) + gather(
         weight * expert, expert_ranks, expert_stride
     )
-    # DDP and ZeRO-1/2: gradients reduced and (for DDP: gradients again, else parameters)
-    # gathered once per step, behind one micro-batch. ZeRO-3: parameters gathered for forward
-    # and backward and gradients scattered in every micro-batch.
+    # DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered
+    # once per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, since
+    # it keeps no whole ones. ZeRO-3 also gathers parameters, for forward and for backward.
     once = grads + np.where(layout.sharding >= 1, trained, grads)
     every = 2 * whole + grads
     hidden_once = exposed_time_s(traffic_s=once, cover_s=cover, overlap=network.overlap)
     hidden_every = micro_batches * exposed_time_s(
         traffic_s=every, cover_s=cover, overlap=network.overlap
     )
-    return np.where(layout.sharding >= 3, hidden_every, hidden_once)
+    scattered = micro_batches * exposed_time_s(
+        traffic_s=grads, cover_s=cover, overlap=network.overlap
+    ) + exposed_time_s(traffic_s=trained, cover_s=cover, overlap=network.overlap)
+    sharded = np.where(layout.sharding >= 2, scattered, hidden_once)
+    return np.where(layout.sharding >= 3, hidden_every, sharded)

@@ -9,6 +9,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.estimate.results import StepTime
 from advisor.formatting import duration, money, percent
+from advisor.hardware import PriceKind
 from advisor.planning.options import Option, meets_budget, meets_time
 from advisor.planning.results import Advice, Ranking
 from advisor.planning.search import SearchResult
@@ -67,6 +68,17 @@ def advise(
             )
         found.extend(_tie(case, rankings[0]))
         found.extend(_cap(case, rankings))
+        if case.limits.price_kind is PriceKind.SPOT:
+            found.append(
+                Advice(
+                    code="spot-interruptions",
+                    severity="warning",
+                    message=(
+                        "Spot machines can be taken back at any time. The hours leave such "
+                        "interruptions out: checkpoint often and expect to pay for lost work."
+                    ),
+                )
+            )
     found.extend(_lower_precision(case, systems, result, feasible))
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
 

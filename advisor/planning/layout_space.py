@@ -43,6 +43,11 @@ class LayoutSpace:
         self.grid = layout_grid(architecture, run, counts)
         self._allocated: dict[tuple[object, ...], Floats] = {}
 
+    def has_layouts(self, count: int) -> bool:
+        """Whether any layout occupies ``count`` accelerators."""
+        first, end = self.grid.start[count]
+        return end > first
+
     def high_bytes(self, run: TrainingRun, *, measured: bool) -> Floats:
         """High end of the memory range: recompute policies x rows of the grid. [bytes]"""
         high = memory_totals(

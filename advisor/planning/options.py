@@ -171,9 +171,12 @@ def best_per_accelerator(
 ) -> list[Option]:
     """Return each accelerator's best option under an objective, best first."""
     groups: dict[str, list[Option]] = {}
-    for option in options:
+    everything = list(options)
+    for option in everything:
         groups.setdefault(systems[option.system].accelerator.key, []).append(option)
+    first = best_option(everything, objective)
+    if first is None:
+        return []
+    groups.pop(systems[first.system].accelerator.key)
     best = [found for group in groups.values() if (found := best_option(group, objective))]
-    ordered = sorted(best, key=lambda item: item.key(objective))
-    first = best_option(ordered, objective)
-    return ordered if first is None else [first, *(item for item in ordered if item is not first)]
+    return [first, *sorted(best, key=lambda item: item.key(objective))]

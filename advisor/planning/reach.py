@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from advisor.architecture.model import ModelArchitecture
@@ -15,7 +16,11 @@ from advisor.units import HOUR_S
 
 
 def within_reach(
-    system: System, run: TrainingRun, architecture: ModelArchitecture, limits: Constraints
+    system: System,
+    run: TrainingRun,
+    architecture: ModelArchitecture,
+    limits: Constraints,
+    has_layouts: Callable[[int], bool],
 ) -> System:
     """Drop counts whose roofline misses the deadline or the budget.
 
@@ -26,12 +31,14 @@ def within_reach(
     run : TrainingRun
     architecture : ModelArchitecture
     limits : Constraints
+    has_layouts : callable
+        Whether a number of accelerators can be laid out at all.
 
     Returns
     -------
     System
-        With at least its largest and its smallest count, whose times and costs tell by how much
-        the others would miss.
+        With at least its largest and its smallest count that can be laid out: the first tells
+        by how much the others would miss a deadline, the second a budget.
 
     Notes
     -----
@@ -51,9 +58,7 @@ def within_reach(
         instances = -(-count // system.node.accelerators)
         return hours <= deadline and hours * instances * price <= budget
 
-    kept = tuple(
-        count
-        for count in system.counts
-        if reachable(count) or count in (system.counts[0], system.counts[-1])
-    )
+    possible = [count for count in system.counts if has_layouts(count)]
+    ends = {*possible[:1], *possible[-1:]}
+    kept = tuple(count for count in possible if reachable(count) or count in ends)
     return replace(system, counts=kept)

@@ -155,6 +155,8 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     if plans:
         return plans[0].sentence
     codes = {"deadline", "budget", "latency", "memory"}
+    if limits.accelerators:
+        codes |= {"not_offered", "format", "inference_only"}
     nearest = [item.message for item in rejections if item.code.value in codes]
     return nothing_works(
         nearest, deadline_hours=limits.deadline_hours, budget_usd=limits.budget_usd
@@ -186,6 +188,7 @@ def _rejections(
         chosen=chosen,
         best=best,
         best_name="" if best is None else label(best, systems[best.system]),
+        objective=case.objective,
         formats=result.formats,
         memory_remedy=memory_remedy(case),
         serving=isinstance(case.workload, Serving),

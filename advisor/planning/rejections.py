@@ -16,8 +16,8 @@ from advisor.formatting import (
     round_significant,
 )
 from advisor.hardware import Accelerator, PriceKind
-from advisor.limits import Constraints
-from advisor.planning.options import Option, meets_budget, meets_time
+from advisor.limits import Constraints, Objective
+from advisor.planning.options import NEAR_FASTEST, Option, meets_budget, meets_time
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.sentences import cost_text
 from advisor.units import GIB, HOUR_S
@@ -37,6 +37,14 @@ class Outcome:
     """Accelerators with at least one system."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The least cost and the least time of any configuration within the limits."""
+
+    least_cost_usd: float
+    least_time: float
+
+
 def reject(
     catalog: Catalog,
     limits: Constraints,
@@ -45,6 +53,7 @@ def reject(
     chosen: frozenset[str],
     best: Option | None,
     best_name: str,
+    objective: Objective,
     formats: tuple[str, ...],
     memory_remedy: str,
     serving: bool,
@@ -62,6 +71,8 @@ def reject(
         The best plan of the asked objective.
     best_name : str
         Its label.
+    objective : Objective
+        What the best plan is best at.
     formats : tuple of str
         Number formats the workload would accept.
     memory_remedy : str
@@ -76,6 +87,16 @@ def reject(
     """
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     owned = {catalog.accelerator(item.accelerator).key for item in limits.owned}
+    feasible = [
+        option
+        for group in outcome.options.values()
+        for option in group
+        if meets_time(option, limits) and meets_budget(option, limits)
+    ]
+    ends = Ends(
+        least_cost_usd=min((option.cost_usd for option in feasible), default=0.0),
+        least_time=min((option.time for option in feasible), default=0.0),
+    )
     rejections = []
     for accelerator in catalog.accelerators:
         key = accelerator.key
@@ -95,7 +116,16 @@ def reject(
             )
         else:
             rejections.append(
-                _lost(accelerator, outcome.options[key], limits, best, best_name, serving=serving)
+                _lost(
+                    accelerator,
+                    outcome.options[key],
+                    limits,
+                    best,
+                    best_name,
+                    ends,
+                    objective,
+                    serving=serving,
+                )
             )
     return tuple(rejections)
 
@@ -154,14 +184,26 @@ def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints
             f"No provider in the catalog rents {accelerator.name}.",
             f"Plan with it as owned hardware.{bought}",
         )
-    elsewhere = sorted({offer.provider for offer in offers})
     kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
+    smallest = min(offer.accelerators for offer in offers)
+    if smallest > limits.max_accelerators:
+        return _rejection(
+            accelerator,
+            RejectionCode.NOT_OFFERED,
+            f"{accelerator.name} is rented in machines of {smallest} or more; you allow "
+            f"{limits.max_accelerators:,}.",
+            f"Allow {smallest} accelerators.",
+            actual=float(smallest),
+            limit=float(limits.max_accelerators),
+            unit="accelerators",
+        )
+    elsewhere = sorted({offer.provider for offer in offers})
     return _rejection(
         accelerator,
         RejectionCode.NOT_OFFERED,
-        f"{accelerator.name} has no {kind} offer within your providers, regions and "
-        f"{limits.max_accelerators:,} accelerators.",
-        f"Allow {', '.join(elsewhere[:4])}" + (" or others." if len(elsewhere) > 4 else "."),
+        f"{accelerator.name} has no {kind} offer within your providers and regions.",
+        f"Providers that rent it: {', '.join(elsewhere[:4])}"
+        + (" and others." if len(elsewhere) > 4 else "."),
     )
 
 
@@ -176,7 +218,7 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
         RejectionCode.FORMAT,
         f"{accelerator.name} has no dense rate in {' or '.join(formats)} in the catalog; it has "
         f"{', '.join(has) or 'none'}.",
-        f"Choose a precision that computes in {has[0]}." if has else "Choose another accelerator.",
+        f"Choose a precision that computes in {has[-1]}." if has else "Choose another accelerator.",
     )
 
 
@@ -213,6 +255,8 @@ def _lost(
     limits: Constraints,
     best: Option | None,
     best_name: str,
+    ends: Ends,
+    objective: Objective,
     *,
     serving: bool,
 ) -> Rejection:
@@ -239,7 +283,6 @@ def _lost(
             unit="USD",
         )
     cheapest = min(affordable, key=lambda option: (option.cost_usd, option.time))
-    fastest = min(affordable, key=lambda option: (option.time, option.cost_usd))
     if best is None:
         msg = "an affordable option exists, so a best plan must too"
         raise AssertionError(msg)
@@ -248,7 +291,7 @@ def _lost(
         RejectionCode.DOMINATED,
         f"{accelerator.name} works, from {_figures(cheapest, serving=serving)}, but the chosen "
         f"{best_name} is {_figures(best, serving=serving)}.",
-        _where_it_wins(cheapest, fastest, best, serving=serving),
+        _where_it_wins(affordable, best, ends, objective, serving=serving),
         actual=cheapest.cost_usd,
         limit=best.cost_usd,
         unit="USD",
@@ -261,14 +304,23 @@ def _figures(option: Option, *, serving: bool) -> str:
     return f"{cost_text(option)} in {duration(option.time * HOUR_S)}"
 
 
-def _where_it_wins(cheapest: Option, fastest: Option, best: Option, *, serving: bool) -> str:
-    if cheapest.cost_usd < best.cost_usd:
+def _where_it_wins(
+    options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, serving: bool
+) -> str:
+    """Say under which other objective the card wins, or how far its rent is from winning."""
+    cheapest = min(options, key=lambda option: (option.cost_usd, option.time))
+    fastest = min(options, key=lambda option: (option.time, option.cost_usd))
+    if cheapest.cost_usd <= ends.least_cost_usd:
         return "Choose it if cost alone matters."
-    if fastest.time < best.time:
+    if fastest.time <= ends.least_time * NEAR_FASTEST:
         return f"Choose it if speed alone matters: {_figures(fastest, serving=serving)}."
-    if best.cost_usd > 0:
-        return f"Its rent would have to fall by {1 - best.cost_usd / cheapest.cost_usd:.0%}."
-    return "Choose it if the best plan's hardware is taken."
+    if objective is Objective.FASTEST:
+        return f"It takes {fastest.time / best.time:.1f} times as long; no rent mends that."
+    if best.cost_usd <= 0:
+        return "Choose it if the best plan's hardware is taken."
+    nearest = min(options, key=lambda option: option.key(objective))
+    ratio = best.key(objective)[0] / nearest.key(objective)[0]
+    return f"Its rent would have to fall by {1 - ratio:.0%}."
 
 
 def _late(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:

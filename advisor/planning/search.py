@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.efficiency import Calibration
-from advisor.errors import InputError
 from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.configuration import check_context
 from advisor.estimate.run import TrainingRun, resolve_training
 from advisor.planning.layout_space import LayoutSpace
 from advisor.planning.options import Option, priced_option
@@ -91,13 +91,32 @@ def _search_training(
             and (name in lower or index not in served)
         ]
         reachable = [
-            within_reach(systems[index], run, architecture, case.limits) for index in indices
+            within_reach(systems[index], run, architecture, case.limits, space.has_layouts)
+            for index in indices
         ]
         result = search_training(architecture, run, reachable, space, calibration)
         searched += result.searched
         target = alternatives if name in lower else options
-        for found in result.found:
-            index = indices[found.system]
+        located = [(indices[found.system], found) for found in result.found]
+        misses = {indices[place]: need for place, need in result.least_memory_bytes.items()}
+        # A card that was left with counts that do not fit is searched whole, so that it is
+        # rejected for the limit it misses and not for memory.
+        solved = {index for index, _ in located}
+        again = [
+            index
+            for index, tried in zip(indices, reachable, strict=True)
+            if name not in lower and index not in solved and tried.counts != systems[index].counts
+        ]
+        if again:
+            rest = search_training(
+                architecture, run, [systems[index] for index in again], space, calibration
+            )
+            searched += rest.searched
+            located += [(again[found.system], found) for found in rest.found]
+            for index in again:
+                misses.pop(index, None)
+            misses |= {again[place]: need for place, need in rest.least_memory_bytes.items()}
+        for index, found in located:
             target.append(
                 priced_option(
                     index,
@@ -112,8 +131,8 @@ def _search_training(
             )
         if name not in lower:
             served.update(indices)
-            for place, value in result.least_memory_bytes.items():
-                key = systems[indices[place]].accelerator.key
+            for index, value in misses.items():
+                key = systems[index].accelerator.key
                 least[key] = min(least.get(key, float("inf")), value)
     return SearchResult(
         options=tuple(options),
@@ -138,16 +157,7 @@ def _search_serving(
     systems: Sequence[System],
     calibration: Calibration,
 ) -> SearchResult:
-    longest = architecture.max_position_embeddings
-    length = workload.input_tokens + workload.output_tokens
-    if longest is not None and length > longest:
-        raise InputError(
-            "input_tokens + output_tokens exceed the model's context",
-            value=length,
-            allowed=f"at most {longest:,} tokens for {architecture.name}",
-            remedy="Shorten the prompt or the answer, or choose a long-context model.",
-            field="workload.input_tokens",
-        )
+    check_context(workload, architecture)
     own = served_format(workload, architecture)
     lower = () if workload.weight_format else LOW_PRECISION_WEIGHTS
     cache = workload.kv_cache_format or DEFAULT_CACHE_FORMAT

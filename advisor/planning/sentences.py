@@ -143,6 +143,6 @@ def nothing_works(
         limits.append(f"within {duration(deadline_hours * HOUR_S)}")
     if budget_usd is not None:
         limits.append(f"under {money(budget_usd)}")
-    asked = " ".join(limits) or "in the catalog"
+    asked = " ".join(limits) or "within your limits"
     nearest = f" Nearest: {' '.join(reasons[:2])}" if reasons else ""
     return f"Nothing works {asked}.{nearest}"

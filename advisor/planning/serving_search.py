@@ -24,6 +24,7 @@ Indices = NDArray[np.intp]
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
+EXPERT_DEGREES = (1, 2, 4, 8, 16, 32)
 MAX_REPLICAS = 64
 """Replicas of one deployment that are searched."""
 
@@ -57,7 +58,7 @@ def _rows(
     architecture: ModelArchitecture, systems: Sequence[System], concurrency: int
 ) -> list[tuple[int, int, int, int, int, int]]:
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
-    rows = []
+    rows: list[tuple[int, int, int, int, int, int]] = []
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
         for count in system.counts:
@@ -71,7 +72,11 @@ def _rows(
                     replicas = count // replica
                     if replicas > min(concurrency, MAX_REPLICAS):
                         continue
-                    rows.append((index, count, replicas, tensor, pipeline, 1))
+                    rows.extend(
+                        (index, count, replicas, tensor, pipeline, expert)
+                        for expert in EXPERT_DEGREES
+                        if replicas % expert == 0 and architecture.num_experts % expert == 0
+                    )
     return rows
 
 

@@ -18,7 +18,7 @@ from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.limits import Objective
 from advisor.planning.options import cheapest_offer
 from advisor.planning.search import PROVEN_RECIPES, search, served_format
-from advisor.planning.systems import System
+from advisor.planning.systems import System, check_names, find_systems
 from advisor.workload import Serving
 
 
@@ -29,8 +29,6 @@ def hardware_system(
 
     The second value says whether anything rents it.
     """
-    from advisor.planning.systems import find_systems
-
     limits = case.limits.model_copy(
         update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
     )
@@ -99,6 +97,7 @@ def best_placement(
     if case.hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
+    check_names(case.limits, catalog)
     count = case.hardware.count
     system, rented = hardware_system(accelerator, count, catalog, case)
     offer, per_hour = cheapest_offer(system, case.limits.price_kind)

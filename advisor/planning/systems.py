@@ -95,7 +95,10 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
     list of System
     """
     if limits.owned:
-        owned = [_owned(catalog, item.accelerator, item.count) for item in limits.owned]
+        owned = [
+            _owned(catalog, item.accelerator, min(item.count, limits.max_accelerators))
+            for item in limits.owned
+        ]
         return [item for item in owned if not (training and item.accelerator.inference_only)]
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     providers = {name.casefold() for name in limits.providers}

@@ -203,3 +203,84 @@ def test_layouts_that_cannot_be_are_refused_at_their_field(
     with pytest.raises(advisor.InputError) as refused:
         advisor.estimate(case)
     assert refused.value.field == field
+
+
+def test_a_budget_never_turns_a_card_that_fits_into_one_that_does_not() -> None:
+    """The bound drops counts that cannot pay; memory is judged on all of them."""
+    case = {
+        "model": {"preset": "llama-3.1-70b"},
+        "workload": {
+            "kind": "fine_tuning",
+            "method": "lora",
+            "tokens": 50e6,
+            "sequence_length": 4096,
+            "global_batch": 1,
+        },
+    }
+    short = {
+        item.accelerator
+        for item in advisor.recommend(case).rejections
+        if item.code is RejectionCode.MEMORY
+    }
+    for limits in ({"budget_usd": 50}, {"deadline_hours": 0.5}):
+        limited = advisor.recommend({**case, "limits": limits})
+        assert {
+            item.accelerator for item in limited.rejections if item.code is RejectionCode.MEMORY
+        } == short
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_rejections_compare_with_the_plan_that_is_shown(objective: Objective) -> None:
+    result = advisor.recommend({**LORA, "objective": objective})
+    shown = result.plans[0].estimate
+    beaten = [item for item in result.rejections if item.code is RejectionCode.DOMINATED]
+    assert beaten
+    name = f"{shown.count:,}x {shown.accelerator_name}"
+    assert all(name in item.message for item in beaten)
+
+
+def test_only_the_cheapest_and_the_fastest_are_advised_for_cost_or_speed_alone() -> None:
+    result = advisor.recommend({**LORA, "objective": "fastest"})
+    for item in result.rejections:
+        assert "cost alone" not in item.remedy, item.accelerator
+
+
+def test_serving_spreads_experts() -> None:
+    """Wide expert parallelism is what makes large routed models fast (arXiv:2412.19437, 3.4)."""
+    result = advisor.recommend(
+        {
+            "model": {"preset": "deepseek-v3"},
+            "workload": {"kind": "serving", "concurrency": 1024, "weight_format": "fp8"},
+            "limits": {"accelerators": ["h200-sxm"], "max_accelerators": 16},
+            "objective": "fastest",
+        }
+    )
+    assert result.plans[0].estimate.layout.expert > 1
+
+
+def test_an_estimate_with_a_layout_keeps_to_the_context_of_the_model() -> None:
+    case = {
+        **SERVE,
+        "workload": {**SERVE["workload"], "input_tokens": 200_000},
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+        "layout": {"tensor": 8},
+    }
+    with pytest.raises(advisor.InputError, match="context"):
+        advisor.estimate(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "limit"), [(SERVE, {"deadline_hours": 24}), (LORA, {"max_tpot_ms": 50})]
+)
+def test_limits_that_do_not_apply_are_refused(
+    case: dict[str, Any], limit: dict[str, float]
+) -> None:
+    with pytest.raises(advisor.InputError, match=next(iter(limit))):
+        advisor.load_case({**case, "limits": limit})
+
+
+def test_no_end_of_a_range_beats_the_data_sheet() -> None:
+    for key in ("a10g", "h100-sxm", "apple-m1-max"):
+        time = advisor.estimate({**LORA, "hardware": {"accelerator": key, "count": 1}}).time
+        assert time is not None
+        assert time.model_flops_utilization.high <= 1
