@@ -24,7 +24,8 @@ Indices = NDArray[np.intp]
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
-EXPERT_DEGREES = (1, 2, 4, 8, 16, 32)
+WIDE_EXPERTS = 8
+"""Experts are kept whole, spread over one machine of this size, or over all replicas."""
 MAX_REPLICAS = 64
 """Replicas of one deployment that are searched."""
 
@@ -72,9 +73,10 @@ def _rows(
                     replicas = count // replica
                     if replicas > min(concurrency, MAX_REPLICAS):
                         continue
+                    degrees = {1, min(WIDE_EXPERTS, replicas), replicas}
                     rows.extend(
                         (index, count, replicas, tensor, pipeline, expert)
-                        for expert in EXPERT_DEGREES
+                        for expert in degrees
                         if replicas % expert == 0 and architecture.num_experts % expert == 0
                     )
     return rows
