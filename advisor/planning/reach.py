@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.training_time import model_flops_per_token
 from advisor.limits import Constraints
 from advisor.planning.options import cheapest_offer
 from advisor.planning.systems import System
@@ -18,7 +16,7 @@ from advisor.units import HOUR_S
 def within_reach(
     system: System,
     run: TrainingRun,
-    architecture: ModelArchitecture,
+    flops: float,
     limits: Constraints,
     has_layouts: Callable[[int], bool],
 ) -> System:
@@ -29,7 +27,8 @@ def within_reach(
     system : System
         With the run's number format.
     run : TrainingRun
-    architecture : ModelArchitecture
+    flops : float
+        Of the whole run, without recomputation. [FLOPs]
     limits : Constraints
     has_layouts : callable
         Whether a number of accelerators can be laid out at all.
@@ -48,7 +47,6 @@ def within_reach(
     peak = matmul_peak(system.accelerator, run.recipe.compute)
     if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):
         return system
-    flops = model_flops_per_token(architecture, run) * run.tokens
     _, price = cheapest_offer(system, limits.price_kind)
     deadline = limits.deadline_hours or float("inf")
     budget = limits.budget_usd or float("inf")

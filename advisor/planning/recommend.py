@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.catalog import Catalog
-from advisor.efficiency import Calibration
+from advisor.efficiency import Calibration, Interval
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, Parameters
 from advisor.estimate.serving_report import serving_quantity
@@ -27,10 +27,10 @@ from advisor.planning.results import Candidate, Plan, Ranking, Recommendation, R
 from advisor.planning.search import SearchResult, search
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.systems import System, check_names, find_systems
-from advisor.quantities import Range
+from advisor.quantities import Evidence, Range
 from advisor.workload import FineTuning, FineTuningMethod, Serving
 
-PLANS_PER_OBJECTIVE = 4
+PLANS_PER_OBJECTIVE = 3
 CHART_CANDIDATES = 240
 """Points shown in the cost-time chart, the frontier included."""
 
@@ -229,8 +229,23 @@ def _chart(
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
+    known = {
+        index: calibration.kernels_for(systems[index].accelerator)
+        for index in {option.system for option in shown}
+    }
+    quantity = (
+        serving_quantity(architecture)
+        if shown and shown[0].first_token_s is not None
+        else time_quantity(architecture)
+    )
+
+    def interval(index: int) -> tuple[Interval, Evidence]:
+        kernels, measured = known[index]
+        found = calibration.interval(quantity, measured=measured)
+        return found, found.evidence.weakest(kernels.evidence)
+
     return tuple(
-        _candidate(option, systems[option.system], architecture, calibration, option in on_frontier)
+        _candidate(option, systems[option.system], *interval(option.system), option in on_frontier)
         for option in shown
     )
 
@@ -238,21 +253,16 @@ def _chart(
 def _candidate(
     option: Option,
     system: System,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
+    interval: Interval,
+    evidence: Evidence,
     on_frontier: bool,
 ) -> Candidate:
-    kernels, measured = calibration.kernels_for(system.accelerator)
     serving = option.first_token_s is not None
-    interval = calibration.interval(
-        serving_quantity(architecture) if serving else time_quantity(architecture),
-        measured=measured,
-    )
     time = Range.around(
         option.time,
         low_factor=interval.low,
         high_factor=interval.high,
-        evidence=interval.evidence.weakest(kernels.evidence),
+        evidence=evidence,
     )
     if option.offer is None:
         cost = None

@@ -11,6 +11,7 @@ from advisor.efficiency import Calibration
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.configuration import check_context
 from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.estimate.training_time import model_flops_per_token
 from advisor.planning.layout_space import LayoutSpace
 from advisor.planning.options import Option, priced_option
 from advisor.planning.reach import within_reach
@@ -90,8 +91,9 @@ def _search_training(
             if matmul_peak(system.accelerator, run.recipe.compute) is not None
             and (name in lower or index not in served)
         ]
+        flops = model_flops_per_token(architecture, run) * run.tokens
         reachable = [
-            within_reach(systems[index], run, architecture, case.limits, space.has_layouts)
+            within_reach(systems[index], run, flops, case.limits, space.has_layouts)
             for index in indices
         ]
         result = search_training(architecture, run, reachable, space, calibration)

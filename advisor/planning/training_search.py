@@ -90,7 +90,9 @@ def search_training(
     grid = space.grid
     if not usable or not grid.rows:
         return TrainingSearch(found=(), searched=0, least_memory_bytes={})
-    known = {index: calibration.kernels_for(systems[index].accelerator) for index in usable}
+    cards = {systems[index].accelerator.key: systems[index].accelerator for index in usable}
+    by_card = {key: calibration.kernels_for(card) for key, card in cards.items()}
+    known = {index: by_card[systems[index].accelerator.key] for index in usable}
     hardware = HardwareArrays.stack(
         [
             HardwareArrays.of(
