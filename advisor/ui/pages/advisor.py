@@ -39,3 +39,4 @@ with state.Boundary():
     details.computed(chosen)
     details.assumptions(recommendation)
     details.share(found)
+    state.settle()
