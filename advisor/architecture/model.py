@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from advisor.architecture.operators import Operator, OperatorKind, Part
+from advisor.architecture.sample import SampleSize, Unit
 from advisor.noun import Noun
 from advisor.quantities import Evidence
 
@@ -40,6 +41,10 @@ class ModelArchitecture(Noun):
     tied_embeddings: bool = False
     branches_per_layer: Annotated[int, Field(ge=1)] = 2
     """Residual branches of a layer: attention and feed-forward, or one of them (Nemotron-H)."""
+    unit: Unit = Unit.TOKEN
+    """What one token of the rows is."""
+    sample: SampleSize | None = None
+    """Size of the input that the rows were built for, where they depend on one."""
     not_estimated: str | None = None
     """Why memory and time of this network are not estimated, though its parameters are known."""
     operators: tuple[Operator, ...]

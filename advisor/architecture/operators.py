@@ -23,7 +23,12 @@ class OperatorKind(StrEnum):
     ATTENTION = "attention"
     SCAN = "scan"
     """A recurrence over the sequence (state-space and linear-attention layers)."""
+    RECURRENCE = "recurrence"
+    """A product that each step of a sequence repeats on the last one's result (LSTM, GRU): its
+    rows are the sequences of a batch, not their tokens."""
     CONVOLUTION = "convolution"
+    """With ``in_features``, a product: channels in of a group times kernel area by channels out of
+    a group, at every output position. Without, a memory-bound row (short causal convolutions)."""
     NORMALIZATION = "normalization"
     ACTIVATION = "activation"
     ELEMENTWISE = "elementwise"
@@ -103,7 +108,9 @@ class SavedTensor(Noun):
 class Operator(Noun):
     """One row: an operation that ``layers`` layers hold alike.
 
-    All per-token figures are for one layer and one token that passes through the model.
+    All per-token figures are for one layer and one token that passes through the model. In a
+    network that takes whole images or samples (``ModelArchitecture.unit``), a "token" is one of
+    these.
     """
 
     name: str
@@ -121,6 +128,10 @@ class Operator(Noun):
     """Matmul rows: k of the product (per expert)."""
     out_features: int = 0
     """Matmul rows: n of the product (per expert)."""
+    groups: int = 1
+    """Convolutions: independent groups of channels; as many as channels where depthwise."""
+    positions_per_token: float = 1.0
+    """Rows of the product for each token: pixels of a feature map, patches of an image."""
     experts: int = 1
     """Routed experts in the layer; 1 for everything that is not routed."""
     active_experts: int = 1
@@ -135,6 +146,9 @@ class Operator(Noun):
     """A token attends to half of its sequence on average."""
     window: int | None = None
     """Largest number of keys attended to (sliding window)."""
+    keys: int | None = None
+    """Keys attended to where the network fixes them: patches of an image, text of a prompt. Then
+    the sequence length does not count."""
     moved_elements_per_token: float = 0.0
     """Elements read and written forward by a fused kernel (memory-bound rows)."""
     moved_elements_per_token_unfused: float = 0.0
