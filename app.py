@@ -27,6 +27,13 @@ page = st.navigation(
             url_path="fits",
             help="Which models a card can serve and train.",
         ),
+        st.Page(
+            PAGES / "accuracy.py",
+            title="Accuracy",
+            icon=":material/science:",
+            url_path="accuracy",
+            help="How far the predictions are from what people measured.",
+        ),
     ],
     position="top",
 )

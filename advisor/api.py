@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
+from advisor.calibration.published import PublishedRun, published_runs, similar_runs
 from advisor.calibration.report import ValidationReport
 from advisor.calibration.validation import validate
 from advisor.case import Case, ModelSource
@@ -317,6 +318,7 @@ __all__ = [
     "Estimate",
     "Fits",
     "ModelArchitecture",
+    "PublishedRun",
     "Recommendation",
     "ValidationReport",
     "compare",
@@ -325,7 +327,9 @@ __all__ = [
     "load_case",
     "load_catalog",
     "node_for",
+    "published_runs",
     "recommend",
     "resolve_model",
+    "similar_runs",
     "validate",
 ]

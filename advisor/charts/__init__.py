@@ -1,5 +1,6 @@
 """Tables to Plotly figures: pure functions, a theme as argument, a sentence for each chart."""
 
+from advisor.charts.accuracy import accuracy_alt, accuracy_chart
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
 from advisor.charts.fits import fits_alt, fits_chart
 from advisor.charts.memory import memory_alt, memory_chart
@@ -9,6 +10,8 @@ __all__ = [
     "DARK",
     "LIGHT",
     "Theme",
+    "accuracy_alt",
+    "accuracy_chart",
     "cost_time_alt",
     "cost_time_chart",
     "fits_alt",

@@ -6,6 +6,17 @@ called time and cost take it from `Axes`.
 
 import pandas as pd
 
+from advisor.frames.accuracy import (
+    accuracy_by_task,
+    accuracy_frame,
+    accuracy_summary,
+    accuracy_table,
+    farthest_off,
+    quantities,
+    quantity_title,
+    runs_table,
+    settings_table,
+)
 from advisor.frames.fits import (
     VERDICT_TITLES,
     fits_memory_frame,
@@ -40,11 +51,16 @@ __all__ = [
     "Point",
     "Section",
     "Table",
+    "accuracy_by_task",
+    "accuracy_frame",
+    "accuracy_summary",
+    "accuracy_table",
     "as_points",
     "axes",
     "candidates_frame",
     "charted",
     "citation",
+    "farthest_off",
     "filtered",
     "fits_memory_frame",
     "fits_table",
@@ -55,7 +71,11 @@ __all__ = [
     "picks",
     "picks_frame",
     "points_table",
+    "quantities",
+    "quantity_title",
     "rejections_frame",
+    "runs_table",
+    "settings_table",
     "term_sections",
     "terms_frame",
     "training_fits_table",

@@ -4,7 +4,7 @@ import streamlit as st
 
 from advisor import frames
 from advisor.charts import theme_named
-from advisor.ui import controls, details, results, state
+from advisor.ui import accuracy, controls, details, results, state
 
 PHONE = "Mobi"
 """What browsers on phones put into their user agent."""
@@ -37,6 +37,7 @@ with state.Boundary():
     )
     details.rejections(recommendation)
     details.computed(chosen)
+    accuracy.similar(recommendation)
     details.assumptions(recommendation)
     details.share(found)
     state.settle()

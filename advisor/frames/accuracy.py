@@ -1,0 +1,176 @@
+"""Measured against predicted, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import pandas as pd
+
+from advisor.calibration.published import PublishedRun
+from advisor.calibration.report import Summary, summary
+from advisor.formatting import plain
+from advisor.units import GIB
+
+QUANTITY_TITLES: Final = {
+    "tokens_per_s_per_accelerator": "Training speed (tokens/s per accelerator)",
+    "samples_per_s": "Training speed (samples/s)",
+    "step_time_s": "Time of a training step (s)",
+    "wall_hours": "Duration of a training run (h)",
+    "accelerator_hours": "Accelerator-hours of a training run",
+    "peak_memory_gib": "Memory of training (GiB)",
+    "peak_total": "Memory of tensors (GiB)",
+    "tpot_ms": "Time per output token (ms)",
+    "ttft_ms": "Time to the first token (ms)",
+    "total_output_tokens_per_s": "Serving speed (output tokens/s)",
+    "decode_tokens_per_s": "Decoding speed (tokens/s)",
+    "prefill_tokens_per_s": "Speed of reading prompts (tokens/s)",
+    "latency_ms": "Time of a request (ms)",
+    "images_per_s": "Images per second",
+    "kv_cache_gib": "Room for the key-value cache (GiB)",
+    "kv_tokens": "Tokens in the key-value cache",
+    "weights_gib": "Memory of served weights (GiB)",
+}
+"""Columns of the tables in words, in the order in which the page offers them."""
+SCALES: Final = {"peak_total": GIB}
+"""Divisors for the screen."""
+DIGITS: Final = 3
+
+
+def quantities(runs: Iterable[PublishedRun]) -> list[str]:
+    """Return the quantities that were scored, known ones first and in order."""
+    present = dict.fromkeys(run.row.quantity for run in runs)
+    known = [name for name in QUANTITY_TITLES if name in present]
+    return known + [name for name in present if name not in QUANTITY_TITLES]
+
+
+def quantity_title(name: str) -> str:
+    """Return a quantity in words; a column that has none stands for itself."""
+    return QUANTITY_TITLES.get(name, name)
+
+
+def accuracy_frame(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+    """Return one row for each measurement, as the chart and the CSV file hold it.
+
+    Returns
+    -------
+    DataFrame
+        ``id, quantity, task, model, accelerator, count, measured, low, expected, high, error_pct,
+        covered, regime, group, source``; bytes as GiB.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "id": run.row.id,
+                "quantity": run.row.quantity,
+                "task": run.task,
+                "model": run.model,
+                "accelerator": run.accelerator_name,
+                "count": run.count,
+                "measured": run.row.measured / SCALES.get(run.row.quantity, 1.0),
+                "low": run.row.low / SCALES.get(run.row.quantity, 1.0),
+                "expected": run.row.expected / SCALES.get(run.row.quantity, 1.0),
+                "high": run.row.high / SCALES.get(run.row.quantity, 1.0),
+                "error_pct": run.row.error_pct,
+                "covered": run.row.covered,
+                "regime": run.row.regime,
+                "group": run.row.group,
+                "source": run.row.source,
+            }
+            for run in runs
+        ]
+    )
+
+
+def accuracy_summary(runs: Sequence[PublishedRun]) -> Summary | None:
+    """Return the errors of measurements of one quantity, None where there are none."""
+    if not runs:
+        return None
+    return summary(runs[0].row.quantity, "all", [run.row for run in runs])
+
+
+def accuracy_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+    """Return the errors by quantity as text, one row each."""
+    return pd.DataFrame(
+        [
+            {"What": quantity_title(name)} | _errors(runs_of)
+            for name in quantities(runs)
+            if (runs_of := [run for run in runs if run.row.quantity == name])
+        ]
+    )
+
+
+def accuracy_by_task(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+    """Return the errors of one quantity by work and generation of cards, as text."""
+    parts: dict[tuple[str, str], list[PublishedRun]] = {}
+    for run in runs:
+        parts.setdefault((run.task, run.generation or "-"), []).append(run)
+    ordered = sorted(parts.items(), key=lambda item: (-len(item[1]), item[0]))
+    return pd.DataFrame(
+        [
+            {"Work": task, "Generation": generation} | _errors(members)
+            for (task, generation), members in ordered
+        ]
+    )
+
+
+def farthest_off(runs: Sequence[PublishedRun], *, most: int) -> list[PublishedRun]:
+    """Return the worst predictions, one of each group of like measurements, worst first."""
+    worst: dict[str, PublishedRun] = {}
+    for run in sorted(runs, key=lambda run: -abs(run.row.error_pct)):
+        worst.setdefault(run.row.group, run)
+        if len(worst) == most:
+            break
+    return list(worst.values())
+
+
+def runs_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
+    """Return measurements as text, one row each; the quantity where they differ in it."""
+    several = len({run.row.quantity for run in runs}) > 1
+    return pd.DataFrame(
+        [
+            {
+                "Measured run": run.model,
+                "On": f"{run.count:,}x {run.accelerator_name}" if run.accelerator_name else "-",
+                "Work": run.task,
+            }
+            | ({"Quantity": quantity_title(run.row.quantity)} if several else {})
+            | {
+                "Measured": _number(run, run.row.measured),
+                "Predicted": _number(run, run.row.expected),
+                "Range": f"{_number(run, run.row.low)}-{_number(run, run.row.high)}",
+                "Error": f"{run.row.error_pct:+.0f} %",
+            }
+            for run in runs
+        ]
+    )
+
+
+def settings_table(run: PublishedRun) -> pd.DataFrame:
+    """Return what the source tells about a run as text, one row for each setting."""
+    return pd.DataFrame(
+        [
+            {"Setting": name.replace("_", " "), "Value": value}
+            for name, value in (
+                *run.settings,
+                ("table row", run.row.id),
+                ("regime", run.row.regime),
+            )
+        ]
+    )
+
+
+def _number(run: PublishedRun, value: float) -> str:
+    return plain(value / SCALES.get(run.row.quantity, 1.0), DIGITS)
+
+
+def _errors(runs: Sequence[PublishedRun]) -> dict[str, str]:
+    found = summary(runs[0].row.quantity, "all", [run.row for run in runs])
+    return {
+        "Measurements": f"{found.n:,}",
+        "Groups": f"{found.groups:,}",
+        "Median error": f"{found.median_abs_pct:.1f} %",
+        "90 % within": f"{found.p90_abs_pct:.0f} %",
+        "Bias": f"{found.bias_pct:+.1f} %",
+        "In range": f"{found.coverage_pct:.0f} %",
+    }

@@ -1,0 +1,184 @@
+"""The parts of the page *Accuracy*, and the measurements nearest to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.charts import Theme, accuracy_alt, accuracy_chart
+from advisor.ui.results import CHART_CONFIG
+from advisor.ui.words import plain, text_table
+
+EVERYTHING: Final = "All work"
+WORST: Final = 8
+FEW: Final = 5
+"""Below this number of groups, a median says little."""
+HEADLINES: Final = ("tokens_per_s_per_accelerator", "peak_memory_gib", "tpot_ms", "ttft_ms")
+TABLE_PX: Final = 420
+
+
+@st.cache_resource(show_spinner="Scoring the engine on published measurements…")
+def scored() -> tuple[api.PublishedRun, ...]:
+    """Return every shipped measurement beside its prediction, computed once per server."""
+    return api.published_runs()
+
+
+def overview(runs: Sequence[api.PublishedRun]) -> None:
+    """Say how far the predictions are off, then show it by quantity."""
+    parts = []
+    for name in HEADLINES:
+        errors = frames.accuracy_summary([run for run in runs if run.row.quantity == name])
+        if errors is not None:
+            title = frames.quantity_title(name).partition(" (")[0].lower()
+            parts.append(f"{title} {errors.median_abs_pct:.0f} %")
+    st.markdown(
+        plain(
+            f"Half of the predictions are off by less than: {', '.join(parts)}. "
+            f"Scored on {len(runs):,} published measurements, misses included."
+        )
+    )
+    with st.expander("All quantities", key="accuracy_quantities", icon=":material/table:"):
+        text_table(frames.accuracy_table(runs))
+        st.caption(
+            "Like measurements (same source, model and accelerator) are averaged into groups "
+            "first. Ranges aim at holding 80 % of measurements. Constants were fitted on some of "
+            "these rows: docs/accuracy.md says on which. Score the engine on measurements of your "
+            "own with: gpu-advisor validate FILE.csv"
+        )
+
+
+@st.fragment
+def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
+    """Filter the measurements, draw them and open one."""
+    with st.container(horizontal=True):
+        quantity = st.selectbox(
+            "Quantity",
+            frames.quantities(runs),
+            format_func=frames.quantity_title,
+            key="accuracy_quantity",
+        )
+        of_quantity = [run for run in runs if run.row.quantity == quantity]
+        tasks = sorted({run.task for run in of_quantity})
+        task = st.selectbox("Work", [EVERYTHING, *tasks], key="accuracy_task")
+        card = st.text_input(
+            "Accelerator", key="accuracy_card", placeholder="any, or e.g. A100", type="search"
+        )
+    shown = [
+        run
+        for run in of_quantity
+        if task in (EVERYTHING, run.task)
+        and (card or "").strip().lower() in run.accelerator_name.lower()
+    ]
+    what = "" if task == EVERYTHING else f" of {task}"
+    where = f" on {card.strip()}" if card and card.strip() else ""
+    title = frames.quantity_title(quantity)
+    errors = frames.accuracy_summary(shown)
+    if errors is None:
+        st.info(
+            plain(
+                f"Untested: nobody's measurement of {title}{what}{where} is among the data. "
+                "Ranges there reflect assumptions, not measured runs."
+            ),
+            icon=":material/help:",
+        )
+        return
+    st.markdown(
+        plain(
+            f"{title}{what}{where}: {errors.n:,} measurements in {errors.groups:,} groups, median "
+            f"error {errors.median_abs_pct:.0f} %, {errors.coverage_pct:.0f} % inside the "
+            f"predicted range." + (" Too few to say much." if errors.groups < FEW else "")
+        )
+    )
+    frame = frames.accuracy_frame(shown)
+    state = st.plotly_chart(
+        accuracy_chart(frame, quantity=title, theme=theme),
+        theme=None,
+        key=f"accuracy_chart_{quantity}_{task}_{card}",
+        config=CHART_CONFIG,
+        alt=accuracy_alt(frame, quantity=title),
+        on_select="rerun",
+        selection_mode="points",
+    )
+    st.download_button(
+        "CSV",
+        data=lambda: frame.to_csv(index=False),
+        file_name="gpu-advisor-accuracy.csv",
+        mime="text/csv",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+    by_task = frames.accuracy_by_task(shown)
+    if len(by_task) > 1:
+        with st.expander("By work and generation", key="accuracy_parts", icon=":material/table:"):
+            text_table(by_task, tallest_px=TABLE_PX)
+    st.subheader("Farthest off", anchor=False)
+    worst = frames.farthest_off(shown, most=WORST)
+    text_table(frames.runs_table(worst))
+    picked = [point["customdata"] for point in state.selection["points"] if "customdata" in point]
+    _one(shown, worst, picked)
+
+
+def _one(
+    shown: Sequence[api.PublishedRun],
+    worst: Sequence[api.PublishedRun],
+    picked: Sequence[object],
+) -> None:
+    """Open one measurement: the point that was clicked, or one of a list."""
+    st.subheader("One measurement", anchor=False)
+    names = {run.row.id: run for run in (*worst, *shown)}
+    position = picked[0] if picked else None
+    if isinstance(position, list):
+        position = position[0]
+    clicked = shown[int(position)].row.id if isinstance(position, int | float) else None
+    name = st.selectbox(
+        "Click a point of the chart, or choose",
+        list(names),
+        index=list(names).index(clicked) if clicked else 0,
+        format_func=lambda each: (
+            f"{names[each].model}, {names[each].count:,}x {names[each].accelerator_name} "
+            f"({names[each].row.error_pct:+.0f} %): {each}"
+        ),
+        key=f"accuracy_one_{clicked}",
+    )
+    run = names[name]
+    text_table(frames.runs_table([run]))
+    source = run.row.source or "accounting by PyTorch on shapes, see data/measurements/README.md"
+    if run.address:
+        st.markdown(f"Source: [{plain(source)}]({run.address})")
+    else:
+        st.markdown(f"Source: {plain(source)}")
+    text_table(frames.settings_table(run))
+
+
+@st.fragment
+def similar(recommendation: api.Recommendation) -> None:
+    """Show the measurements nearest to the first plan, beside what the engine says of them."""
+    if not recommendation.plans:
+        return
+    expander = st.expander(
+        "Similar runs that people published",
+        key="similar",
+        on_change="rerun",
+        icon=":material/science:",
+    )
+    if not expander.open:
+        return
+    with expander:
+        estimate = recommendation.plans[0].estimate
+        found = api.similar_runs(
+            recommendation.case.workload,
+            accelerator=api.load_catalog().accelerator(estimate.accelerator),
+            count=estimate.count,
+            parameters=estimate.parameters.total,
+        )
+        if not found:
+            st.markdown("Untested: no comparable run is among the published measurements.")
+            return
+        text_table(frames.runs_table(found))
+        st.caption(
+            "Nearest by card, size of the model and number of cards. The page Accuracy opens each "
+            "with its source."
+        )

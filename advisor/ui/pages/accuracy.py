@@ -1,0 +1,12 @@
+"""The page *Accuracy*: how far the predictions are from what people measured."""
+
+import streamlit as st
+
+from advisor.charts import theme_named
+from advisor.ui import accuracy, state
+
+st.title("How right are the numbers?", anchor=False)
+with state.Boundary():
+    runs = accuracy.scored()
+    accuracy.overview(runs)
+    accuracy.explore(runs, theme=theme_named(st.context.theme.type))
