@@ -10,30 +10,33 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.operators import OperatorKind, Part
 from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
-from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.equations.roofline import bandwidth_time_s
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import adapted, fold_adapters, fold_flops, keys_attended
+from advisor.estimate.fold import fold_adapters, fold_flops
+from advisor.estimate.kernel_times import (
+    adapter_forward,
+    attention_passes,
+    dequantise_time,
+    elementwise_forward,
+    matmul_forward,
+    scan_forward,
+)
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_states import gradient_bytes_per_parameter
 from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel, FineTuningMethod
 
-FLASH_BACKWARD_FLOPS = 2.5
-"""Backward over forward FLOPs of flash attention: five products against two (Dao 2023)."""
 ELEMENTWISE_BACKWARD = 2.0
 """Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
 saved input."""
 SCAN_BACKWARD = 2.0
 """Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
 matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
-EAGER_SCORE_PASSES = 5.0
-"""Times that unfused attention reads or writes the score matrix forward: product, scale and
-mask, softmax in and out, product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +172,13 @@ def _one_micro_batch(
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         block = op.part is Part.BLOCK
         if op.kind is OperatorKind.MATMUL:
-            forward = _matmul_forward(op, run, candidates, software, tokens)
+            forward = matmul_forward(op, run, candidates, software, tokens)
             frozen = run.frozen
             total.matmul += held * forward * (2.0 if frozen else 3.0)
-            adapter = _adapter_forward(op, run, candidates, tokens)
+            adapter = adapter_forward(op, run, candidates, tokens)
             expanded = np.zeros_like(adapter)
             if run.method is FineTuningMethod.QLORA and block:
-                expanded = _dequantise(op, candidates)
+                expanded = dequantise_time(op, candidates)
             # Adapters train, so their backward is twice their forward; frozen 4-bit weights are
             # expanded once for each pass.
             total.elementwise += held * (3.0 * adapter + 2.0 * expanded)
@@ -183,16 +186,16 @@ def _one_micro_batch(
                 pass_again = forward + adapter + expanded
                 total.recompute += np.where(recomputes_all, held * pass_again, 0.0)
         elif op.kind is OperatorKind.ATTENTION:
-            forward, backward = _attention(op, run, candidates, tokens)
+            forward, backward = attention_passes(op, run, candidates, tokens)
             total.attention += held * (forward + backward)
             again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
             total.recompute += np.where(again, held * forward, 0.0)
         elif op.kind is OperatorKind.SCAN:
-            forward = _scan_forward(op, candidates, software, tokens)
+            forward = scan_forward(op, candidates, software, tokens)
             total.attention += held * forward * (1 + SCAN_BACKWARD)
             total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
-            forward = _elementwise_forward(op, candidates, software, tokens)
+            forward = elementwise_forward(op, candidates, software, tokens)
             total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
@@ -200,151 +203,6 @@ def _one_micro_batch(
         passes = 3.0 + (recomputes_all if block else 0.0)
         total.launches += held * launches * passes
     return total
-
-
-def _matmul_forward(
-    op: Operator,
-    run: TrainingRun,
-    candidates: Candidates,
-    software: SoftwareFacts,
-    tokens: Floats,
-) -> Floats:
-    """Forward time of one matmul row in one layer. [s]"""
-    layout, hardware = candidates.layout, candidates.hardware
-    tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
-    operand_bytes = min(2.0, FORMAT_BYTES[run.recipe.compute]) if op.part is Part.BLOCK else 2.0
-    if run.recipe.compute == "fp32":
-        operand_bytes = 4.0
-    local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
-    rows = tokens * op.active_experts / local_experts
-    weights = op.in_features * op.out_features * local_experts / tensor
-    # A row- or column-parallel product has one of its two sides divided.
-    sides = (op.in_features + op.out_features) * (1 + 1 / tensor) / 2
-    peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
-    return np.asarray(
-        matmul_time_s(
-            flops=tokens * op.flops_per_token / tensor,
-            moved_bytes=operand_bytes * (weights + tokens * op.active_experts * sides),
-            output_elements=rows * op.out_features / tensor,
-            depth=float(op.in_features),
-            peak_flops_per_s=peak,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            overhead_s=hardware.matmul_overhead_s,
-            compute=hardware.matmul_compute * (software.grouped_compute if op.experts > 1 else 1.0),
-            bandwidth=hardware.matmul_bandwidth,
-            half_tiles=hardware.matmul_half_tiles,
-            half_depth=hardware.matmul_half_depth,
-        )
-    )
-
-
-def _adapter_forward(
-    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
-) -> Floats:
-    """Forward time of a row's adapter: memory-bound, the rank being small. [s]"""
-    if not adapted(op, run):
-        return np.zeros_like(tokens)
-    hardware = candidates.hardware
-    sides = (op.in_features + 3 * op.out_features) * op.active_experts
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=2.0 * tokens * sides / candidates.layout.tensor,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=3 * hardware.matmul_overhead_s,
-        )
-    )
-
-
-def _dequantise(op: Operator, candidates: Candidates) -> Floats:
-    """Time to expand a row's 4-bit weights to 16 bits. [s]"""
-    hardware, layout = candidates.hardware, candidates.layout
-    degree = layout.tensor * (layout.expert if op.experts > 1 else 1.0)
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=2.5 * op.parameters / degree,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=hardware.matmul_overhead_s,
-        )
-    )
-
-
-def _attention(
-    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
-) -> tuple[Floats, Floats]:
-    """Forward and backward time of one attention row in one layer. [s]"""
-    layout, hardware = candidates.layout, candidates.hardware
-    if run.attention is AttentionKernel.FLASH:
-        per_token = op.flops_per_token_per_key * keys_attended(op, run.sequence_length)
-        flops = tokens * per_token / layout.tensor
-        forward = attention_time_s(
-            flops=flops,
-            peak_flops_per_s=hardware.peak16_flops_per_s,
-            efficiency=hardware.attention_forward,
-            overhead_s=hardware.attention_overhead_s,
-        )
-        backward = attention_time_s(
-            flops=FLASH_BACKWARD_FLOPS * flops,
-            peak_flops_per_s=hardware.peak16_flops_per_s,
-            efficiency=hardware.attention_backward,
-            overhead_s=2 * hardware.attention_overhead_s,
-        )
-        return np.asarray(forward), np.asarray(backward)
-    square = tokens * run.sequence_length / layout.tensor
-    products = (
-        square
-        * op.flops_per_token_per_key
-        / (hardware.peak16_flops_per_s * hardware.matmul_compute)
-    )
-    scores = bandwidth_time_s(
-        moved_bytes=2.0 * EAGER_SCORE_PASSES * square * op.heads,
-        bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-        efficiency=hardware.elementwise_bandwidth,
-        overhead_s=4 * hardware.matmul_overhead_s,
-    )
-    forward = np.asarray(products + scores)
-    return forward, 2 * forward
-
-
-def _scan_forward(
-    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> Floats:
-    """Forward time of one recurrence in one layer: its arithmetic or its traffic. [s]"""
-    hardware = candidates.hardware
-    arithmetic = attention_time_s(
-        flops=tokens * op.flops_per_token / candidates.layout.tensor,
-        peak_flops_per_s=hardware.peak16_flops_per_s,
-        efficiency=hardware.attention_forward,
-        overhead_s=hardware.attention_overhead_s,
-    )
-    return np.maximum(arithmetic, _elementwise_forward(op, candidates, software, tokens))
-
-
-def _elementwise_forward(
-    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
-) -> Floats:
-    """Forward time of one memory-bound row in one layer. [s]"""
-    layout, hardware = candidates.layout, candidates.hardware
-    moved = (
-        op.moved_elements_per_token
-        if software.fused_elementwise
-        else op.moved_elements_per_token_unfused
-    )
-    if moved == 0.0:
-        return np.zeros_like(tokens)
-    if op.division is Division.REPLICATED:
-        degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
-    else:
-        degree = layout.tensor
-    return np.asarray(
-        bandwidth_time_s(
-            moved_bytes=2.0 * tokens * moved / degree,
-            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
-            efficiency=hardware.elementwise_bandwidth,
-            overhead_s=hardware.matmul_overhead_s,
-        )
-    )
 
 
 def _optimizer_time(

@@ -1,0 +1,168 @@
+"""Times of the kernels of one row in one layer: forward, and of attention back as well.
+
+The same code serves one configuration and a million.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.architecture.operators import Division, Operator, Part
+from advisor.efficiency import SoftwareFacts
+from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.fold import adapted, keys_attended
+from advisor.estimate.run import TrainingRun
+from advisor.precision import FORMAT_BYTES
+from advisor.workload import AttentionKernel
+
+FLASH_BACKWARD_FLOPS = 2.5
+"""Backward over forward FLOPs of flash attention: five products against two (Dao 2023)."""
+EAGER_SCORE_PASSES = 5.0
+"""Times that unfused attention reads or writes the score matrix forward: product, scale and
+mask, softmax in and out, product."""
+
+
+def matmul_forward(
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
+) -> Floats:
+    """Forward time of one matmul row in one layer. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
+    operand_bytes = min(2.0, FORMAT_BYTES[run.recipe.compute]) if op.part is Part.BLOCK else 2.0
+    if run.recipe.compute == "fp32":
+        operand_bytes = 4.0
+    local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
+    rows = tokens * op.active_experts / local_experts
+    weights = op.in_features * op.out_features * local_experts / tensor
+    # A row- or column-parallel product has one of its two sides divided.
+    sides = (op.in_features + op.out_features) * (1 + 1 / tensor) / 2
+    peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
+    return np.asarray(
+        matmul_time_s(
+            flops=tokens * op.flops_per_token / tensor,
+            moved_bytes=operand_bytes * (weights + tokens * op.active_experts * sides),
+            output_elements=rows * op.out_features / tensor,
+            depth=float(op.in_features),
+            peak_flops_per_s=peak,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            overhead_s=hardware.matmul_overhead_s,
+            compute=hardware.matmul_compute * (software.grouped_compute if op.experts > 1 else 1.0),
+            bandwidth=hardware.matmul_bandwidth,
+            half_tiles=hardware.matmul_half_tiles,
+            half_depth=hardware.matmul_half_depth,
+        )
+    )
+
+
+def adapter_forward(
+    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+) -> Floats:
+    """Forward time of a row's adapter: memory-bound, the rank being small. [s]"""
+    if not adapted(op, run):
+        return np.zeros_like(tokens)
+    hardware = candidates.hardware
+    sides = (op.in_features + 3 * op.out_features) * op.active_experts
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=2.0 * tokens * sides / candidates.layout.tensor,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=3 * hardware.matmul_overhead_s,
+        )
+    )
+
+
+def dequantise_time(op: Operator, candidates: Candidates) -> Floats:
+    """Time to expand a row's 4-bit weights to 16 bits. [s]"""
+    hardware, layout = candidates.hardware, candidates.layout
+    degree = layout.tensor * (layout.expert if op.experts > 1 else 1.0)
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=2.5 * op.parameters / degree,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=hardware.matmul_overhead_s,
+        )
+    )
+
+
+def attention_passes(
+    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+) -> tuple[Floats, Floats]:
+    """Forward and backward time of one attention row in one layer. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    if run.attention is AttentionKernel.FLASH:
+        per_token = op.flops_per_token_per_key * keys_attended(op, run.sequence_length)
+        flops = tokens * per_token / layout.tensor
+        forward = attention_time_s(
+            flops=flops,
+            peak_flops_per_s=hardware.peak16_flops_per_s,
+            efficiency=hardware.attention_forward,
+            overhead_s=hardware.attention_overhead_s,
+        )
+        backward = attention_time_s(
+            flops=FLASH_BACKWARD_FLOPS * flops,
+            peak_flops_per_s=hardware.peak16_flops_per_s,
+            efficiency=hardware.attention_backward,
+            overhead_s=2 * hardware.attention_overhead_s,
+        )
+        return np.asarray(forward), np.asarray(backward)
+    square = tokens * run.sequence_length / layout.tensor
+    products = (
+        square
+        * op.flops_per_token_per_key
+        / (hardware.peak16_flops_per_s * hardware.matmul_compute)
+    )
+    scores = bandwidth_time_s(
+        moved_bytes=2.0 * EAGER_SCORE_PASSES * square * op.heads,
+        bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+        efficiency=hardware.elementwise_bandwidth,
+        overhead_s=4 * hardware.matmul_overhead_s,
+    )
+    forward = np.asarray(products + scores)
+    return forward, 2 * forward
+
+
+def scan_forward(
+    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+) -> Floats:
+    """Forward time of one recurrence in one layer: its arithmetic or its traffic. [s]"""
+    hardware = candidates.hardware
+    arithmetic = attention_time_s(
+        flops=tokens * op.flops_per_token / candidates.layout.tensor,
+        peak_flops_per_s=hardware.peak16_flops_per_s,
+        efficiency=hardware.attention_forward,
+        overhead_s=hardware.attention_overhead_s,
+    )
+    return np.maximum(arithmetic, elementwise_forward(op, candidates, software, tokens))
+
+
+def elementwise_forward(
+    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+) -> Floats:
+    """Forward time of one memory-bound row in one layer. [s]"""
+    layout, hardware = candidates.layout, candidates.hardware
+    moved = (
+        op.moved_elements_per_token
+        if software.fused_elementwise
+        else op.moved_elements_per_token_unfused
+    )
+    if moved == 0.0:
+        return np.zeros_like(tokens)
+    if op.division is Division.REPLICATED:
+        degree = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
+    else:
+        degree = layout.tensor
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=2.0 * tokens * moved / degree,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=hardware.matmul_overhead_s,
+        )
+    )
