@@ -57,6 +57,10 @@ class AttentionEfficiency(Noun):
     forward: Fraction
     backward: Fraction
     """On 2.5 times the forward FLOPs (the scores are recomputed)."""
+    half_keys: NonNegative = 0.0
+    """Keys per query at which the rate is half of its limit."""
+    portable: Fraction = 1.0
+    """Rate of FlashAttention-2 over that of the generation's own kernels, which were measured."""
     cache_bandwidth: Fraction | None = None
     """Share of the memory bandwidth at which decoding reads the key-value cache; None: as
     ``elementwise_bandwidth``."""
@@ -122,6 +126,10 @@ class SoftwareFacts(Noun):
     slowdown: Annotated[float, Field(ge=1)]
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
+    tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of tensor-parallel traffic that products hide, under sequence parallelism."""
+    portable_attention: bool = False
+    """FlashAttention-2 on every card, instead of the kernels written for its generation."""
     grouped_compute: Fraction = 1.0
     """Rate of routed experts' products over that of one dense product of the same size
     (permutation, imbalance, quantisation of small groups)."""

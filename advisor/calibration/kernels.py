@@ -11,6 +11,7 @@ import numpy as np
 from advisor.calibration.measurements import Decodes, Floats, KernelTables, Matmuls, Prefills
 from advisor.calibration.robust import Parameter, errors, fit_log_times, quality, rounded
 from advisor.efficiency import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
+from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.hardware import Accelerator
 from advisor.quantities import Evidence
@@ -60,6 +61,10 @@ to 73 % of the A100's peak forward and 63 % backward (arXiv:2307.08691, section 
 size 128, 4k tokens, FlashAttention-3 reaches 638 and 542 TFLOP/s (arXiv:2407.08608, figures 5
 and 6). No backward pass is in the tables."""
 
+PORTABLE_FLOPS_PER_S: Final = {"h100-sxm": 335e12}
+"""FlashAttention-2, forward and backward together, on long sequences: it lacks the matrix
+instructions and asynchronous copies of Hopper (arXiv:2307.08691, section 4.1)."""
+
 MATMUL_PARAMETERS: Final = (
     Parameter("overhead_s", starts=(4e-6,), low=1e-7, high=1e-4),
     Parameter("compute", starts=(0.7,), low=0.05, high=1.0),
@@ -70,6 +75,7 @@ MATMUL_PARAMETERS: Final = (
 PREFILL_PARAMETERS: Final = (
     Parameter("overhead_s", starts=(3e-5,), low=1e-7, high=1e-3),
     Parameter("forward", starts=(0.5,), low=0.05, high=1.0),
+    Parameter("half_keys", starts=(300.0,), low=1.0, high=1e4),
 )
 DECODE_PARAMETERS: Final = (
     Parameter("overhead_s", starts=(1e-5,), low=1e-7, high=1e-3),
@@ -214,40 +220,61 @@ def _fit_attention(
     prefills: Prefills, decodes: Decodes, cards: Cards, accelerators: tuple[str, ...]
 ) -> AttentionEfficiency:
     rows = prefills.of(accelerators)
-    overhead_s, forward, bounds = _prefill_constants(rows, cards)
+    values, bounds = _prefill_constants(rows, cards)
     outside = []
     for card in accelerators:
-        strange = _prefill_constants(prefills.of(_others(card, accelerators)), cards)
+        strange, _ = _prefill_constants(prefills.of(_others(card, accelerators)), cards)
         unseen = rows.of([card])
-        times = _prefill_times(unseen, cards, strange[0], strange[1])
+        times = _prefill_times(unseen, cards, *strange)
         outside.append(errors(times, unseen.measured_s))
-    inside = errors(_prefill_times(rows, cards, overhead_s, forward), rows.measured_s)
+    inside = errors(_prefill_times(rows, cards, *values), rows.measured_s)
+    overhead_s, forward, half_keys = values
+    backward = rounded(BACKWARD_SHARE * forward)
     return AttentionEfficiency(
         overhead_s=overhead_s,
         forward=forward,
-        backward=rounded(BACKWARD_SHARE * forward),
+        backward=backward,
+        half_keys=half_keys,
+        portable=_portable(accelerators, cards, forward, backward),
         cache_bandwidth=_cache_bandwidth(decodes.of(accelerators), cards),
         fit=quality(inside, np.concatenate(outside), at_bound=bounds),
     )
 
 
-def _prefill_constants(rows: Prefills, cards: Cards) -> tuple[float, float, tuple[str, ...]]:
+def _portable(
+    accelerators: Iterable[str], cards: Cards, forward: float, backward: float
+) -> float:
+    """Rate of FlashAttention-2 over that of the fitted kernels, forward and backward together."""
+    passes = 1.0 + FLASH_BACKWARD_FLOPS
+    fitted = passes / (1.0 / forward + FLASH_BACKWARD_FLOPS / backward)
+    for card in accelerators:
+        if card in PORTABLE_FLOPS_PER_S:
+            share = PORTABLE_FLOPS_PER_S[card] / cards[card].peak_flops_per_s["bf16"]
+            return rounded(min(1.0, share / fitted), 3)
+    return 1.0
+
+
+def _prefill_constants(rows: Prefills, cards: Cards) -> tuple[list[float], tuple[str, ...]]:
     def predict(values: Floats) -> Floats:
-        return _prefill_times(rows, cards, float(values[0]), float(values[1]))
+        return _prefill_times(rows, cards, *values)
 
     found = fit_log_times(predict, rows.measured_s, PREFILL_PARAMETERS)
-    return rounded(float(found.values[0])), rounded(float(found.values[1])), found.at_bound
+    return [rounded(float(value)) for value in found.values], found.at_bound
 
 
-def _prefill_times(rows: Prefills, cards: Cards, overhead_s: float, forward: float) -> Floats:
+def _prefill_times(
+    rows: Prefills, cards: Cards, overhead_s: float, forward: float, half_keys: float
+) -> Floats:
     # Two products over the causal half of the square.
     flops = 2.0 * rows.batch * rows.heads * rows.head_dim * rows.sequence_length**2
     peaks = _peaks(rows.accelerator, cards, "bf16")
     return np.asarray(
         attention_time_s(
             flops=flops,
+            keys=rows.sequence_length / 2,
             peak_flops_per_s=peaks.flops_per_s,
             efficiency=forward,
+            half_keys=half_keys,
             overhead_s=overhead_s,
         )
     )

@@ -246,7 +246,11 @@ def _shape_config(row: Row) -> dict[str, Any]:
         config["model_type"] = "llama"
         return config
     sequence = integer(row, "sequence_length", 2048)
-    config |= {"model_type": "gpt2" if learned else "gpt_neox"}
+    # GELU as one kernel: Python's chain of powers is the hub's GPT-2 alone, which has a preset.
+    config |= {
+        "model_type": "gpt2" if learned else "gpt_neox",
+        "activation_function": "gelu",
+    }
     if learned:
         config |= {
             "n_layer": config["num_hidden_layers"],

@@ -25,6 +25,7 @@ SOFTWARE = {
     "nemo": SoftwareStack.MEGATRON,
     "jax": SoftwareStack.COMPILED,
     "torchtitan": SoftwareStack.COMPILED,
+    "llm_foundry": SoftwareStack.LIGER,
 }
 """Framework of a row -> software stack; others run eager Hugging Face style modules unless the
 row says compiled."""
@@ -39,6 +40,10 @@ SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
 }
 OFFLOADS = {"": False, "none": False, "optimizer": True}
 RECOMPUTES = {policy.value: policy for policy in Recompute} | {"": Recompute.NONE}
+MOST_RECOMPUTE = {"nemo": Recompute.SELECTIVE}
+"""Most that a framework's recipes recompute where they do not say: NeMo's Megatron Bridge names
+single modules (norms, activations, up-projections), keeps 8-bit inputs, and reduces gradients in
+16 bits, so that whole layers need not be computed again."""
 METHODS: dict[str, FineTuningMethod | None] = {
     "pretraining": None,
     "continued_pretraining": None,
@@ -95,7 +100,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     quantity = cell(row, "primary_quantity")
     found: list[tuple[str, Range]] = []
     if not cell(row, "recompute"):
-        layout = _least_recompute(layout, architecture, run, accelerator, calibration)
+        most = MOST_RECOMPUTE.get(cell(row, "framework"), Recompute.FULL)
+        layout = _least_recompute(layout, most, architecture, run, accelerator, calibration)
     if quantity in TIME_QUANTITIES:
         time = describe_time(architecture, run, layout, accelerator, node, calibration)
         hours = time.run_hours
@@ -244,18 +250,20 @@ def row_layout(row: Row) -> ParallelLayout:
 
 def _least_recompute(
     layout: ParallelLayout,
+    most: Recompute,
     architecture: ModelArchitecture,
     run: TrainingRun,
     accelerator: Accelerator,
     calibration: Calibration,
 ) -> ParallelLayout:
     """Where a table leaves recomputation open, take the least that fits, as its authors would."""
-    for policy in Recompute:
+    policies = list(Recompute)
+    for policy in policies[: policies.index(most)]:
         tried = layout.model_copy(update={"recompute": policy})
         memory = describe_memory(architecture, run, tried, accelerator, calibration)
         if memory.total_bytes.expected <= memory.usable_bytes:
             return tried
-    return layout.model_copy(update={"recompute": Recompute.FULL})
+    return layout.model_copy(update={"recompute": most})
 
 
 def row_node(row: Row, standard: Node) -> Node:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 Number = float | NDArray[np.float64]
+
+FLASH_BACKWARD_FLOPS: Final = 2.5
+"""Backward over forward FLOPs of flash attention: five products against two (Dao 2023)."""
 
 
 def matmul_flops(*, tokens: Number, in_features: Number, out_features: Number) -> Number:

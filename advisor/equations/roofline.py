@@ -103,7 +103,13 @@ def matmul_time_s(
 
 
 def attention_time_s(
-    *, flops: Number, peak_flops_per_s: Number, efficiency: Number, overhead_s: Number
+    *,
+    flops: Number,
+    keys: Number,
+    peak_flops_per_s: Number,
+    efficiency: Number,
+    half_keys: Number,
+    overhead_s: Number,
 ) -> Number:
     r"""Time of a flash-attention kernel over a whole sequence (compute-bound).
 
@@ -111,10 +117,15 @@ def attention_time_s(
     ----------
     flops : float or ndarray
         Operations really done: half of the square when causal. [FLOPs]
+    keys : float or ndarray
+        Keys that a query attends to, on average; infinite for a rate that does not depend on
+        them. [tokens]
     peak_flops_per_s : float or ndarray
         Dense 16-bit peak. [FLOPs/s]
     efficiency : float or ndarray
-        Reachable share of the peak. [fraction]
+        Reachable share of the peak on long sequences. [fraction]
+    half_keys : float or ndarray
+        Keys at which the rate is half of its limit. [tokens]
     overhead_s : float or ndarray
         Fixed cost of the kernel. [s]
 
@@ -125,9 +136,9 @@ def attention_time_s(
 
     Notes
     -----
-    .. math:: t = t_0 + \frac{F}{P e}
+    .. math:: t = t_0 + \frac{F}{P e} \left(1 + \frac{k_h}{k}\right)
 
-    Leaves out the ramp of short sequences, which the fixed cost absorbs.
+    Short rows of scores pay for softmax, prologue and masked tiles, which the ramp stands for.
 
     References
     ----------
@@ -135,10 +146,17 @@ def attention_time_s(
 
     Examples
     --------
-    >>> attention_time_s(flops=1e12, peak_flops_per_s=1e15, efficiency=0.5, overhead_s=0.0)
-    0.002
+    >>> attention_time_s(
+    ...     flops=1e12,
+    ...     keys=1024.0,
+    ...     peak_flops_per_s=1e15,
+    ...     efficiency=0.5,
+    ...     half_keys=512.0,
+    ...     overhead_s=0.0,
+    ... )
+    0.003
     """
-    return overhead_s + flops / (peak_flops_per_s * efficiency)
+    return overhead_s + flops / (peak_flops_per_s * efficiency) * (1 + half_keys / keys)
 
 
 def bandwidth_time_s(

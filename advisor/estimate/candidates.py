@@ -107,6 +107,9 @@ class HardwareArrays:
     attention_overhead_s: Floats
     attention_forward: Floats
     attention_backward: Floats
+    attention_half_keys: Floats
+    attention_portable: Floats
+    """Rate of FlashAttention-2 over that of the kernels above."""
     elementwise_bandwidth: Floats
     cache_bandwidth: Floats
     """Share of the memory bandwidth at which decoding reads the key-value cache."""
@@ -140,6 +143,8 @@ class HardwareArrays:
             "attention_overhead_s": kernels.attention.overhead_s,
             "attention_forward": kernels.attention.forward,
             "attention_backward": kernels.attention.backward,
+            "attention_half_keys": kernels.attention.half_keys,
+            "attention_portable": kernels.attention.portable,
             "elementwise_bandwidth": kernels.elementwise_bandwidth,
             "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
             "node_accelerators": node.accelerators,

@@ -9,6 +9,7 @@ import numpy as np
 
 from advisor.architecture.operators import Division, Operator, Part
 from advisor.efficiency import SoftwareFacts
+from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, keys_attended
@@ -16,8 +17,6 @@ from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel
 
-FLASH_BACKWARD_FLOPS = 2.5
-"""Backward over forward FLOPs of flash attention: five products against two (Dao 2023)."""
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
@@ -92,23 +91,32 @@ def dequantise_time(op: Operator, candidates: Candidates) -> Floats:
 
 
 def attention_passes(
-    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
 ) -> tuple[Floats, Floats]:
     """Forward and backward time of one attention row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
     if run.attention is AttentionKernel.FLASH:
-        per_token = op.flops_per_token_per_key * keys_attended(op, run.sequence_length)
-        flops = tokens * per_token / layout.tensor
+        keys = keys_attended(op, run.sequence_length)
+        flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
+        rate = hardware.attention_portable if software.portable_attention else 1.0
         forward = attention_time_s(
             flops=flops,
+            keys=keys,
             peak_flops_per_s=hardware.peak16_flops_per_s,
-            efficiency=hardware.attention_forward,
+            efficiency=hardware.attention_forward * rate,
+            half_keys=hardware.attention_half_keys,
             overhead_s=hardware.attention_overhead_s,
         )
         backward = attention_time_s(
             flops=FLASH_BACKWARD_FLOPS * flops,
+            keys=keys,
             peak_flops_per_s=hardware.peak16_flops_per_s,
-            efficiency=hardware.attention_backward,
+            efficiency=hardware.attention_backward * rate,
+            half_keys=hardware.attention_half_keys,
             overhead_s=2 * hardware.attention_overhead_s,
         )
         return np.asarray(forward), np.asarray(backward)
@@ -135,8 +143,10 @@ def scan_forward(
     hardware = candidates.hardware
     arithmetic = attention_time_s(
         flops=tokens * op.flops_per_token / candidates.layout.tensor,
+        keys=np.inf,
         peak_flops_per_s=hardware.peak16_flops_per_s,
         efficiency=hardware.attention_forward,
+        half_keys=0.0,
         overhead_s=hardware.attention_overhead_s,
     )
     return np.maximum(arithmetic, elementwise_forward(op, candidates, software, tokens))

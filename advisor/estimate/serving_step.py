@@ -222,8 +222,11 @@ def _attention_time(
         prompt = content.prompt_tokens * per_token / layout.tensor
         score = attention_time_s(
             flops=prompt,
+            # The rate of a recurrence does not depend on keys, nor is there work without any.
+            keys=np.where((row.flops_per_token_per_key > 0) & (attended > 0), attended, np.inf),
             peak_flops_per_s=hardware.peak16_flops_per_s,
             efficiency=hardware.attention_forward,
+            half_keys=hardware.attention_half_keys,
             overhead_s=0.0,
         )
         scores = scores + row.layers * np.asarray(score)

@@ -122,7 +122,9 @@ def training_time(
     kernels = one.matmul + one.attention + one.elementwise + one.recompute
     launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
     with np.errstate(divide="ignore", invalid="ignore"):
-        traffic = model_traffic(architecture, run, candidates, network, share, tokens)
+        traffic = model_traffic(
+            architecture, run, candidates, network, software, share, tokens
+        )
         per_micro_batch = kernels + launch + traffic.tensor + traffic.expert + traffic.context
         bubble = np.asarray(
             bubble_time_s(
@@ -186,7 +188,7 @@ def _one_micro_batch(
                 pass_again = forward + adapter + expanded
                 total.recompute += np.where(recomputes_all, held * pass_again, 0.0)
         elif op.kind is OperatorKind.ATTENTION:
-            forward, backward = attention_passes(op, run, candidates, tokens)
+            forward, backward = attention_passes(op, run, candidates, software, tokens)
             total.attention += held * (forward + backward)
             again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
             total.recompute += np.where(again, held * forward, 0.0)

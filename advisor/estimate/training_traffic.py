@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.efficiency import NetworkEfficiency
+from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.collectives import (
     all_gather_time_s,
     all_reduce_time_s,
@@ -37,6 +37,7 @@ def model_traffic(
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
+    software: SoftwareFacts,
     share: Floats,
     tokens: Floats,
 ) -> ModelTraffic:
@@ -57,8 +58,10 @@ def model_traffic(
             message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
         )
     )
+    # Scattered sequences travel in pieces beside the products that make and use them.
+    shown = np.where(layout.sequence_parallel > 0, 1.0 - software.tensor_overlap, 1.0)
     # One reduction forward and one backward in each branch (Narayanan et al. 2021).
-    tensor = nothing_for_one(layout.tensor, branches * (2.0 + again) * reduce)
+    tensor = nothing_for_one(layout.tensor, branches * (2.0 + again) * reduce * shown)
 
     expert = np.zeros_like(tokens)
     routed = [op for op in architecture.operators if op.experts > 1]
