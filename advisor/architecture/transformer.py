@@ -39,6 +39,9 @@ from advisor.architecture.shapes import (
 )
 from advisor.architecture.state_space import selective_scan_rows, state_space_duality_rows
 
+DROPOUT_PASSES: Final = 2.5
+"""Dropout reads a branch and writes it and a mask of one byte for each element."""
+
 LOSS_PASSES: Final = 7.0
 """Unfused cross-entropy per logit, in 16-bit elements: upcast 1+2, log-softmax 2+2."""
 
@@ -183,13 +186,14 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
             layers=shape.layers, hidden_size=hidden, streams=shape.residual_streams
         )
     branches = 1 if shape.single_branch else 2
+    dropout = DROPOUT_PASSES if shape.dropout else 0.0
     yield elementwise(
         "block.residual",
         layers=shape.layers,
         # An addition for each branch; fused with a neighbour it reads the branch, writes the sum.
         fused=branches * FUSED_PASSES * hidden,
-        unfused=branches * 3.0 * hidden,
-        launches=branches,
+        unfused=branches * (3.0 + dropout) * hidden,
+        launches=branches * (2 if shape.dropout else 1),
         saved=_dropout_masks(shape),
     )
 

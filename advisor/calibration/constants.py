@@ -157,9 +157,11 @@ elsewhere. Training stacks fuse the conversion into the kernel before and are fa
 ## Attention
 
 Forward: t = t0 + F / (P16 e) * (1 + k_h / k), causal half counted, head size 128, prompts of 1,024
-tokens and more; k is the number of keys that a query attends to on average. Backward passes are not in the tables: their rate is
-0.85 of the forward rate (arXiv:2307.08691, section 1; arXiv:2407.08608, figures 5 and 6). Decoding
-reads the cache at a share of the bandwidth that is fitted on measured decode kernels.
+tokens and more; k is the number of keys that a query attends to on average. Backward passes are
+not in the tables: their rate is 0.85 of the forward rate (arXiv:2307.08691, section 1;
+arXiv:2407.08608, figures 5 and 6). Software that runs FlashAttention-2 everywhere reaches less on
+Hopper (335 TFLOP/s, arXiv:2307.08691, section 4.1). Decoding reads the cache at a share of the
+bandwidth that is fitted on measured decode kernels.
 
 Norms, activations and the optimizer are taken to stream as fast as narrow matmuls do.
 

@@ -241,9 +241,7 @@ def _fit_attention(
     )
 
 
-def _portable(
-    accelerators: Iterable[str], cards: Cards, forward: float, backward: float
-) -> float:
+def _portable(accelerators: Iterable[str], cards: Cards, forward: float, backward: float) -> float:
     """Rate of FlashAttention-2 over that of the fitted kernels, forward and backward together."""
     passes = 1.0 + FLASH_BACKWARD_FLOPS
     fitted = passes / (1.0 / forward + FLASH_BACKWARD_FLOPS / backward)

@@ -22,6 +22,9 @@ SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 SHORT_NAMES = {"gpt-2-124m": "gpt2", "bert-large": "bert-large-uncased"}
 """Names of the memory tables, in lower case, that are no preset's."""
 
+DROPOUT_FRAMEWORKS = ("deeplearningexamples", "megatron")
+"""Frameworks whose models of 2018 to 2021 (BERT, GPT) train with dropout of 0.1."""
+
 Row = Mapping[str, str]
 
 
@@ -250,6 +253,7 @@ def _shape_config(row: Row) -> dict[str, Any]:
     config |= {
         "model_type": "gpt2" if learned else "gpt_neox",
         "activation_function": "gelu",
+        "resid_pdrop": 0.1 if cell(row, "framework") in DROPOUT_FRAMEWORKS else 0.0,
     }
     if learned:
         config |= {

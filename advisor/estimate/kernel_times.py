@@ -127,7 +127,7 @@ def attention_passes(
         / (hardware.peak16_flops_per_s * hardware.matmul_compute)
     )
     scores = bandwidth_time_s(
-        moved_bytes=2.0 * EAGER_SCORE_PASSES * square * op.heads,
+        moved_bytes=_element_bytes(run) * EAGER_SCORE_PASSES * square * op.heads,
         bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
         efficiency=hardware.elementwise_bandwidth,
         overhead_s=4 * hardware.matmul_overhead_s,
@@ -137,7 +137,11 @@ def attention_passes(
 
 
 def scan_forward(
-    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
 ) -> Floats:
     """Forward time of one recurrence in one layer: its arithmetic or its traffic. [s]"""
     hardware = candidates.hardware
@@ -149,11 +153,15 @@ def scan_forward(
         half_keys=0.0,
         overhead_s=hardware.attention_overhead_s,
     )
-    return np.maximum(arithmetic, elementwise_forward(op, candidates, software, tokens))
+    return np.maximum(arithmetic, elementwise_forward(op, run, candidates, software, tokens))
 
 
 def elementwise_forward(
-    op: Operator, candidates: Candidates, software: SoftwareFacts, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
 ) -> Floats:
     """Forward time of one memory-bound row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
@@ -170,9 +178,14 @@ def elementwise_forward(
         degree = layout.tensor
     return np.asarray(
         bandwidth_time_s(
-            moved_bytes=2.0 * tokens * moved / degree,
+            moved_bytes=_element_bytes(run) * tokens * moved / degree,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             efficiency=hardware.elementwise_bandwidth,
             overhead_s=hardware.matmul_overhead_s,
         )
     )
+
+
+def _element_bytes(run: TrainingRun) -> float:
+    """Bytes of one element that memory-bound kernels move. [bytes]"""
+    return 4.0 if run.recipe.compute == "fp32" else 2.0

@@ -122,9 +122,7 @@ def training_time(
     kernels = one.matmul + one.attention + one.elementwise + one.recompute
     launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
     with np.errstate(divide="ignore", invalid="ignore"):
-        traffic = model_traffic(
-            architecture, run, candidates, network, software, share, tokens
-        )
+        traffic = model_traffic(architecture, run, candidates, network, software, share, tokens)
         per_micro_batch = kernels + launch + traffic.tensor + traffic.expert + traffic.context
         bubble = np.asarray(
             bubble_time_s(
@@ -193,11 +191,11 @@ def _one_micro_batch(
             again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
             total.recompute += np.where(again, held * forward, 0.0)
         elif op.kind is OperatorKind.SCAN:
-            forward = scan_forward(op, candidates, software, tokens)
+            forward = scan_forward(op, run, candidates, software, tokens)
             total.attention += held * forward * (1 + SCAN_BACKWARD)
             total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
-            forward = elementwise_forward(op, candidates, software, tokens)
+            forward = elementwise_forward(op, run, candidates, software, tokens)
             total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)

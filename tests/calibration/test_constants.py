@@ -94,6 +94,8 @@ def test_attention_over_4096_tokens_on_h100(calibration, catalog):
     seconds = attention_time_s(
         flops=2.0 * 32 * 128 * 4096**2,
         peak_flops_per_s=catalog.accelerator("h100-sxm").peak_flops_per_s["bf16"],
+        keys=2048.0,
+        half_keys=shares.half_keys,
         efficiency=shares.forward,
         overhead_s=shares.overhead_s,
     )
