@@ -169,7 +169,7 @@ def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None)
     return _recommend(
         case,
         architecture=resolve_model(case.model),
-        catalog=catalog or load_catalog(),
+        catalog=_priced(case, catalog),
         calibration=load_calibration(),
     )
 
@@ -202,7 +202,7 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
             remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
             field="hardware",
         )
-    catalog = catalog or load_catalog()
+    catalog = _priced(case, catalog)
     architecture = resolve_model(case.model)
     calibration = load_calibration()
     accelerator = catalog.accelerator(case.hardware.accelerator)
@@ -298,6 +298,13 @@ def fits(
 
 def _as_case(case: Case | Mapping[str, Any]) -> Case:
     return case if isinstance(case, Case) else load_case(case)
+
+
+def _priced(case: Case, catalog: Catalog | None) -> Catalog:
+    """Return the catalog with prices in euro at the case's rate, if it gives one."""
+    catalog = catalog or load_catalog()
+    rate = case.limits.usd_per_eur
+    return catalog if rate is None else catalog.at_rate("EUR", rate)
 
 
 def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Accelerator, ...]:

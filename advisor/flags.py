@@ -210,6 +210,13 @@ LIMITS: Final = (
         _text,
         repeat=True,
     ),
+    Flag(
+        "--usd-per-eur",
+        "limits.usd_per_eur",
+        "RATE",
+        "exchange rate for prices in euro; the catalog's dated one unless told",
+        _amount,
+    ),
 )
 SEARCH: Final = (
     Flag(

@@ -121,6 +121,40 @@ class PriceKind(StrEnum):
     SPOT = "spot"
 
 
+class Quote(Noun):
+    """A price in the provider's own currency, and the rate that turned it into US dollars."""
+
+    currency: str
+    """ISO 4217."""
+    on_demand_per_hour: Positive | None
+    spot_per_hour: Positive | None
+    usd: Positive
+    """US dollars for one unit of the currency."""
+    rate_date: str
+    """ISO 8601; empty for a rate that the user gave."""
+
+
+class SoftwareSupport(Noun):
+    """Software that a compute capability needs at least."""
+
+    capability: str
+    cuda: str
+    """Lowest toolkit that targets it."""
+    last_cuda: str | None
+    """Last toolkit that does; None where current ones do."""
+    driver: str
+    """Lowest driver for that toolkit on Linux x86_64."""
+    pytorch: str
+    """First release whose wheels run on it."""
+    notes: str
+    provenance: dict[str, Provenance]
+    """By field name; ``default`` covers the rest."""
+
+    def source_of(self, field: str) -> Provenance:
+        """Return where ``field`` comes from."""
+        return self.provenance.get(field, self.provenance["default"])
+
+
 class Offer(Noun):
     """One rentable instance type of one provider, with its price on a date."""
 
@@ -146,4 +180,6 @@ class Offer(Noun):
     inter_node_bytes_per_s: Positive | None
     """Network of the whole instance per direction. [bytes/s]"""
     provenance: Provenance
+    quote: Quote | None = None
+    """The price as the provider states it; None where that is in US dollars."""
     notes: str = ""

@@ -48,5 +48,7 @@ class Constraints(Noun):
     max_accelerators: Annotated[int, Field(ge=1, le=16384)] = 512
     """More than this is seldom rented on demand."""
     price_kind: PriceKind = PriceKind.ON_DEMAND
+    usd_per_eur: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    """Exchange rate for prices in euro; None takes the catalog's dated one. [USD/EUR]"""
     owned: tuple[OwnedHardware, ...] = ()
     """When given, only these are searched, at no rent."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 GROUND = {
+    "dates",
     "errors",
     "formatting",
     "noun",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cached_property
+from math import inf
 from typing import Annotated
 
 from pydantic import Field
 
+from advisor.catalog.currency import converted
 from advisor.errors import InputError
-from advisor.hardware import Accelerator, Confidence, Offer
+from advisor.hardware import Accelerator, Confidence, Offer, SoftwareSupport
 from advisor.noun import Noun
 
 
@@ -24,6 +26,14 @@ class Source(Noun):
     """Date of the source or of its reading. ISO 8601, possibly truncated."""
     licence: str
     confidence: Confidence
+
+
+class ExchangeRate(Noun):
+    """What one unit of a currency is worth."""
+
+    usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    date: str
+    """ISO 8601; empty for a rate that the user gave."""
 
 
 class Catalog(Noun):
@@ -44,6 +54,10 @@ class Catalog(Noun):
     """By key."""
     excluded: dict[str, str]
     """Accelerators left out on purpose, with the reason."""
+    exchange_rates: dict[str, ExchangeRate] = Field(default_factory=dict)
+    """By currency; applied to the offers' prices in US dollars."""
+    software: dict[str, SoftwareSupport] = Field(default_factory=dict)
+    """By compute capability."""
 
     def accelerator(self, key: str) -> Accelerator:
         """Find an accelerator.
@@ -98,10 +112,71 @@ class Catalog(Noun):
         """
         return self._by_accelerator.get(self.accelerator(key).key, ())
 
+    def software_for(self, accelerator: Accelerator) -> SoftwareSupport | None:
+        """Return the software that an accelerator needs; None where the catalog has no entry."""
+        return self.software.get(accelerator.compute_capability or "")
+
+    def at_rate(self, currency: str, usd: float) -> Catalog:
+        """Return the same catalog with prices of one currency converted at another rate.
+
+        Parameters
+        ----------
+        currency : str
+            ISO 4217, e.g. ``EUR``.
+        usd : float
+            US dollars for one unit of it.
+
+        Returns
+        -------
+        Catalog
+
+        Raises
+        ------
+        InputError
+            If no offer is quoted in that currency, or the rate is not a positive number.
+        """
+        if currency not in self.exchange_rates:
+            raise InputError(
+                "the catalog has no prices in this currency",
+                value=currency,
+                allowed=", ".join(self.exchange_rates) or "none: all prices are in USD",
+                remedy="Name one of these.",
+                field="currency",
+            )
+        if not 0 < usd < inf:
+            raise InputError(
+                "the exchange rate is not usable",
+                value=usd,
+                allowed="a positive number of US dollars for one unit",
+                remedy=f"Give what 1 {currency} costs in USD, e.g. 1.12.",
+                field="usd",
+            )
+        offers = tuple(
+            converted(offer, usd=usd, rate_date="")
+            if offer.quote is not None and offer.quote.currency == currency
+            else offer
+            for offer in self.offers
+        )
+        rates = self.exchange_rates | {currency: ExchangeRate(usd=usd, date="")}
+        return self._with(offers=offers, exchange_rates=rates)
+
     @property
     def newest_price_date(self) -> str:
         """Date of the newest price. ISO 8601."""
         return max(offer.price_date for offer in self.offers)
+
+    def _with(
+        self, *, offers: tuple[Offer, ...], exchange_rates: dict[str, ExchangeRate]
+    ) -> Catalog:
+        """Return a new catalog; ``model_copy`` would carry the cached indices over."""
+        return Catalog(
+            accelerators=self.accelerators,
+            offers=offers,
+            sources=self.sources,
+            excluded=self.excluded,
+            exchange_rates=exchange_rates,
+            software=self.software,
+        )
 
     def _nearest(self, name: str) -> list[str]:
         """Up to five keys: those that contain the name first, then those spelt alike."""

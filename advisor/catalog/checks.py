@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from advisor.catalog.records import AcceleratorRecord, CatalogFile, OfferRecord
 from advisor.errors import CatalogError
+
+USD = "USD"
+"""The currency of the engine."""
 
 WIDEST_STEP = 2.05
 """A dense rate is at most twice that of the next wider format (rounding allowed); tensor cores
@@ -119,19 +123,86 @@ def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: s
             value=record.source,
             remedy="Add it to `sources` in gpu_catalog.yaml, or correct the key.",
         )
+    if record.currency != USD and record.currency not in content.exchange_rates:
+        raise CatalogError(
+            file=file,
+            entry=entry,
+            field="currency",
+            value=record.currency,
+            remedy="Add its rate to `exchange_rates` in gpu_catalog.yaml.",
+        )
+
+
+def check_rate(currency: str, content: CatalogFile, *, file: str) -> None:
+    """Refuse an exchange rate from an unknown source.
+
+    Parameters
+    ----------
+    currency : str
+        Key into the rates.
+    content : CatalogFile
+    file : str
+        Its name.
+
+    Raises
+    ------
+    CatalogError
+        With the field and how to mend it.
+    """
+    source = content.exchange_rates[currency].source
+    if source not in content.sources:
+        raise CatalogError(
+            file=file,
+            entry=currency,
+            field="source",
+            value=source,
+            remedy="Add the source to the top-level `sources`, or correct the key.",
+        )
+
+
+def check_capability(capability: str, content: CatalogFile, *, file: str) -> None:
+    """Refuse the software of a compute capability where it cites unknown sources or fields.
+
+    Parameters
+    ----------
+    capability : str
+        Key into the capabilities.
+    content : CatalogFile
+    file : str
+        Its name.
+
+    Raises
+    ------
+    CatalogError
+        With the field and how to mend it.
+    """
+    record = content.compute_capabilities[capability]
+    _check_cited(capability, record.sources, record.model_fields_set, content=content, file=file)
 
 
 def _check_sources(key: str, record: AcceleratorRecord, content: CatalogFile, *, file: str) -> None:
-    if "default" not in record.sources:
+    known = record.model_fields_set | {f"dense_tflops.{name}" for name in record.dense_tflops}
+    _check_cited(key, record.sources, known, content=content, file=file)
+
+
+def _check_cited(
+    entry: str,
+    sources: Mapping[str, str],
+    known: AbstractSet[str],
+    *,
+    content: CatalogFile,
+    file: str,
+) -> None:
+    """Refuse sources without a default, of fields that are not there, or unknown ones."""
+    if "default" not in sources:
         raise CatalogError(
             file=file,
-            entry=key,
+            entry=entry,
             field="sources",
-            value=", ".join(record.sources),
+            value=", ".join(sources),
             remedy="Add `default`, the source of the fields that are not named.",
         )
-    known = record.model_fields_set | {f"dense_tflops.{name}" for name in record.dense_tflops}
-    for field, source in record.sources.items():
+    for field, source in sources.items():
         if field != "default" and field not in known:
             remedy = "The entry has no such field; correct the name or remove it."
         elif source not in content.sources:
@@ -139,7 +210,7 @@ def _check_sources(key: str, record: AcceleratorRecord, content: CatalogFile, *,
         else:
             continue
         raise CatalogError(
-            file=file, entry=key, field=f"sources.{field}", value=source, remedy=remedy
+            file=file, entry=entry, field=f"sources.{field}", value=source, remedy=remedy
         )
 
 

@@ -7,11 +7,25 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from advisor.catalog.catalog import Catalog, Source
-from advisor.catalog.checks import check_accelerator, check_offer, check_order
+from advisor.catalog.catalog import Catalog, ExchangeRate, Source
+from advisor.catalog.checks import (
+    USD,
+    check_accelerator,
+    check_capability,
+    check_offer,
+    check_order,
+    check_rate,
+)
+from advisor.catalog.currency import converted
 from advisor.catalog.reading import read_catalog_file, read_offers
-from advisor.catalog.records import AcceleratorRecord, CatalogFile, MemoryRule, OfferRecord
-from advisor.hardware import Accelerator, Interconnect, Offer, Provenance
+from advisor.catalog.records import (
+    AcceleratorRecord,
+    CapabilityRecord,
+    CatalogFile,
+    MemoryRule,
+    OfferRecord,
+)
+from advisor.hardware import Accelerator, Interconnect, Offer, Provenance, Quote, SoftwareSupport
 from advisor.resources import data_path
 from advisor.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 
@@ -76,6 +90,10 @@ def _load(catalog_path: Path, offers_path: Path, stamps: tuple[int, ...]) -> Cat
     check_order(list(content.accelerators), file=catalog_path.name)
     for key, record in content.accelerators.items():
         check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=catalog_path.name)
+    for currency in content.exchange_rates:
+        check_rate(currency, content, file=catalog_path.name)
+    for capability in content.compute_capabilities:
+        check_capability(capability, content, file=catalog_path.name)
     records = read_offers(offers_path)
     for line, offer in enumerate(records, start=2):
         check_offer(offer, content, line=line, file=offers_path.name)
@@ -96,6 +114,28 @@ def _load(catalog_path: Path, offers_path: Path, stamps: tuple[int, ...]) -> Cat
         offers=tuple(_offer(record, content) for record in records),
         sources=sources,
         excluded=content.excluded,
+        exchange_rates={
+            currency: ExchangeRate(usd=rate.usd, date=content.sources[rate.source].date)
+            for currency, rate in content.exchange_rates.items()
+        },
+        software={
+            capability: _software(capability, item, provenance)
+            for capability, item in content.compute_capabilities.items()
+        },
+    )
+
+
+def _software(
+    capability: str, record: CapabilityRecord, provenance: Mapping[str, Provenance]
+) -> SoftwareSupport:
+    return SoftwareSupport(
+        capability=capability,
+        cuda=record.cuda,
+        last_cuda=record.last_cuda,
+        driver=record.driver,
+        pytorch=record.pytorch,
+        notes=record.notes,
+        provenance={field: provenance[source] for field, source in record.sources.items()},
     )
 
 
@@ -159,7 +199,8 @@ def _reported_bytes(record: AcceleratorRecord, rules: Mapping[str, MemoryRule]) 
 
 def _offer(record: OfferRecord, content: CatalogFile) -> Offer:
     memory, network = record.host_memory_gib, record.network_gbit_per_s
-    return Offer(
+    quote = _quote(record, content)
+    offer = Offer(
         key=offer_key(record),
         provider=record.provider,
         instance_type=record.instance_type,
@@ -169,8 +210,9 @@ def _offer(record: OfferRecord, content: CatalogFile) -> Offer:
         accelerators=record.accelerators,
         vcpus=record.vcpus,
         host_memory_bytes=memory * GIB if memory else None,
-        on_demand_usd_per_hour=record.on_demand_usd_per_hour,
-        spot_usd_per_hour=record.spot_usd_per_hour,
+        on_demand_usd_per_hour=record.on_demand_per_hour,
+        spot_usd_per_hour=record.spot_per_hour,
+        quote=quote,
         price_date=record.price_date,
         intra_node=record.intra_node,
         inter_node_bytes_per_s=network * GIGABIT_PER_S if network else None,
@@ -180,6 +222,20 @@ def _offer(record: OfferRecord, content: CatalogFile) -> Offer:
             confidence=record.confidence,
         ),
         notes=record.notes,
+    )
+    return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
+
+
+def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
+    if record.currency == USD:
+        return None
+    rate = content.exchange_rates[record.currency]
+    return Quote(
+        currency=record.currency,
+        on_demand_per_hour=record.on_demand_per_hour,
+        spot_per_hour=record.spot_per_hour,
+        usd=rate.usd,
+        rate_date=content.sources[rate.source].date,
     )
 
 

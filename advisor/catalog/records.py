@@ -13,6 +13,8 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 IsoDate = Annotated[str, Field(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")]
 Key = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 Format = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"]
 
 
@@ -103,11 +105,37 @@ class AcceleratorRecord(Record):
         return self
 
 
+class RateRecord(Record):
+    """What one unit of a currency is worth; its date is that of the source."""
+
+    usd: Positive
+    source: Key
+
+
+class CapabilityRecord(Record):
+    """Software that a compute capability needs."""
+
+    cuda: Version
+    """Lowest toolkit that targets it."""
+    last_cuda: Version | None = None
+    """Last toolkit that does; None where current ones do."""
+    driver: Text
+    """Lowest driver for that toolkit on Linux x86_64."""
+    pytorch: Version
+    """First release whose wheels run on it."""
+    sources: dict[str, Key]
+    """From field to key of the registry; ``default`` for the rest."""
+    notes: str = ""
+
+
 class CatalogFile(Record):
     """The whole of ``gpu_catalog.yaml``."""
 
     sources: dict[Key, SourceRecord]
     reported_memory_rules: dict[Key, MemoryRule]
+    exchange_rates: dict[Currency, RateRecord] = {}
+    """By currency; US dollars need none."""
+    compute_capabilities: dict[Version, CapabilityRecord] = {}
     excluded: dict[Key, Text] = {}
     """Accelerators left out on purpose, with the reason."""
     accelerators: Annotated[dict[Key, AcceleratorRecord], Field(min_length=1)]
@@ -124,9 +152,11 @@ class OfferRecord(Record):
     accelerators: Annotated[int, Field(ge=1)]
     vcpus: Positive | None = None
     host_memory_gib: Positive | None = None
-    on_demand_usd_per_hour: Positive | None = None
-    """Whole instance. [USD/h]"""
-    spot_usd_per_hour: Positive | None = None
+    currency: Currency
+    """Of both prices, as the provider quotes them. ISO 4217."""
+    on_demand_per_hour: Positive | None = None
+    """Whole instance. [currency/h]"""
+    spot_per_hour: Positive | None = None
     price_date: IsoDate
     intra_node: str = ""
     """Empty where the source does not state it."""
@@ -138,8 +168,8 @@ class OfferRecord(Record):
 
     @model_validator(mode="after")
     def _has_a_price(self) -> OfferRecord:
-        if self.on_demand_usd_per_hour is None and self.spot_usd_per_hour is None:
-            msg = "give on_demand_usd_per_hour or spot_usd_per_hour"
+        if self.on_demand_per_hour is None and self.spot_per_hour is None:
+            msg = "give on_demand_per_hour or spot_per_hour"
             raise ValueError(msg)
         return self
 

@@ -7,6 +7,7 @@ from datetime import date
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
+from advisor.dates import STALE_DAYS, age_days
 from advisor.estimate.results import StepTime
 from advisor.formatting import duration, money, percent
 from advisor.hardware import PriceKind
@@ -20,8 +21,6 @@ from advisor.quantities import Evidence
 from advisor.units import HOUR_S
 from advisor.workload import Serving
 
-STALE_DAYS = 60
-"""A list price older than this is flagged wherever it is used."""
 WORTH_SAYING = 0.9
 """An alternative precision is mentioned when it improves the objective by a tenth or more."""
 
@@ -102,11 +101,7 @@ def _limits_in_reach(case: Case, time: StepTime | None) -> list[Advice]:
 def _stale(price_date: str | None, today: date) -> list[Advice]:
     if price_date is None:
         return []
-    parts = [int(part) for part in price_date.split("-")[:3] if part.isdigit()]
-    if not parts:
-        return []
-    parts += [12, 28][len(parts) - 1 :] if len(parts) < 3 else []
-    age = (today - date(*parts)).days
+    age = age_days(price_date, today=today)
     if age <= STALE_DAYS:
         return []
     return [

@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Console
 
 from advisor.compare import ComparedCard, Comparison
+from advisor.dates import dated
 from advisor.formatting import bandwidth, flops_rate, hourly_price, money, plain
 from advisor.hardware import Confidence
 from advisor.terminal.console import paragraph, table
@@ -117,7 +118,9 @@ def _purchase(card: ComparedCard) -> str:
 def _rent(card: ComparedCard) -> str:
     if card.offer is None or card.usd_per_hour is None:
         return "not offered"
-    return f"{hourly_price(card.usd_per_hour)}, {card.offer.provider}, {card.offer.price_date}"
+    return (
+        f"{hourly_price(card.usd_per_hour)}, {card.offer.provider}, {dated(card.offer.price_date)}"
+    )
 
 
 def _ratio(value: float | None, unit: float, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from rich.console import Console
 
+from advisor.dates import dated
 from advisor.estimate.results import Estimate, WayOut
 from advisor.formatting import (
     citation,
@@ -170,7 +171,9 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
     if cost.usd_per_hour is None:
         yield ("Rent", "not priced", "")
     else:
-        place = ", ".join(part for part in (cost.provider, cost.region, cost.price_date) if part)
+        place = ", ".join(
+            part for part in (cost.provider, cost.region, dated(cost.price_date)) if part
+        )
         price = hourly_price(cost.usd_per_hour.expected)
         yield ("Rent", f"{price} ({place})" if place else price, cost.usd_per_hour.evidence.value)
     if cost.rent_usd is not None:

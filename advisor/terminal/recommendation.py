@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from rich.console import Console
 
+from advisor.dates import dated
 from advisor.estimate.results import Estimate
 from advisor.formatting import (
     count,
@@ -136,7 +137,7 @@ def offered(estimate: Estimate) -> str:
     total = " in all" if many else ""
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
-        f"{hourly_price(cost.usd_per_hour.expected)}{total}, price of {cost.price_date} "
+        f"{hourly_price(cost.usd_per_hour.expected)}{total}, price of {dated(cost.price_date)} "
         f"({cost.price_source})."
     )
 

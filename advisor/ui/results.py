@@ -10,6 +10,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, cost_time_alt, cost_time_chart, memory_alt, memory_chart
+from advisor.dates import dated
 from advisor.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.quantities import Range
 from advisor.ui.inputs import ADAPTERS, OWN, Inputs, Task
@@ -150,7 +151,7 @@ def _price_note(estimate: api.Estimate) -> str:
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     return (
         f"{hourly_price(cost.usd_per_hour.expected)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {cost.price_date}."
+        f"price of {dated(cost.price_date)}."
     )
 
 

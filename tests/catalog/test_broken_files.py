@@ -45,10 +45,10 @@ accelerators:
 """
 CSV = """\
 provider,instance_type,region,tier,accelerator,accelerators,vcpus,host_memory_gib,\
-on_demand_usd_per_hour,spot_usd_per_hour,price_date,intra_node,network_gbit_per_s,source,\
+currency,on_demand_per_hour,spot_per_hour,price_date,intra_node,network_gbit_per_s,source,\
 confidence,notes
-Acme,big,eu,list,alpha,8,96,1024,40,20,2026-10-05,NVLink,3200,datasheet,secondary,
-Acme,small,eu,list,beta,1,,,0.5,,2026-10,,,datasheet,secondary,"one, small"
+Acme,big,eu,list,alpha,8,96,1024,USD,40,20,2026-10-05,NVLink,3200,datasheet,secondary,
+Acme,small,eu,list,beta,1,,,USD,0.5,,2026-10,,,datasheet,secondary,"one, small"
 """
 
 
@@ -194,13 +194,15 @@ def test_a_rate_that_looks_sparse_may_be_explained(tmp_path: Path) -> None:
         ("alpha,8", "omega,8", "line 2 (big)", "accelerator", "omega", "add the accelerator there"),
         ("3200,datasheet", "3200,x", "line 2 (big)", "source", "x", "Add it to `sources`"),
         ("alpha,8", "alpha,0", "line 2 (big)", "accelerators", "0", "greater than or equal to 1"),
-        (",40,", ",free,", "line 2 (big)", "on_demand_usd_per_hour", "free", "valid number"),
-        (",40,20,", ",,,", "line 2 (big)", "", None, "on_demand_usd_per_hour or spot_usd_per_hour"),
+        (",40,", ",free,", "line 2 (big)", "on_demand_per_hour", "free", "valid number"),
+        (",40,20,", ",,,", "line 2 (big)", "", None, "on_demand_per_hour or spot_per_hour"),
+        (",USD,40", ",EUR,40", "line 2 (big)", "currency", "EUR", "Add its rate"),
+        (",USD,40", ",euro,40", "line 2 (big)", "currency", "euro", "pattern"),
         ("2026-10-05", "5 Oct 2026", "line 2 (big)", "price_date", "5 Oct 2026", "pattern"),
         ("2026-10-05", "2026-13", "line 2 (big)", "price_date", "2026-13", "pattern"),
         ("Acme,big", ",big", "line 2 (big)", "provider", None, "Add the field."),
         (",secondary,\n", ",sure,\n", "line 2 (big)", "confidence", "sure", "'datasheet-read'"),
-        ('"one, small"', "one, small", "line 3", "", ..., "Give 16 columns; quote text"),
+        ('"one, small"', "one, small", "line 3", "", ..., "Give 17 columns; quote text"),
         ("price_date,", "date,", "line 1", "", ..., "The header must be provider,"),
         ("Acme,small", "Acme,big", "acme/big/eu/list", "key", "given twice", "Remove one"),
         ("Acme,small", "Able,small", "able/small/eu/list", "key", "out of order", "to the top"),

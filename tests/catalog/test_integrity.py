@@ -28,7 +28,7 @@ RULE_CARDS = {
 
 # GB/s that the slowest and the fastest card of a memory technology reach, with some room.
 BANDWIDTH_GB_PER_S = {
-    "GDDR5": (150, 500),
+    "GDDR5": (120, 500),
     "GDDR6": (180, 1000),
     "GDDR6X": (500, 1050),
     "GDDR7": (250, 1800),
@@ -75,9 +75,12 @@ def test_entries_are_in_order() -> None:
         assert not wrong
 
 
-def test_every_source_is_cited() -> None:
+def test_every_source_is_cited(root: Path) -> None:
     cited = {item.source for card in CATALOG.accelerators for item in card.provenance.values()}
     cited |= {item.provenance.source for item in CATALOG.offers}
+    cited |= {item.source for kit in CATALOG.software.values() for item in kit.provenance.values()}
+    content = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    cited |= {rate.source for rate in content.exchange_rates.values()}
 
     assert cited == set(CATALOG.sources)
 
@@ -158,11 +161,14 @@ def test_fp16_accumulation_doubles_the_rate() -> None:
 
 
 def test_reported_memory_is_near_the_marketed_one() -> None:
-    """From GB as 1e9 bytes less ECC to GB as GiB; TPU v5p shows 95.74 GiB of its 95 GB."""
+    """From GB as 1e9 bytes less ECC to GB as GiB; Apple's is the default limit for the GPU."""
+    beyond = {"tpu-v5p"}  # 95.74 GiB of its 95 GB
     for card in CATALOG.accelerators:
         share = card.memory_reported_bytes / card.memory_marketed_bytes
-        low = 0.8 if card.memory_type == "LPDDR (unified)" else 0.93
-        assert low <= share <= 1.083, card.key
+        if card.memory_type == "LPDDR (unified)":
+            assert share == pytest.approx(0.75 * 1.0737, rel=1e-3), card.key
+        else:
+            assert (0.88 <= share <= 1.08) != (card.key in beyond), (card.key, share)
 
 
 @pytest.mark.parametrize("rule", sorted(RULE_CARDS))
@@ -215,7 +221,7 @@ def test_prices_to_buy_are_plausible_and_dated() -> None:
         assert card.purchase_kind in {"msrp", "street", "estimate"}, card.key
         assert card.purchase_date is not None
         assert 2014 <= int(card.purchase_date[:4]) <= 2026, card.key
-        assert 200 <= (card.purchase_usd or 0) <= 40_000, card.key
+        assert 140 <= (card.purchase_usd or 0) <= 40_000, card.key
 
 
 def test_prices_to_rent_are_plausible() -> None:
@@ -254,11 +260,9 @@ def test_instances_have_plausible_sizes() -> None:
             assert 1 <= offer.inter_node_bytes_per_s * 8 / 1e9 <= 6400, offer.key
 
 
-def test_converted_and_partial_prices_are_marked() -> None:
+def test_partial_prices_are_marked() -> None:
     notes = {(item.provider, item.instance_type): item.notes for item in CATALOG.offers}
 
-    assert "EUR 0.85 converted at 1.1269" in notes["Seeweb", "ECS1GPU7"]
-    assert "EUR 1.2426 converted at 1.1269" in notes["Scaleway", "RENDER-S"]
     assert "excludes CPU and RAM" in notes["Northflank", "H100 80GB"]
     assert all(
         "excludes CPU and RAM" in item.notes for item in CATALOG.offers if item.provider == "Modal"

@@ -1,0 +1,62 @@
+"""Prices in other currencies: exact decimal arithmetic, so that sums of prices do not drift."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from advisor.hardware import Offer, Quote
+
+HOURLY_STEP: Final = Decimal("0.0001")
+"""Hourly prices are kept to a hundredth of a cent, as most providers quote them. [USD]"""
+
+
+def in_usd(amount: float | None, *, usd: float) -> float | None:
+    """Return a price in US dollars, rounded to a hundredth of a cent; None stays None.
+
+    Parameters
+    ----------
+    amount : float or None
+        In the other currency, per hour.
+    usd : float
+        US dollars for one unit of it.
+
+    Examples
+    --------
+    >>> in_usd(2.82, usd=1.1269)
+    3.1779
+    """
+    if amount is None:
+        return None
+    # Through text: the decimal figure that was written, not its nearest binary fraction.
+    exact = Decimal(str(amount)) * Decimal(str(usd))
+    return float(exact.quantize(HOURLY_STEP))
+
+
+def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
+    """Return the offer with its quoted price converted at a rate; one in US dollars unchanged.
+
+    Parameters
+    ----------
+    offer : Offer
+    usd : float
+        US dollars for one unit of the quote's currency.
+    rate_date : str
+        ISO 8601; empty for a rate that the user gave.
+    """
+    quote = offer.quote
+    if quote is None:
+        return offer
+    return offer.model_copy(
+        update={
+            "on_demand_usd_per_hour": in_usd(quote.on_demand_per_hour, usd=usd),
+            "spot_usd_per_hour": in_usd(quote.spot_per_hour, usd=usd),
+            "quote": Quote(
+                currency=quote.currency,
+                on_demand_per_hour=quote.on_demand_per_hour,
+                spot_per_hour=quote.spot_per_hour,
+                usd=usd,
+                rate_date=rate_date,
+            ),
+        }
+    )

@@ -1,0 +1,50 @@
+"""Ages of prices, whole and truncated dates."""
+
+from datetime import date
+
+import pytest
+
+from advisor.dates import age_days, dated, is_stale, last_day
+
+TODAY = date(2026, 11, 21)
+
+
+@pytest.mark.parametrize(
+    ("iso", "day"),
+    [
+        ("2026-10-05", date(2026, 10, 5)),
+        ("2026-10", date(2026, 10, 31)),
+        ("2024-02", date(2024, 2, 29)),
+        ("2025", date(2025, 12, 31)),
+    ],
+)
+def test_a_truncated_date_is_read_as_late_as_it_can_be(iso: str, day: date) -> None:
+    assert last_day(iso) == day
+
+
+@pytest.mark.parametrize(
+    ("iso", "days", "stale"),
+    [
+        ("2026-11-21", 0, False),
+        ("2026-09-22", 60, False),
+        ("2026-09-21", 61, True),
+        ("2026-07-20", 124, True),
+        ("2024-12-23", 698, True),
+        ("2026", 0, False),  # may be of this month
+        ("2027-01-01", 0, False),  # the clock was set back
+    ],
+)
+def test_sixty_days_are_the_limit(iso: str, days: int, stale: bool) -> None:
+    assert age_days(iso, today=TODAY) == days
+    assert is_stale(iso, today=TODAY) is stale
+
+
+def test_old_prices_say_so() -> None:
+    assert dated("2026-07-20", today=TODAY) == "2026-07-20 (old: 124 days)"
+    assert dated("2026-10-05", today=TODAY) == "2026-10-05"
+    assert dated(None, today=TODAY) == ""
+
+
+def test_what_is_no_date_is_refused() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        last_day("autumn")
