@@ -80,7 +80,7 @@ def test_plan_cards_name_price_provider_region_and_date(page: AppTest) -> None:
 
     assert [item.value for item in page.subheader][:2] == ["Cheapest", "Fastest and best value"]
     shown = texts(page)
-    assert "$1.00/h at Example Cloud, us-east (l40s-x1), price of 2026-09-01." in shown
+    assert "$1.00/h at Example Cloud, us-east (l40s-x1), price of 2026-09-01 (old: " in shown
     assert "Memory: **29 GiB of 45 GiB on each**" in shown
     assert "Next: $99 with another card." in shown
 
