@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from advisor.layout import ParallelLayout
 from advisor.limits import Constraints, Objective
+from advisor.money import Owning, Renting
 from advisor.noun import Noun
 from advisor.workload import Serving, Workload
 
@@ -52,6 +53,10 @@ class Case(Noun):
     layout: ParallelLayout | None = None
     limits: Constraints = Constraints()
     objective: Objective = Objective.CHEAPEST
+    owning: Owning = Owning()
+    """What buying is assumed to cost."""
+    renting: Renting = Renting()
+    """What renting is assumed to cost beside list prices."""
 
     @model_validator(mode="after")
     def _limits_apply(self) -> Case:

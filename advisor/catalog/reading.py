@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from advisor.catalog.records import CatalogFile, OfferRecord
 from advisor.errors import CatalogError
@@ -20,6 +20,7 @@ else:
     FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 T = TypeVar("T")
+R = TypeVar("R", bound=BaseModel)
 
 _CATALOG_FILE = TypeAdapter(CatalogFile)
 _OFFERS = TypeAdapter(list[OfferRecord])
@@ -89,8 +90,32 @@ def read_offers(path: Path) -> list[OfferRecord]:
     CatalogError
         If the file cannot be read, its header is wrong, or a line has a wrong value.
     """
-    rows = list(_csv_rows(path))
+    rows = list(_csv_rows(path, tuple(OfferRecord.model_fields)))
     return _checked(_OFFERS, rows, file=path.name, rows=rows)
+
+
+def read_table(path: Path, record: type[R]) -> list[R]:
+    """Read a table of records of one kind.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file; an empty cell leaves the field at its default.
+    record : type
+        Names and checks the columns.
+
+    Returns
+    -------
+    list of record
+        In the order of the file.
+
+    Raises
+    ------
+    CatalogError
+        As for :func:`read_offers`.
+    """
+    rows = list(_csv_rows(path, tuple(record.model_fields)))
+    return _checked(TypeAdapter(list[record]), rows, file=path.name, rows=rows)  # type: ignore[valid-type]
 
 
 def _text(path: Path) -> str:
@@ -132,10 +157,9 @@ def _yaml(path: Path) -> object:
         ) from None
 
 
-def _csv_rows(path: Path) -> Iterator[dict[str, str]]:
+def _csv_rows(path: Path, expected: Sequence[str]) -> Iterator[dict[str, str]]:
     reader = csv.DictReader(_text(path).splitlines())
-    expected = list(OfferRecord.model_fields)
-    header = list(reader.fieldnames or ())
+    header = tuple(reader.fieldnames or ())
     if header != expected:
         raise CatalogError(
             file=path.name,
@@ -189,7 +213,7 @@ def _place(loc: tuple[int | str, ...], rows: Sequence[Mapping[str, str]] | None)
         return "", ""
     if rows is not None:
         row = int(loc[0])
-        name = rows[row].get("instance_type", "")
+        name = rows[row].get("instance_type") or next(iter(rows[row].values()), "")
         return f"line {row + 2} ({name})", ".".join(str(part) for part in loc[1:])
     parts = [str(part) for part in loc if part != "[key]"]
     return (parts[1], ".".join(parts[2:])) if len(parts) > 1 else ("", parts[0])

@@ -1,4 +1,4 @@
-"""Electric energy of accelerators.
+"""Electric energy of accelerators and machines, and the carbon of it.
 
 Every function takes floats or arrays and broadcasts.
 """
@@ -10,9 +10,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.units import HOURS_PER_MONTH
+
 Number = float | NDArray[np.float64]
 
 WATT_HOURS_PER_KWH: Final = 1000.0
+WATTS_PER_KW: Final = 1000.0
+GRAMS_PER_KG: Final = 1000.0
 
 
 def energy_kwh(
@@ -67,3 +71,99 @@ def energy_kwh(
         msg = f"pue must be at least 1, got {pue}"
         raise ValueError(msg)
     return power_w * accelerators * hours * utilisation / WATT_HOURS_PER_KWH * pue
+
+
+def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: Number) -> Number:
+    r"""Rated power of the machines.
+
+    Parameters
+    ----------
+    accelerators : float or ndarray
+    board_power_w : float or ndarray
+        Of one accelerator. [W]
+    host_power_share : float or ndarray
+        Rest of the machines over the accelerators. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [kW]
+
+    Notes
+    -----
+    .. math:: K = \frac{n\,P}{1000}\,(1 + s)
+
+    Examples
+    --------
+    >>> rated_kw(accelerators=8, board_power_w=700.0, host_power_share=0.5)
+    8.4
+    """
+    return accelerators * board_power_w / WATTS_PER_KW * (1 + host_power_share)
+
+
+def kwh_per_month(
+    *,
+    hours_per_month: Number,
+    rated_kw: Number,
+    load_share: Number,
+    idle_share: Number,
+    pue: Number,
+) -> Number:
+    r"""Energy of one month, cooling included.
+
+    Parameters
+    ----------
+    hours_per_month : float or ndarray
+        Hours in use; in the others the machines idle. [h]
+    rated_kw : float or ndarray
+        [kW]
+    load_share, idle_share : float or ndarray
+        Draw over rated power, in use and unused. [fraction]
+    pue : float or ndarray
+        All energy of the site over that of the machines.
+
+    Returns
+    -------
+    float or ndarray
+        [kWh]
+
+    Notes
+    -----
+    .. math:: E = K\,\mathrm{PUE}\,(u\,h + i\,(730 - h))
+
+    Examples
+    --------
+    >>> kwh_per_month(hours_per_month=730.0, rated_kw=2.0, load_share=0.5, idle_share=0.1, pue=1.5)
+    1095.0
+    """
+    idle_hours = HOURS_PER_MONTH - hours_per_month
+    return rated_kw * pue * (load_share * hours_per_month + idle_share * idle_hours)
+
+
+def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
+    r"""Carbon dioxide of electric energy at the mean intensity of a grid.
+
+    Parameters
+    ----------
+    energy_kwh : float or ndarray
+        [kWh]
+    g_per_kwh : float or ndarray
+        Intensity of the grid. [g/kWh]
+
+    Returns
+    -------
+    float or ndarray
+        [kg]
+
+    Notes
+    -----
+    .. math:: m = E\,c / 1000
+
+    Leaves out the making of the machines.
+
+    Examples
+    --------
+    >>> carbon_kg(energy_kwh=1000.0, g_per_kwh=369.473)
+    369.473
+    """
+    return energy_kwh * g_per_kwh / GRAMS_PER_KG

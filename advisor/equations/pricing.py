@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.equations.goodput import goodput
-from advisor.units import MILLION
+from advisor.units import HOUR_S, MILLION
 
 Number = float | NDArray[np.float64]
 
@@ -43,7 +43,12 @@ def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
 
 
 def rent_usd(
-    *, hours: Number, instances: Number, usd_per_hour: Number, billing_step_hours: float = 0.0
+    *,
+    hours: Number,
+    instances: Number,
+    usd_per_hour: Number,
+    billing_step_hours: float = 0.0,
+    minimum_hours: float = 0.0,
 ) -> Number:
     r"""Rent of whole instances over a time.
 
@@ -57,6 +62,8 @@ def rent_usd(
         List price of one instance. [USD/h]
     billing_step_hours : float, optional
         Time is billed in multiples of this; 0 bills the exact time. [h]
+    minimum_hours : float, optional
+        Shortest time billed. [h]
 
     Returns
     -------
@@ -70,9 +77,9 @@ def rent_usd(
 
     Notes
     -----
-    .. math:: C = I\,p\,\lceil h / s \rceil\,s
+    .. math:: C = I\,p\,\lceil \max(h, h_0) / s \rceil\,s
 
-    Leaves out storage, traffic, taxes and minimum terms.
+    Leaves out storage, traffic and taxes.
 
     Examples
     --------
@@ -84,9 +91,11 @@ def rent_usd(
     if billing_step_hours < 0:
         msg = f"billing_step_hours must be 0 or more, got {billing_step_hours}"
         raise ValueError(msg)
-    billed = hours
+    billed = np.maximum(hours, minimum_hours)
     if billing_step_hours > 0:
-        billed = np.ceil(hours / billing_step_hours) * billing_step_hours
+        # A whole number of steps may come out a last bit above itself.
+        steps = np.ceil(np.round(billed / billing_step_hours, 9))
+        billed = steps * billing_step_hours
     return instances * usd_per_hour * billed
 
 
@@ -117,6 +126,70 @@ def usd_per_million_tokens(*, usd_per_hour: Number, tokens_per_hour: Number) -> 
     1.0
     """
     return usd_per_hour / tokens_per_hour * MILLION
+
+
+def committed_months(*, months: Number, term_months: Number) -> Number:
+    r"""Months paid under a commitment: whole terms.
+
+    Parameters
+    ----------
+    months : float or ndarray
+        Months wanted.
+    term_months : float or ndarray
+        Months of one term.
+
+    Returns
+    -------
+    float or ndarray
+        [months]
+
+    Notes
+    -----
+    .. math:: T' = \lceil T / t \rceil\,t
+
+    Examples
+    --------
+    >>> float(committed_months(months=14, term_months=12))
+    24.0
+    """
+    paid: Number = np.ceil(months / term_months) * term_months
+    return paid
+
+
+def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Number) -> Number:
+    r"""Best time between two checkpoints.
+
+    Parameters
+    ----------
+    interruptions_per_hour : float or ndarray
+        Rate at which the whole job is interrupted. [1/h]
+    checkpoint_s : float or ndarray
+        Time to save a checkpoint. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: \tau = \sqrt{2\,\delta\,M}
+
+    Young's first-order optimum, with :math:`M` the time between interruptions.
+
+    References
+    ----------
+    .. [1] Young, 1974, doi:10.1145/361147.361115.
+
+    Examples
+    --------
+    One interruption in 8 hours, 36 s to save: 24 minutes.
+
+    >>> float(checkpoint_interval_s(interruptions_per_hour=1 / 8, checkpoint_s=36.0))
+    1440.0
+    """
+    interval: Number = np.sqrt(2 * checkpoint_s * HOUR_S / interruptions_per_hour)
+    return interval
 
 
 def spot_hours(

@@ -1,0 +1,208 @@
+"""Money beside the catalog: tariffs and carbon by place, billing, commitments, owning defaults."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from advisor.catalog.checks import check_order
+from advisor.catalog.reading import read_table
+from advisor.catalog.records import IsoDate, Key, Positive, Record, Text
+from advisor.errors import CatalogError, InputError
+from advisor.hardware import Confidence
+from advisor.noun import Noun
+from advisor.resources import data_path
+from advisor.units import HOUR_S
+
+ENERGY_FILE: Final = "energy.csv"
+COMMITMENTS_FILE: Final = "commitments.csv"
+BILLING_FILE: Final = "billing.csv"
+DEFAULTS_FILE: Final = "owning_defaults.csv"
+
+UNSTATED_STEP_S: Final = HOUR_S
+"""Billing step of providers whose step is not known: the dearest common one. [s]"""
+
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+CARBON_SOURCES: Final = {
+    "owid-ember": "Our World in Data and Ember through codecarbon 3.3.2 (CC-BY-4.0)",
+    "epa-egrid": "US EPA eGRID2023 through codecarbon 3.3.2",
+    "google-cloud": "Google Cloud, https://cloud.google.com/sustainability/region-carbon",
+}
+"""Attribution of the carbon figures, by the key in the table."""
+
+
+class Place(Record):
+    """A row of ``energy.csv``: one country, US state or cloud region."""
+
+    key: Key
+    kind: Literal["country", "us_state", "cloud_region"]
+    name: Text
+    country: Key
+    """Whose tariff applies."""
+    carbon_g_per_kwh: NotNegative
+    """Mean intensity of the grid. [g/kWh]"""
+    carbon_year: int | None = None
+    carbon_source: Literal["owid-ember", "epa-egrid", "google-cloud"]
+    household_usd_per_kwh: Positive | None = None
+    business_usd_per_kwh: Positive | None = None
+    tariff_source: Literal["recalled"] | None = None
+    """All tariffs are recalled, of 2024 and 2025, and uncertain by a quarter."""
+
+
+class Commitment(Record):
+    """A row of ``commitments.csv``: what a term saves with one provider."""
+
+    provider: Text
+    plan: Text
+    accelerators: str = ""
+    """Keys, divided by blanks; empty: all of the provider."""
+    term_months: Annotated[int, Field(ge=1, le=60)]
+    price_ratio: Annotated[float, Field(gt=0, le=1)]
+    """Price over that on demand; all hours of the term are paid."""
+    source: Text
+    source_date: IsoDate
+    confidence: Confidence
+    notes: str = ""
+
+    def covers(self, accelerator: str) -> bool:
+        """Return whether the plan is sold for an accelerator."""
+        return not self.accelerators or accelerator in self.accelerators.split()
+
+
+class Billing(Record):
+    """A row of ``billing.csv``: the steps in which a provider bills."""
+
+    provider: Text
+    step_s: Positive
+    minimum_s: NotNegative
+    source: Text
+    source_date: IsoDate
+    confidence: Confidence
+
+
+class Default(Record):
+    """A row of ``owning_defaults.csv``: an assumption with its spread and source."""
+
+    field: Text
+    group: Text
+    """``server`` | ``desktop`` | ``edge`` | ``cpu`` | ``all``, or the kind of a price."""
+    low: Finite
+    expected: Finite
+    high: Finite
+    unit: Text
+    source: Text
+    source_date: IsoDate
+    confidence: Confidence
+
+
+class Economy(Noun):
+    """Everything about money that is not a card or an offer."""
+
+    places: tuple[Place, ...]
+    """Ordered by key."""
+    commitments: tuple[Commitment, ...]
+    billing: tuple[Billing, ...]
+    defaults: tuple[Default, ...]
+
+    def place(self, key: str) -> Place:
+        """Find a place by its key or name.
+
+        Raises
+        ------
+        InputError
+            If there is none; the message names the nearest.
+        """
+        wanted = key.casefold().strip()
+        if wanted in self._by_place:
+            return self._by_place[wanted]
+        near = get_close_matches(wanted, self._by_place, n=3, cutoff=0.5)
+        raise InputError(
+            "unknown place",
+            value=key,
+            allowed="a country (usa, deu), a US state (us-texas) or a Google Cloud region "
+            "(gcp-us-central1)" + (f"; nearest: {', '.join(near)}" if near else ""),
+            remedy="Correct the key; data/energy.csv lists all.",
+            field="owning.place",
+        )
+
+    def default(self, field: str, *groups: str) -> Default:
+        """Return the default of the first of ``groups`` that has one, else that of all.
+
+        Raises
+        ------
+        KeyError
+            If there is none: the table lacks a row.
+        """
+        for group in (*groups, "all"):
+            if (field, group) in self._by_default:
+                return self._by_default[field, group]
+        raise KeyError(field, groups)
+
+    def billing_of(self, provider: str) -> Billing | None:
+        """Return how a provider bills; None where it is not known."""
+        return next((item for item in self.billing if item.provider == provider), None)
+
+    @cached_property
+    def _by_place(self) -> dict[str, Place]:
+        names = {item.name.casefold(): item for item in self.places}
+        return names | {item.key: item for item in self.places}
+
+    @cached_property
+    def _by_default(self) -> dict[tuple[str, str], Default]:
+        return {(item.field, item.group): item for item in self.defaults}
+
+
+@lru_cache(maxsize=2)
+def load_economy(directory: Path | None = None) -> Economy:
+    """Read and check the tables, once for each folder.
+
+    Parameters
+    ----------
+    directory : Path, optional
+        The folder of the four files; the shipped one by default.
+
+    Returns
+    -------
+    Economy
+
+    Raises
+    ------
+    CatalogError
+        If a table is missing or broken; the message names file, entry and field.
+
+    Examples
+    --------
+    >>> load_economy().place("deu").carbon_g_per_kwh
+    380.95
+    """
+
+    def path(name: str) -> Path:
+        return data_path(name) if directory is None else directory / name
+
+    places = read_table(path(ENERGY_FILE), Place)
+    check_order([item.key for item in places], file=ENERGY_FILE)
+    defaults = read_table(path(DEFAULTS_FILE), Default)
+    check_order([f"{item.field}/{item.group}" for item in defaults], file=DEFAULTS_FILE)
+    for item in defaults:
+        if not item.low <= item.expected <= item.high:
+            raise CatalogError(
+                file=DEFAULTS_FILE,
+                entry=f"{item.field}/{item.group}",
+                field="low",
+                value=f"{item.low}, {item.expected}, {item.high}",
+                remedy="Order the three: low, expected, high.",
+            )
+    billing = read_table(path(BILLING_FILE), Billing)
+    check_order([item.provider for item in billing], file=BILLING_FILE)
+    return Economy(
+        places=tuple(places),
+        commitments=tuple(read_table(path(COMMITMENTS_FILE), Commitment)),
+        billing=tuple(billing),
+        defaults=tuple(defaults),
+    )

@@ -1,0 +1,46 @@
+"""Exact money: products and sums of prices in decimal, without the drift of binary floats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Final
+
+CENT: Final = Decimal("0.01")
+
+
+def times(usd: float, number: float) -> float:
+    """Return a price times a number, exact in decimal before it is stored.
+
+    Examples
+    --------
+    >>> 3 * 1.1, times(1.1, 3)
+    (3.3000000000000003, 3.3)
+    """
+    return float(Decimal(repr(usd)) * Decimal(repr(number)))
+
+
+def rounded(usd: float) -> float:
+    """Return an amount in whole cents, halves away from zero.
+
+    Examples
+    --------
+    >>> rounded(0.125)
+    0.13
+    """
+    return float(_cents(usd))
+
+
+def total(amounts: Iterable[float]) -> float:
+    """Return the sum of amounts in whole cents, exact: the lines of a bill add up.
+
+    Examples
+    --------
+    >>> sum([0.1] * 3), total([0.1] * 3)
+    (0.30000000000000004, 0.3)
+    """
+    return float(sum((_cents(usd) for usd in amounts), Decimal(0)))
+
+
+def _cents(usd: float) -> Decimal:
+    return Decimal(repr(float(usd))).quantize(CENT, rounding=ROUND_HALF_UP)

@@ -1,0 +1,173 @@
+r"""Buying: capital, running cost, worth at the end, and where buying overtakes renting.
+
+Every function takes floats or arrays and broadcasts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+MONTHS_PER_YEAR = 12.0
+
+
+def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number = 0.0) -> Number:
+    r"""Present value of one dollar paid at the end of every month.
+
+    Parameters
+    ----------
+    months : float or ndarray
+        Number of payments. [months]
+    discount_rate, growth_rate : float or ndarray
+        Per year: cost of capital, and growth of the payment. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [months]
+
+    Notes
+    -----
+    .. math:: A = \sum_{m=1}^{T} q^m = q\,\frac{1 - q^T}{1 - q},
+        \qquad q = \left(\frac{1+g}{1+r}\right)^{1/12}
+
+    and :math:`A = T` where both rates are equal.
+
+    Examples
+    --------
+    >>> annuity_months(months=36, discount_rate=0.0)
+    36.0
+    >>> round(float(annuity_months(months=12, discount_rate=0.08)), 4)
+    11.5129
+    """
+    ratio = np.asarray(((1 + growth_rate) / (1 + discount_rate)) ** (1 / MONTHS_PER_YEAR))
+    level = np.isclose(ratio, 1.0, rtol=0, atol=1e-12)
+    safe = np.where(level, 0.5, ratio)
+    value = np.where(level, months, safe * (1 - safe**months) / (1 - safe))
+    return float(value) if value.ndim == 0 else value
+
+
+def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
+    r"""Present value of a sum at the end of a number of months.
+
+    Parameters
+    ----------
+    usd : float or ndarray
+        [USD]
+    months : float or ndarray
+        [months]
+    discount_rate : float or ndarray
+        Per year. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [USD]
+
+    Notes
+    -----
+    .. math:: V = X (1 + r)^{-T/12}
+
+    Examples
+    --------
+    >>> discounted(usd=121.0, months=24, discount_rate=0.1)
+    100.0
+    """
+    value: Number = usd / (1 + discount_rate) ** (months / MONTHS_PER_YEAR)
+    return value
+
+
+def capital_usd(
+    *, accelerators: Number, purchase_usd: Number, host_share: Number, network_share: Number
+) -> Number:
+    r"""Price of everything bought.
+
+    Parameters
+    ----------
+    accelerators : float or ndarray
+    purchase_usd : float or ndarray
+        One accelerator. [USD]
+    host_share, network_share : float or ndarray
+        Rest of the machines, and network between them, over the accelerators' price. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [USD]
+
+    Notes
+    -----
+    .. math:: P = n\,p\,(1 + s_h + s_n)
+
+    Examples
+    --------
+    >>> capital_usd(accelerators=8, purchase_usd=25000.0, host_share=0.38, network_share=0.0)
+    276000.0
+    """
+    return accelerators * purchase_usd * (1 + host_share + network_share)
+
+
+def residual_share(*, months: Number, life_years: Number) -> Number:
+    r"""Worth after a time over the price paid, in a straight line to nothing.
+
+    Parameters
+    ----------
+    months : float or ndarray
+        [months]
+    life_years : float or ndarray
+        [years]
+
+    Returns
+    -------
+    float or ndarray
+        [fraction]
+
+    Notes
+    -----
+    .. math:: s = \max\left(0,\; 1 - \frac{T}{12\,L}\right)
+
+    Examples
+    --------
+    >>> round(float(residual_share(months=36, life_years=5.0)), 3)
+    0.4
+    """
+    share: Number = np.maximum(0.0, 1 - months / (MONTHS_PER_YEAR * life_years))
+    return share
+
+
+def break_even_inverse(
+    *, fixed_usd: Number, rent_usd_at_full_use: Number, running_usd_at_full_use: Number
+) -> Number:
+    r"""Rent saved by owning at full use, over what owning costs unused.
+
+    Parameters
+    ----------
+    fixed_usd : float or ndarray
+        Present value of owning machines that are never used, their worth at the end taken off.
+        [USD]
+    rent_usd_at_full_use : float or ndarray
+        Present value of renting all 730 hours of every month. [USD]
+    running_usd_at_full_use : float or ndarray
+        What owning costs more when used all hours than when unused, present value. [USD]
+
+    Returns
+    -------
+    float or ndarray
+        The reciprocal of the break-even share of hours: under 1, owning never pays; at 0 or less
+        each hour owned costs as much as one rented. [fraction]
+
+    Notes
+    -----
+    Owning and renting cost the same where :math:`F + x\,e = x\,C`, so
+    :math:`1/x = (C - e)/F`.
+
+    Examples
+    --------
+    >>> break_even_inverse(
+    ...     fixed_usd=100.0, rent_usd_at_full_use=250.0, running_usd_at_full_use=50.0
+    ... )
+    2.0
+    """
+    return (rent_usd_at_full_use - running_usd_at_full_use) / fixed_usd

@@ -1,0 +1,274 @@
+"""Where owning overtakes renting: break-even hours and month, timeline, what matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.equations.owning import annuity_months, break_even_inverse
+from advisor.equations.pricing import committed_months
+from advisor.owning.assumptions import Factors
+from advisor.owning.costs import Size, present_usd, timeline_usd
+from advisor.owning.rents import Tenancy
+from advisor.owning.results import Assumption, BreakEven, Effect, Month
+from advisor.owning.spread import Spread
+from advisor.quantities import Evidence, Range
+from advisor.units import HOURS_PER_MONTH
+
+WIDEST: Final = 20.0
+"""A value that flips the answer is looked for up to this many times the expected one."""
+LIMITS: Final = {
+    "resale_share": (0.0, 1.0),
+    "load_share": (0.0, 1.0),
+    "idle_share": (0.0, 1.0),
+    "pue": (1.0, 5.0),
+    "discount_rate": (-0.5, 1.0),
+    "rent_change": (-0.9, 1.0),
+}
+HALVINGS: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One purchase against one way of renting, at stated hours and horizon."""
+
+    spread: Spread
+    size: Size
+    tenancy: Tenancy
+    hours: float
+    months: int
+
+    def rent(self, factors: Factors, *, hours: float, paid: float | None = None) -> float:
+        """Present value of the rent over the horizon; of a commitment, of whole terms. [USD]"""
+        months = committed_months(months=self.months, term_months=self.tenancy.term_months)
+        hourly, level = self._rent(factors, hours=hours, months=float(months), paid=paid)
+        if months > self.months:
+            hourly, _ = self._rent(factors, hours=hours, months=float(self.months), paid=paid)
+        return float(hourly + level)
+
+    def _rent(
+        self,
+        factors: Factors,
+        *,
+        hours: float,
+        months: float | NDArray[np.float64],
+        paid: float | None = None,
+    ) -> tuple[float | NDArray[np.float64], float | NDArray[np.float64]]:
+        """What is paid by the hour, and what is paid by the month whatever the use. [USD]"""
+        work = self.tenancy.paid.expected if paid is None else paid
+        growing = annuity_months(
+            months=months, discount_rate=factors.discount_rate, growth_rate=factors.rent_change
+        )
+        level = annuity_months(months=months, discount_rate=factors.discount_rate)
+        hourly = hours * work * self.tenancy.usd_per_hour
+        return hourly * growing, self.tenancy.usd_per_month * level
+
+    def rent_range(self) -> Range:
+        """Rent over the horizon, with the spread of interruptions. [USD]"""
+        return self._widened(self.spread.of(lambda factors: self.rent(factors, hours=self.hours)))
+
+    def saving_range(self) -> Range:
+        """Renting less owning over the horizon, with the spread of interruptions. [USD]"""
+        return self._widened(self.spread.of(self.saving))
+
+    def _widened(self, around: Range) -> Range:
+        """Add the spread of the hours paid, in quadrature."""
+        paid = self.tenancy.paid
+        if paid.low == paid.high:
+            return around
+        down, up = (
+            self.rent(self.spread.base, hours=self.hours, paid=end)
+            - self.rent(self.spread.base, hours=self.hours)
+            for end in (paid.low, paid.high)
+        )
+        return Range(
+            low=around.expected - float(np.hypot(around.expected - around.low, down)),
+            expected=around.expected,
+            high=around.expected + float(np.hypot(around.high - around.expected, up)),
+            evidence=Evidence.ASSUMED,
+        )
+
+    def saving(self, factors: Factors) -> float:
+        """Renting less owning over the horizon. [USD]"""
+        own = present_usd(factors, self.size, hours=self.hours, months=self.months)
+        return self.rent(factors, hours=self.hours) - own
+
+    def inverse(self, factors: Factors) -> float:
+        """730 h over the break-even hours; infinite where owning is cheaper even when unused."""
+        full, months = HOURS_PER_MONTH, float(self.months)
+        unused = present_usd(factors, self.size, hours=0.0, months=months)
+        used = present_usd(factors, self.size, hours=full, months=months)
+        fixed_rent = self.rent(factors, hours=0.0)
+        fixed = unused - fixed_rent
+        if fixed <= 0:
+            return np.inf
+        return float(
+            break_even_inverse(
+                fixed_usd=fixed,
+                rent_usd_at_full_use=self.rent(factors, hours=full) - fixed_rent,
+                running_usd_at_full_use=used - unused,
+            )
+        )
+
+    def hours_at(self, factors: Factors) -> float | None:
+        """Break-even hours a month; None where no use pays. [h]"""
+        inverse = self.inverse(factors)
+        return HOURS_PER_MONTH / inverse if inverse >= 1 else None
+
+    def break_even(self) -> BreakEven:
+        """Return break-even hours and months with their bounds."""
+        first, middle, last = self.break_even_months()
+        if self.tenancy.committed:
+            # Every hour of a commitment is paid: hours do not decide.
+            return BreakEven(
+                hours_per_month=None,
+                may_never=False,
+                hours_at_best=None,
+                first_month=first,
+                month=middle,
+                last_month=last,
+            )
+        inverses = [self.inverse(self.spread.base)]
+        inverses += [self.inverse(end) for _, low, high in self.spread.moved for end in (low, high)]
+        if np.isinf(inverses).any():
+            bounds = (np.inf, inverses[0], min(inverses))
+        else:
+            low, base, high = self.spread.bounds(lambda factors: np.asarray(self.inverse(factors)))
+            bounds = (float(high), float(base), float(low))
+        best, usual, worst = (HOURS_PER_MONTH / item if item >= 1 else None for item in bounds)
+        hours = None
+        if usual is not None and best is not None:
+            hours = Range(
+                low=best,
+                expected=usual,
+                high=HOURS_PER_MONTH if worst is None else worst,
+                evidence=Evidence.ASSUMED,
+            )
+        return BreakEven(
+            hours_per_month=hours,
+            may_never=worst is None,
+            hours_at_best=best,
+            first_month=first,
+            month=middle,
+            last_month=last,
+        )
+
+    def own_bounds(self) -> tuple[NDArray[np.float64], ...]:
+        """Low, expected and high cumulative cost of owning by month. [USD]"""
+        return self.spread.bounds(
+            lambda factors: timeline_usd(factors, self.size, hours=self.hours, months=self.months)
+        )
+
+    def rent_bounds(self) -> tuple[NDArray[np.float64], ...]:
+        """Low, expected and high cumulative rent by month. [USD]"""
+        after = np.arange(self.months + 1, dtype=float)
+
+        def paid(factors: Factors) -> NDArray[np.float64]:
+            hourly, level = self._rent(factors, hours=self.hours, months=after)
+            total = np.asarray(hourly + level)
+            # A commitment that runs on has to be paid to its end.
+            total[-1] = self.rent(factors, hours=self.hours)
+            return total
+
+        return self.spread.bounds(paid)
+
+    def break_even_months(self) -> tuple[int | None, int | None, int | None]:
+        """First, expected and last month in which owning overtakes."""
+        own, rent = self.own_bounds(), self.rent_bounds()
+
+        def overtakes(owning: NDArray[np.float64], renting: NDArray[np.float64]) -> int | None:
+            under = np.flatnonzero(owning[1:] <= renting[1:])
+            return int(under[0]) + 1 if under.size else None
+
+        return overtakes(own[0], rent[2]), overtakes(own[1], rent[1]), overtakes(own[2], rent[0])
+
+    def timeline(self) -> tuple[Month, ...]:
+        """Cumulative cost of both, month by month."""
+        own, rent = self.own_bounds(), self.rent_bounds()
+        return tuple(
+            Month(month=month, own_usd=_range(own, month), rent_usd=_range(rent, month))
+            for month in range(self.months + 1)
+        )
+
+    def effects(self) -> tuple[Effect, ...]:
+        """What each input does to the saving, largest first; those without effect are left out."""
+        found = []
+        for item in self.spread.inputs:
+            if item.field == "carbon_g_per_kwh":
+                continue
+            ends = [
+                replace(self.spread.base, **{item.field: end})
+                for end in (item.value.low, item.value.high)
+            ]
+            at_low, at_high = (self.saving(end) for end in ends)
+            flips = self._flip(item)
+            if at_low == at_high and flips is None:
+                continue
+            found.append(
+                Effect(
+                    field=item.field,
+                    title=item.title,
+                    unit=item.unit,
+                    low=item.value.low,
+                    high=item.value.high,
+                    saving_at_low_usd=at_low,
+                    saving_at_high_usd=at_high,
+                    hours_at_low=self.hours_at(ends[0]),
+                    hours_at_high=self.hours_at(ends[1]),
+                    flips_at=flips,
+                )
+            )
+        found.append(self._rent_effect())
+        found.sort(key=lambda item: -abs(item.saving_at_high_usd - item.saving_at_low_usd))
+        return tuple(found)
+
+    def _rent_effect(self) -> Effect:
+        """The hourly rent itself: a list price, exact, yet the first thing to negotiate."""
+        price = self.tenancy.usd_per_hour
+        saving = self.saving(self.spread.base)
+        paid = self.rent(self.spread.base, hours=self.hours) - self.rent(
+            self.spread.base, hours=0.0
+        )
+        hours = self.hours_at(self.spread.base)
+        flips = price * (1 - saving / paid) if paid > 0 else None
+        return Effect(
+            field="usd_per_hour",
+            title="Rent, all instances",
+            unit="USD/h",
+            low=price,
+            high=price,
+            saving_at_low_usd=saving,
+            saving_at_high_usd=saving,
+            hours_at_low=hours,
+            hours_at_high=hours,
+            flips_at=flips if flips is not None and flips > 0 else None,
+        )
+
+    def _flip(self, item: Assumption) -> float | None:
+        """Return the input's value at which the saving is nothing, None where none in reason is.
+
+        By bisection: the saving is monotonic in every input.
+        """
+
+        def saving(value: float) -> float:
+            return self.saving(replace(self.spread.base, **{item.field: value}))
+
+        low, high = LIMITS.get(item.field, (0.0, WIDEST * item.value.high))
+        at_low, at_high = saving(low), saving(high)
+        if at_low == at_high or at_low * at_high > 0:
+            return None
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            if saving(middle) * at_low > 0:
+                low = middle
+            else:
+                high = middle
+        return (low + high) / 2
+
+
+def _range(bounds: tuple[NDArray[np.float64], ...], month: int) -> Range:
+    low, middle, high = (float(item[month]) for item in bounds)
+    return Range(low=low, expected=middle, high=high, evidence=Evidence.ASSUMED)

@@ -1,0 +1,217 @@
+"""What owning costs: every line as present value over the horizon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor import cents
+from advisor.equations.energy import carbon_kg, kwh_per_month, rated_kw
+from advisor.equations.owning import annuity_months, capital_usd, discounted
+from advisor.owning.assumptions import Factors
+from advisor.owning.results import Line, OwningCost
+from advisor.owning.spread import Spread
+from advisor.owning.work import Work
+from advisor.quantities import Range, Term
+from advisor.units import HOURS_PER_MONTH
+
+Number = float | NDArray[np.float64]
+
+TITLES = {
+    "accelerators": "Accelerators",
+    "hosts": "Rest of the machines",
+    "network": "Network",
+    "electricity": "Electricity, cooling included",
+    "colocation": "Colocation",
+    "staff": "Staff",
+    "resale": "Worth at the end",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is bought."""
+
+    accelerators: int
+    machines: int
+    board_power_w: float
+
+
+def machine_kw(factors: Factors, size: Size) -> float:
+    """Rated power of the machines. [kW]"""
+    return float(
+        rated_kw(
+            accelerators=size.accelerators,
+            board_power_w=size.board_power_w,
+            host_power_share=factors.host_power_share,
+        )
+    )
+
+
+def monthly_kwh(factors: Factors, size: Size, hours: float) -> float:
+    """Energy of a month with ``hours`` in use, cooling included. [kWh]"""
+    return float(
+        kwh_per_month(
+            hours_per_month=hours,
+            rated_kw=machine_kw(factors, size),
+            load_share=factors.load_share,
+            idle_share=factors.idle_share,
+            pue=factors.pue,
+        )
+    )
+
+
+def bought_usd(factors: Factors, size: Size) -> float:
+    """Paid on the first day. [USD]"""
+    return float(
+        capital_usd(
+            accelerators=size.accelerators,
+            purchase_usd=factors.purchase_usd,
+            host_share=factors.host_share,
+            network_share=factors.network_share,
+        )
+    )
+
+
+def lines(factors: Factors, size: Size, *, hours: float, months: Number) -> dict[str, Number]:
+    """Return the present value of each line after ``months``, sold at their end. [USD]"""
+    cards = size.accelerators * factors.purchase_usd
+    annuity = annuity_months(months=months, discount_rate=factors.discount_rate)
+    power = machine_kw(factors, size)
+    energy = monthly_kwh(factors, size, hours) * factors.electricity_usd_per_kwh
+    return {
+        "accelerators": cards,
+        "hosts": cards * factors.host_share,
+        "network": cards * factors.network_share,
+        "electricity": energy * annuity,
+        "colocation": power * factors.colocation_usd_per_kw_month * annuity,
+        "staff": size.machines * factors.staff_usd_per_machine_month * annuity,
+        "resale": -discounted(
+            usd=bought_usd(factors, size) * factors.resale_share,
+            months=months,
+            discount_rate=factors.discount_rate,
+        ),
+    }
+
+
+def present_usd(factors: Factors, size: Size, *, hours: float, months: float) -> float:
+    """Total of all lines over the horizon. [USD]"""
+    return float(sum(lines(factors, size, hours=hours, months=months).values()))
+
+
+def timeline_usd(factors: Factors, size: Size, *, hours: float, months: int) -> NDArray[np.float64]:
+    """Cumulative cost after 0, 1, ... months; the worth counts at the end alone. [USD]"""
+    after = np.arange(months + 1, dtype=float)
+    parts = lines(factors, size, hours=hours, months=after)
+    resale = np.broadcast_to(np.asarray(parts.pop("resale")), after.shape)
+    paid = np.zeros_like(after)
+    for part in parts.values():
+        paid = paid + part
+    paid[-1] += resale[-1]
+    return paid
+
+
+def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: Work) -> OwningCost:
+    """Return what owning costs over the horizon, opened into lines and terms.
+
+    Parameters
+    ----------
+    spread : Spread
+        The inputs with their bounds.
+    size : Size
+    hours : float
+        In use each month. [h]
+    months : int
+    work : Work
+        Run time and rate, for the cost of a run and of a million tokens.
+
+    Returns
+    -------
+    OwningCost
+        The lines are in whole cents and add up to the expected total.
+    """
+    base = spread.base
+    bill = {name: float(usd) for name, usd in lines(base, size, hours=hours, months=months).items()}
+    shown = tuple(
+        Line(name=name, title=TITLES[name], usd=cents.rounded(usd)) for name, usd in bill.items()
+    )
+    around = spread.of(lambda factors: present_usd(factors, size, hours=hours, months=months))
+    exact = cents.total(line.usd for line in shown)
+    total = Range(
+        low=min(around.low, exact),
+        expected=exact,
+        high=max(around.high, exact),
+        evidence=around.evidence,
+    )
+    per_hour = total.scaled(1 / (hours * months))
+    energy = spread.of(lambda factors: monthly_kwh(factors, size, hours) * months)
+    carbon = spread.of(
+        lambda factors: float(
+            carbon_kg(
+                energy_kwh=monthly_kwh(factors, size, hours) * months,
+                g_per_kwh=factors.carbon_g_per_kwh,
+            )
+        )
+    )
+    return OwningCost(
+        total_usd=total,
+        lines=shown,
+        usd_per_month=total.scaled(1 / months),
+        usd_per_hour=per_hour,
+        usd_per_run=work.run(per_hour),
+        usd_per_million=work.million(per_hour),
+        purchase_usd=cents.total((bill["accelerators"], bill["hosts"], bill["network"])),
+        machines=size.machines,
+        rated_kw=machine_kw(base, size),
+        energy_kwh=energy,
+        carbon_kg=carbon,
+        terms=_terms(base, size, bill, hours=hours, months=months),
+    )
+
+
+def _terms(
+    base: Factors, size: Size, bill: dict[str, float], *, hours: float, months: int
+) -> tuple[Term, ...]:
+    annuity = float(annuity_months(months=months, discount_rate=base.discount_rate))
+    power = machine_kw(base, size)
+    cards = f"{size.accelerators} x {base.purchase_usd:,.2f}"
+    idle = HOURS_PER_MONTH - hours
+    energy = (
+        f"{power:,.3f} kW x {base.pue:g} x ({base.load_share:g} x {hours:g} h + "
+        f"{base.idle_share:g} x {idle:g} h) = {monthly_kwh(base, size, hours):,.1f} kWh"
+    )
+    sold = (
+        f"- {bought_usd(base, size):,.2f} x {base.resale_share:g} / "
+        f"(1 + {base.discount_rate:g})^({months} / 12)"
+    )
+    formulas = {
+        "accelerators": ("accelerators x price", cards),
+        "hosts": ("accelerators x price x host share", f"{cards} x {base.host_share:g}"),
+        "network": ("accelerators x price x network share", f"{cards} x {base.network_share:g}"),
+        "electricity": (
+            "rated kW x PUE x (load x hours + idle x (730 - hours)) x tariff x annuity",
+            f"{energy} x {base.electricity_usd_per_kwh:g} x {annuity:.4f}",
+        ),
+        "colocation": (
+            "rated kW x price x annuity",
+            f"{power:,.3f} kW x {base.colocation_usd_per_kw_month:g} x {annuity:.4f}",
+        ),
+        "staff": (
+            "machines x price x annuity",
+            f"{size.machines} x {base.staff_usd_per_machine_month:g} x {annuity:.4f}",
+        ),
+        "resale": ("- bought x worth at the end / (1 + r)^(months / 12)", sold),
+    }
+    return tuple(
+        Term(
+            name=name,
+            title=TITLES[name],
+            value=cents.rounded(usd),
+            unit="USD",
+            formula=formulas[name][0],
+            substituted=formulas[name][1],
+        )
+        for name, usd in bill.items()
+    )

@@ -1,0 +1,284 @@
+"""Ways of renting the same hardware: offers, commitments, a quote, a hosted model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from advisor import cents
+from advisor.case import Case
+from advisor.catalog import Catalog
+from advisor.catalog.economy import UNSTATED_STEP_S, Commitment, Economy
+from advisor.efficiency import Reliability
+from advisor.equations.pricing import (
+    checkpoint_interval_s,
+    instances_needed,
+    rent_usd,
+    spot_hours,
+)
+from advisor.hardware import Accelerator, Offer, PriceKind
+from advisor.owning.results import RentKind
+from advisor.owning.work import Work
+from advisor.planning.systems import implausible_offers, price_usd_per_hour
+from advisor.quantities import Evidence, Range
+from advisor.units import HOUR_S, HOURS_PER_MONTH, MILLION
+
+SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3}
+"""The cheapest of each kind, one for each provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """One way of renting."""
+
+    kind: RentKind
+    title: str
+    usd_per_hour: float
+    """List price of all instances. [USD/h]"""
+    paid: Range
+    """Hours paid for an hour of work: above 1 where interruptions cost work; 0 where a
+    commitment is paid by the month."""
+    usd_per_month: float
+    """Paid whatever the use: commitment, storage, traffic. [USD]"""
+    term_months: int = 1
+    instances: int = 1
+    offer: Offer | None = None
+    checkpoint_s: float | None = None
+    """Best time between checkpoints. [s]"""
+
+    @property
+    def usd_per_work_hour(self) -> float:
+        """Expected rent of an hour of work. [USD/h]"""
+        return self.usd_per_hour * self.paid.expected
+
+    @property
+    def committed(self) -> bool:
+        """Whether all hours of a term are paid."""
+        return self.kind is RentKind.COMMITTED
+
+
+def tenancies(
+    case: Case,
+    accelerator: Accelerator,
+    *,
+    count: int,
+    work: Work,
+    catalog: Catalog,
+    economy: Economy,
+    reliability: Reliability,
+) -> tuple[Tenancy, ...]:
+    """Return the cheapest ways of renting ``count`` accelerators.
+
+    Parameters
+    ----------
+    case : Case
+        Its limits on providers and regions apply.
+    accelerator : Accelerator
+    count : int
+    work : Work
+    catalog : Catalog
+    economy : Economy
+    reliability : Reliability
+        Time to save and to reload a checkpoint.
+
+    Returns
+    -------
+    tuple of Tenancy
+        Whole instances; several of them only where the offer states a network. A quote that the
+        user gave stands alone in place of the offers.
+    """
+    renting = case.renting
+    monthly = cents.total(
+        (
+            cents.times(renting.storage_usd_per_gb_month, renting.storage_gb),
+            cents.times(renting.egress_usd_per_gb, renting.egress_gb_per_month),
+        )
+    )
+    always = Range.exact(1.0)
+    found: list[Tenancy] = []
+    if renting.usd_per_hour is not None:
+        found.append(Tenancy(RentKind.QUOTE, "Your quote", renting.usd_per_hour, always, monthly))
+    else:
+        found += _offered(
+            case, accelerator, count, catalog, economy, reliability, work=work, monthly=monthly
+        )
+    if renting.api_usd_per_million is not None:
+        # A hosted model is paid by the token: as many as the hardware would do in an hour.
+        rate = work.units_per_hour
+        hourly = cents.times(renting.api_usd_per_million, rate.expected / MILLION)
+        paid = rate.scaled(1 / rate.expected)
+        found.append(Tenancy(RentKind.API, "Hosted model", hourly, paid, 0.0))
+    return tuple(found)
+
+
+def price_age_days(price_date: str, today: date) -> int:
+    """Days since a price, the youngest it can be where the date is a month or a year."""
+    parts = [int(part) for part in price_date.split("-")]
+    parts += [12, 28][len(parts) - 1 :]
+    return max(0, (today - date(*parts)).days)
+
+
+def run_rent_usd(tenancy: Tenancy, hours: float, economy: Economy) -> float:
+    """Return the rent of one run in the provider's billing steps, in whole cents. [USD]"""
+    offer = tenancy.offer
+    billing = economy.billing_of(offer.provider) if offer else None
+    # A quote names no provider, so no step is known either.
+    step_s = billing.step_s if billing else UNSTATED_STEP_S
+    billed = rent_usd(
+        hours=hours,
+        instances=1.0,
+        usd_per_hour=tenancy.usd_per_hour,
+        billing_step_hours=step_s / HOUR_S,
+        minimum_hours=billing.minimum_s / HOUR_S if billing else 0.0,
+    )
+    return cents.rounded(float(billed))
+
+
+def _offered(
+    case: Case,
+    accelerator: Accelerator,
+    count: int,
+    catalog: Catalog,
+    economy: Economy,
+    reliability: Reliability,
+    *,
+    work: Work,
+    monthly: float,
+) -> list[Tenancy]:
+    providers = {name.casefold() for name in case.limits.providers}
+    regions = {name.casefold() for name in case.limits.regions}
+    offers = [
+        offer
+        for offer in catalog.offers_for(accelerator.key)
+        if (not providers or offer.provider.casefold() in providers)
+        and (not regions or offer.region.casefold() in regions)
+        and (offer.accelerators >= count or offer.inter_node_bytes_per_s is not None)
+    ]
+    on_demand: list[Tenancy] = []
+    spot: list[Tenancy] = []
+    committed: list[Tenancy] = []
+    for kind, target in ((PriceKind.ON_DEMAND, on_demand), (PriceKind.SPOT, spot)):
+        doubtful = implausible_offers(catalog, kind)
+        for offer in offers:
+            price = price_usd_per_hour(offer, kind)
+            if price is None or offer.key in doubtful:
+                continue
+            instances = int(instances_needed(accelerators=count, per_instance=offer.accelerators))
+            hourly = cents.times(price, instances)
+            if kind is PriceKind.SPOT:
+                target.append(
+                    _spot(case, offer, instances, hourly, economy, reliability, work, monthly)
+                )
+                continue
+            target.append(
+                Tenancy(
+                    RentKind.ON_DEMAND,
+                    f"{offer.provider} on demand",
+                    hourly,
+                    Range.exact(1.0),
+                    monthly,
+                    instances=instances,
+                    offer=offer,
+                )
+            )
+            committed += [
+                _commitment(plan, offer, instances, hourly, monthly)
+                for plan in economy.commitments
+                if plan.provider == offer.provider and plan.covers(accelerator.key)
+                if plan.term_months <= case.owning.months
+            ]
+    return [
+        item
+        for group in (on_demand, spot, committed)
+        for item in _cheapest_by_provider(group)[: SHOWN[group[0].kind] if group else 0]
+    ]
+
+
+def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
+    found: dict[str, Tenancy] = {}
+    for item in sorted(group, key=lambda item: (_effective(item), item.title)):
+        provider = item.offer.provider if item.offer else item.title
+        found.setdefault(provider, item)
+    return list(found.values())
+
+
+def _effective(tenancy: Tenancy) -> float:
+    """Rent of an hour, a commitment's at full use. [USD/h]"""
+    if tenancy.committed:
+        return tenancy.usd_per_month / HOURS_PER_MONTH
+    return tenancy.usd_per_work_hour
+
+
+def _commitment(
+    plan: Commitment, offer: Offer, instances: int, hourly: float, monthly: float
+) -> Tenancy:
+    reduced = cents.times(hourly, plan.price_ratio)
+    return Tenancy(
+        RentKind.COMMITTED,
+        f"{offer.provider}, {plan.plan}, {plan.term_months} months",
+        reduced,
+        Range.exact(0.0),
+        cents.total((cents.times(reduced, HOURS_PER_MONTH), monthly)),
+        term_months=plan.term_months,
+        instances=instances,
+        offer=offer,
+    )
+
+
+def _spot(
+    case: Case,
+    offer: Offer,
+    instances: int,
+    hourly: float,
+    economy: Economy,
+    reliability: Reliability,
+    work: Work,
+    monthly: float,
+) -> Tenancy:
+    given = case.renting.interruptions_per_hour
+    default = economy.default("interruptions_per_hour")
+    rates = (given,) * 3 if given is not None else (default.low, default.expected, default.high)
+    low, expected, high = (
+        interrupted_hours(rate, instances, reliability, training=work.run_hours is not None)
+        for rate in rates
+    )
+    interval = (
+        float(
+            checkpoint_interval_s(
+                interruptions_per_hour=rates[1] * instances, checkpoint_s=reliability.checkpoint_s
+            )
+        )
+        if work.run_hours is not None
+        else None
+    )
+    return Tenancy(
+        RentKind.SPOT,
+        f"{offer.provider} spot",
+        hourly,
+        Range(low=low, expected=expected, high=high, evidence=Evidence.ASSUMED),
+        monthly,
+        instances=instances,
+        offer=offer,
+        checkpoint_s=interval,
+    )
+
+
+def interrupted_hours(
+    rate: float, instances: int, reliability: Reliability, *, training: bool
+) -> float:
+    """Return the hours paid on spot instances for one hour of work.
+
+    A training job stops with any of its instances and repeats what was not saved; a served
+    replica is only gone until its machine is replaced.
+    """
+    if not training:
+        return 1 + rate * reliability.restart_s / HOUR_S
+    return float(
+        spot_hours(
+            hours=1.0,
+            interruptions_per_hour=rate * instances,
+            checkpoint_s=reliability.checkpoint_s,
+            restart_s=reliability.restart_s,
+        )
+    )

@@ -1,0 +1,60 @@
+"""The work that is paid for: how long a run takes, how much an hour does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.estimate.results import Estimate
+from advisor.quantities import Evidence, Range
+from advisor.units import HOUR_S, MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Time and rate of the configuration, as the estimate gives them."""
+
+    run_hours: Range | None
+    """One run (training); None when serving. [h]"""
+    units_per_hour: Range
+    """Tokens (or images) that an hour trains or generates. [1/h]"""
+    units_per_run: float | None
+    """Tokens (or images) of one run (training)."""
+
+    def run(self, usd_per_hour: Range) -> Range | None:
+        """Return what one run costs; None when serving. [USD]"""
+        return None if self.run_hours is None else _product(self.run_hours, usd_per_hour)
+
+    def million(self, usd_per_hour: Range) -> Range:
+        """Return what a million tokens cost. [USD]"""
+        return _product(self.units_per_hour.reciprocal(MILLION), usd_per_hour)
+
+
+def work_of(estimate: Estimate) -> Work:
+    """Return the work of an estimate.
+
+    Raises
+    ------
+    ValueError
+        If the estimate holds neither a run nor a serving rate.
+    """
+    if estimate.serving is not None:
+        return Work(None, estimate.serving.output_tokens_per_s.scaled(HOUR_S), None)
+    if estimate.time is None:
+        msg = "the estimate has neither time nor serving"
+        raise ValueError(msg)
+    hours = estimate.time.run_hours
+    units = estimate.time.steps * estimate.time.tokens_per_step
+    return Work(hours, hours.reciprocal(units), units)
+
+
+def _product(first: Range, second: Range) -> Range:
+    """Product of two non-negative ranges, both at their ends together."""
+    ends = sorted(
+        one * other for one in (first.low, first.high) for other in (second.low, second.high)
+    )
+    return Range(
+        low=ends[0],
+        expected=first.expected * second.expected,
+        high=ends[-1],
+        evidence=first.evidence.weakest(second.evidence, Evidence.DERIVED),
+    )
