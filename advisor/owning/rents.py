@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
 
 from advisor import cents
 from advisor.case import Case
@@ -110,13 +109,6 @@ def tenancies(
         paid = rate.scaled(1 / rate.expected)
         found.append(Tenancy(RentKind.API, "Hosted model", hourly, paid, 0.0))
     return tuple(found)
-
-
-def price_age_days(price_date: str, today: date) -> int:
-    """Days since a price, the youngest it can be where the date is a month or a year."""
-    parts = [int(part) for part in price_date.split("-")]
-    parts += [12, 28][len(parts) - 1 :]
-    return max(0, (today - date(*parts)).days)
 
 
 def run_rent_usd(tenancy: Tenancy, hours: float, economy: Economy) -> float:

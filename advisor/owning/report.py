@@ -9,6 +9,7 @@ from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import CARBON_SOURCES, Economy
 from advisor.catalog.nodes import node_for
+from advisor.dates import STALE_DAYS, age_days
 from advisor.efficiency import Reliability
 from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
@@ -19,11 +20,10 @@ from advisor.hardware import Accelerator, PriceKind
 from advisor.owning.assumptions import resolve
 from advisor.owning.compare import Comparison
 from advisor.owning.costs import Size, owning_cost
-from advisor.owning.rents import Tenancy, price_age_days, run_rent_usd, tenancies
+from advisor.owning.rents import Tenancy, run_rent_usd, tenancies
 from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, RentCost, RentKind
 from advisor.owning.spread import Spread
 from advisor.owning.work import Work, work_of
-from advisor.planning.advice import STALE_DAYS
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOURS_PER_MONTH, MILLION
 from advisor.workload import Serving
@@ -176,7 +176,7 @@ def _rent_cost(compared: Comparison, work: Work, economy: Economy, today: date) 
         instance_type=offer.instance_type if offer else None,
         region=offer.region if offer else None,
         price_date=offer.price_date if offer else None,
-        price_age_days=price_age_days(offer.price_date, today) if offer else None,
+        price_age_days=age_days(offer.price_date, today=today) if offer else None,
         price_source=offer.provenance.source if offer else None,
         instances=tenancy.instances,
         usd_per_hour=tenancy.usd_per_hour,
