@@ -133,6 +133,8 @@ class SoftwareFacts(Noun):
     grouped_compute: Fraction = 1.0
     """Rate of routed experts' products over that of one dense product of the same size
     (permutation, imbalance, quantisation of small groups)."""
+    convolution_compute: Fraction = 1.0
+    """Rate of convolutions over that of the product of the same size that they amount to."""
     source: str
 
 

@@ -53,6 +53,11 @@ def _usd(text: str, option: str) -> object:
     return parse_money(text, field=option)
 
 
+def _yes(text: str, option: str) -> object:
+    """The case itself refuses other words."""
+    return {"yes": True, "no": False}.get(text.lower(), text)
+
+
 def _owned(text: str, option: str) -> object:
     key, count = parse_owned(text, field=option)
     return {"accelerator": key, "count": count}
@@ -86,9 +91,42 @@ WORK: Final = (
         "--global-batch",
         "workload.global_batch",
         "N",
-        "sequences per optimizer step",
+        "sequences or images per optimizer step",
         _count,
         TRAINING,
+    ),
+    Flag(
+        "--samples",
+        "workload.samples",
+        "N",
+        "images or sequences in the whole run, instead of tokens: 1.2M",
+        _amount,
+        TRAINING,
+    ),
+    Flag("--image-size", "workload.image_size", "PX", "side of a square image", _count),
+    Flag("--image-channels", "workload.image_channels", "N", "channels of an image", _count),
+    Flag(
+        "--decoder-sequence",
+        "workload.decoder_sequence_length",
+        "N",
+        "tokens that the decoder of an encoder-decoder pair writes",
+        _count,
+    ),
+    Flag(
+        "--denoising-steps",
+        "workload.denoising_steps",
+        "N",
+        "diffusion: passes for one image (1)",
+        _count,
+        ONLY_SERVING,
+    ),
+    Flag(
+        "--guidance",
+        "workload.guidance",
+        "yes|no",
+        "diffusion: classifier-free guidance, which doubles every pass",
+        _yes,
+        ONLY_SERVING,
     ),
     Flag(
         "--precision",
@@ -143,7 +181,7 @@ WORK: Final = (
         "--concurrency",
         "workload.concurrency",
         "N",
-        "requests in flight at the same time",
+        "requests in flight at the same time; of images, the batch",
         _count,
         ONLY_SERVING,
     ),
@@ -249,6 +287,8 @@ LAYOUT: Final = (
     Flag("--expert", "layout.expert", "N", "expert-parallel degree", _count),
     Flag("--context", "layout.context", "N", "context-parallel degree", _count),
     Flag("--sharding", "layout.sharding", "HOW", "ddp, zero1, zero2 or zero3", _word),
-    Flag("--micro-batch", "layout.micro_batch", "N", "sequences per rank and step", _count),
+    Flag(
+        "--micro-batch", "layout.micro_batch", "N", "sequences or images per rank and step", _count
+    ),
     Flag("--recompute", "layout.recompute", "HOW", "none, selective or full", _word),
 )

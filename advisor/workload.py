@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from advisor.noun import Noun
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
@@ -59,13 +59,26 @@ LORA_TARGETS: tuple[LoraTarget, ...] = ("q", "k", "v", "o", "gate", "up", "down"
 """Projections that adapters can sit on."""
 
 
-class _Training(Noun):
+class _Sized(Noun):
+    """Size of one input; applies to networks that take images or whole samples."""
+
+    image_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Side of a square image; None takes the network's default. [pixels]"""
+    image_channels: Annotated[int, Field(ge=1, le=4096)] | None = None
+    decoder_sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    """Encoder-decoder pairs: tokens that the decoder writes. [tokens]"""
+
+
+class _Training(_Sized):
     tokens: PositiveAmount | None = None
     """Tokens in the whole run; None takes a stated default. [tokens]"""
+    samples: PositiveAmount | None = None
+    """Images, samples or sequences in the whole run, instead of ``tokens``."""
     sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """Tokens per sequence; None takes 4096 or the model's maximum, whichever is less."""
+    """Tokens per sequence; None takes 4096 or the model's maximum, whichever is less. Of an
+    encoder-decoder pair, what the encoder reads."""
     global_batch: PositiveCount | None = None
-    """Sequences per optimizer step; None takes a stated default."""
+    """Sequences, images or samples per optimizer step; None takes a stated default."""
     precision: str | None = None
     """Name of a recipe; None lets the search choose among those that the card supports."""
     optimizer: Optimizer = Optimizer.ADAMW
@@ -81,9 +94,16 @@ class _Training(Noun):
             raise ValueError(msg)
         return value
 
+    @model_validator(mode="after")
+    def _one_amount(self) -> Self:
+        if self.tokens is not None and self.samples is not None:
+            msg = f"give tokens or samples, not both; got {self.tokens:g} and {self.samples:g}"
+            raise ValueError(msg)
+        return self
+
 
 class Pretraining(_Training):
-    """Training from scratch on ``tokens`` tokens."""
+    """Training from scratch on ``tokens`` tokens or ``samples`` images."""
 
     kind: Literal["pretraining"] = "pretraining"
 
@@ -97,8 +117,8 @@ class FineTuning(_Training):
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
 
 
-class Serving(Noun):
-    """Answering requests: continuous batching at a steady concurrency."""
+class Serving(_Sized):
+    """Answering requests: continuous batching of text, batches of ``concurrency`` images."""
 
     kind: Literal["serving"] = "serving"
     input_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 1024
@@ -106,7 +126,11 @@ class Serving(Noun):
     output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 256
     """Generated tokens per request."""
     concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = 8
-    """Requests in flight at the same time."""
+    """Requests in flight at the same time; of images, the batch."""
+    denoising_steps: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Diffusion models: passes through the network for one image."""
+    guidance: bool = False
+    """Diffusion models: classifier-free guidance, which doubles every pass."""
     weight_format: str | None = None
     """None lets the search choose; estimates take the model's own 16-bit format."""
     kv_cache_format: str | None = None

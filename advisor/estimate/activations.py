@@ -169,7 +169,9 @@ def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
         if _widened(operator, tensor, policy):
             size = tensor.elements_per_token * FORMAT_BYTES["fp32"]
         size *= policy.copies(tensor)
-        if tensor.per_key:
+        if tensor.per_key and operator.keys is not None:
+            divided += size * operator.keys
+        elif tensor.per_key:
             per_key += size
         elif tensor.divided:
             divided += size
@@ -279,6 +281,7 @@ def _fold(operators: Iterable[Operator], run: TrainingRun, *, selective: bool) -
         if run.frozen and targeted:
             # The product of the input with the adapter's first matrix, for its second.
             size = policy.format_bytes(SavedFormat.COMPUTE) * run.lora_rank
+            size *= operator.positions_per_token
             adapter = SavedBytes(replicated_bytes=size * operator.active_experts)
             total = total.plus(adapter, operator.layers)
     return total

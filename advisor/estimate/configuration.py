@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
@@ -21,7 +22,7 @@ from advisor.estimate.training import (
 )
 from advisor.formatting import duration
 from advisor.hardware import Accelerator, Node, Offer
-from advisor.layout import ParallelLayout
+from advisor.layout import ParallelLayout, Recompute
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.workload import FineTuning, Pretraining, Serving, Workload
 
@@ -55,6 +56,10 @@ def describe_workload(workload: Workload, run: TrainingRun | None) -> str:
         raise ValueError(msg)
     what = "pretrain" if isinstance(workload, Pretraining) else "fine-tune"
     method = f" by {workload.method.value}" if isinstance(workload, FineTuning) else ""
+    if run.unit is not Unit.TOKEN:
+        return (
+            f"{what}{method} on {run.tokens:,.0f} {run.unit.value}s, {run.global_batch:,} per step"
+        )
     return (
         f"{what}{method} on {run.tokens:,.0f} tokens in sequences of {run.sequence_length:,}, "
         f"{run.global_batch:,} sequences per step"
@@ -73,7 +78,7 @@ def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> No
     """Refuse degrees that the model's shape cannot be divided by."""
     stages = layout.pipeline * layout.virtual_stages
     heads, experts = architecture.num_attention_heads, architecture.num_experts
-    problems = (
+    problems: tuple[tuple[bool, str, str], ...] = (
         (
             stages > architecture.num_hidden_layers,
             "pipeline",
@@ -86,13 +91,25 @@ def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> No
             f"a divisor of the {experts} experts" if experts > 1 else "1: no routed experts",
         ),
     )
+    if architecture.unit is not Unit.TOKEN:
+        takes = f"1: {architecture.name} takes {architecture.unit.value}s, which only data "
+        takes += "parallelism divides"
+        divided = ("tensor", "pipeline", "context")
+        problems += tuple((getattr(layout, name) > 1, name, takes) for name in divided)
+        problems += (
+            (
+                layout.recompute is not Recompute.NONE,
+                "recompute",
+                "none: recomputation is modelled for stacks of like blocks",
+            ),
+        )
     for wrong, name, allowed in problems:
         if wrong:
             raise InputError(
-                f"layout.{name} does not divide {architecture.name}",
+                f"layout.{name} does not suit {architecture.name}",
                 value=stages if name == "pipeline" else getattr(layout, name),
                 allowed=allowed,
-                remedy="Choose another degree.",
+                remedy="Choose what is allowed, or leave it out.",
                 field=f"layout.{name}",
             )
 

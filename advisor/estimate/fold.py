@@ -91,6 +91,8 @@ def block_matrices(architecture: ModelArchitecture) -> tuple[float, float]:
 
 def keys_attended(operator: Operator, sequence_length: float) -> float:
     """Average keys per token of an attention row at this sequence length."""
+    if operator.keys is not None:
+        return float(operator.keys)
     return float(
         attended_keys(
             sequence_length=float(sequence_length),
@@ -118,8 +120,11 @@ class FlopFold:
 def fold_flops(
     architecture: ModelArchitecture, sequence_length: float, run: TrainingRun | None = None
 ) -> FlopFold:
-    """Sum the table's forward FLOPs per token at a sequence length."""
-    block = architecture.in_part(Part.BLOCK)
+    """Sum the table's forward FLOPs per token at a sequence length.
+
+    What an embedding computes (the patches of an image) counts with the blocks.
+    """
+    block = (*architecture.in_part(Part.EMBEDDING), *architecture.in_part(Part.BLOCK))
     matmul = sum(op.layers * op.flops_per_token for op in block)
     attention = sum(
         op.layers * op.flops_per_token_per_key * keys_attended(op, sequence_length)
@@ -133,6 +138,7 @@ def fold_flops(
             2.0
             * op.layers
             * op.active_experts
+            * op.positions_per_token
             * float(
                 adapter_parameters(
                     in_features=op.in_features, out_features=op.out_features, rank=run.lora_rank

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.architecture.operators import Division, Operator, Part
+from advisor.architecture.operators import Division, Operator, OperatorKind, Part
 from advisor.efficiency import SoftwareFacts
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
@@ -36,26 +36,60 @@ def matmul_forward(
     if run.recipe.compute == "fp32":
         operand_bytes = 4.0
     local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
-    rows = tokens * op.active_experts / local_experts
-    weights = op.in_features * op.out_features * local_experts / tensor
+    rows = tokens * op.positions_per_token * op.active_experts
+    weights = op.in_features * op.out_features * op.groups * local_experts / tensor
     # A row- or column-parallel product has one of its two sides divided.
     sides = (op.in_features + op.out_features) * (1 + 1 / tensor) / 2
+    streamed = rows * sides
+    share = software.grouped_compute if op.experts > 1 else 1.0
+    if op.kind is OperatorKind.CONVOLUTION:
+        # Neighbouring outputs share their inputs: both sides move once.
+        streamed = tokens * op.moved_elements_per_token
+        share = software.convolution_compute
     peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
     return np.asarray(
         matmul_time_s(
             flops=tokens * op.flops_per_token / tensor,
-            moved_bytes=operand_bytes * (weights + tokens * op.active_experts * sides),
-            output_elements=rows * op.out_features / tensor,
+            moved_bytes=operand_bytes * (weights + streamed),
+            output_elements=rows / local_experts * op.out_features * op.groups / tensor,
             depth=float(op.in_features),
             peak_flops_per_s=peak,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             overhead_s=hardware.matmul_overhead_s,
-            compute=hardware.matmul_compute * (software.grouped_compute if op.experts > 1 else 1.0),
+            compute=hardware.matmul_compute * share,
             bandwidth=hardware.matmul_bandwidth,
             half_tiles=hardware.matmul_half_tiles,
             half_depth=hardware.matmul_half_depth,
         )
     )
+
+
+def recurrence_passes(
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
+) -> tuple[Floats, Floats]:
+    """Forward and backward time of one recurrence of products in one layer. [s]
+
+    Each step of the sequence multiplies the states of the micro-batch alone. Backward, the
+    gradients of the states go back step by step; those of the weights are one product over all
+    steps.
+    """
+    steps = float(run.sequence_length)
+    forward = steps * matmul_forward(op, run, candidates, software, tokens / steps)
+    return forward, forward + matmul_forward(op, run, candidates, software, tokens)
+
+
+def is_product(op: Operator) -> bool:
+    """Whether a row runs as matrix products: matrices, and convolutions that mix channels.
+
+    A depthwise convolution has one channel in each group: it moves data and hardly computes.
+    """
+    if op.kind is OperatorKind.CONVOLUTION:
+        return op.out_features > 1
+    return op.kind is OperatorKind.MATMUL
 
 
 def adapter_forward(
@@ -65,7 +99,7 @@ def adapter_forward(
     if not adapted(op, run):
         return np.zeros_like(tokens)
     hardware = candidates.hardware
-    sides = (op.in_features + 3 * op.out_features) * op.active_experts
+    sides = (op.in_features + 3 * op.out_features) * op.active_experts * op.positions_per_token
     return np.asarray(
         bandwidth_time_s(
             moved_bytes=2.0 * tokens * sides / candidates.layout.tensor,
@@ -120,14 +154,19 @@ def attention_passes(
             overhead_s=2 * hardware.attention_overhead_s,
         )
         return np.asarray(forward), np.asarray(backward)
-    square = tokens * run.sequence_length / layout.tensor
+    keys = run.sequence_length if op.keys is None else op.keys
+    square = tokens * keys / layout.tensor
     products = (
         square
         * op.flops_per_token_per_key
         / (hardware.peak16_flops_per_s * hardware.matmul_compute)
     )
     scores = bandwidth_time_s(
-        moved_bytes=_element_bytes(run) * EAGER_SCORE_PASSES * square * op.heads,
+        moved_bytes=_element_bytes(run)
+        * EAGER_SCORE_PASSES
+        * square
+        * op.positions_per_token
+        * op.heads,
         bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
         efficiency=hardware.elementwise_bandwidth,
         overhead_s=4 * hardware.matmul_overhead_s,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.errors import InputError
+from advisor.estimate.sample import check_sample_fields
 from advisor.precision import FORMAT_BYTES, RECIPES, PrecisionRecipe
 from advisor.workload import (
     AttentionKernel,
@@ -24,6 +26,13 @@ FINE_TUNING_BATCH = 64
 TOKENS_PER_PARAMETER = 20.0
 """Compute-optimal training (Hoffmann et al. 2022, arXiv:2203.15556, table 3)."""
 FINE_TUNING_TOKENS = 10e6
+SAMPLE_BATCH = 256
+"""Images or samples: ResNet (He et al. 2015, arXiv:1512.03385, section 3.4)."""
+PRETRAINING_SAMPLES = 90 * 1_281_167
+"""90 epochs of ImageNet's 1,281,167 images, the usual schedule of image classifiers (Goyal et al.
+2017, arXiv:1706.02677, section 5.1)."""
+FINE_TUNING_SAMPLES = 1e5
+"""A stated default."""
 
 OPTIMIZER_STATE_FORMATS: dict[Optimizer, tuple[float, int]] = {
     Optimizer.ADAMW: (2.0, 2),
@@ -87,6 +96,8 @@ class TrainingRun:
     lora_targets: tuple[str, ...]
     assumptions: tuple[str, ...]
     switches: MemorySwitches = MemorySwitches()
+    unit: Unit = Unit.TOKEN
+    """What ``tokens`` counts. Where it is no token, ``sequence_length`` is 1."""
 
     @property
     def frozen(self) -> bool:
@@ -133,46 +144,25 @@ def resolve_training(
         If the sequence is longer than the model's learned positions allow.
     """
     assumptions: list[str] = []
-    sequence = workload.sequence_length
-    longest = architecture.max_position_embeddings
-    if sequence is None:
-        sequence = min(DEFAULT_SEQUENCE_LENGTH, longest or DEFAULT_SEQUENCE_LENGTH)
-        assumptions.append(f"sequences of {sequence:,} tokens")
-    elif longest is not None and sequence > 8 * longest:
-        raise InputError(
-            "workload.sequence_length exceeds what the model can be extended to",
-            value=sequence,
-            allowed=f"up to 8 times the {longest:,} positions of {architecture.name}",
-            remedy="Shorten the sequence or choose a long-context model.",
-            field="workload.sequence_length",
-        )
+    sequence = _sequence_length(workload, architecture, assumptions)
     method = workload.method if isinstance(workload, FineTuning) else None
     batch = workload.global_batch
     if batch is None:
-        if method is None:
-            batch = max(1, round(PRETRAINING_BATCH_TOKENS / sequence))
-            assumptions.append(
-                f"{batch:,} sequences per optimizer step ({batch * sequence / 1e6:.1f} M tokens, "
-                "as Llama 2)"
-            )
-        else:
-            batch = FINE_TUNING_BATCH
-            assumptions.append(f"{batch} sequences per optimizer step")
+        batch = _default_batch(architecture.unit, method, sequence, assumptions)
     tokens = workload.tokens
+    if workload.samples is not None:
+        tokens = workload.samples * sequence
     if tokens is None:
-        if method is None:
-            tokens = TOKENS_PER_PARAMETER * architecture.active_parameters
-            assumptions.append(
-                f"{tokens / 1e9:,.0f} billion tokens (20 per parameter, compute-optimal)"
-            )
-        else:
-            tokens = FINE_TUNING_TOKENS
-            assumptions.append(f"{tokens / 1e6:.0f} million tokens")
+        tokens = _default_amount(architecture, method, assumptions)
     software = workload.software
     if software is None:
-        software = SoftwareStack.MEGATRON if method is None else SoftwareStack.HUGGINGFACE
+        plain = architecture.unit is not Unit.TOKEN
+        fused = method is None and not plain
+        software = SoftwareStack.MEGATRON if fused else SoftwareStack.HUGGINGFACE
         assumptions.append(
-            "Megatron-class software (fused kernels)"
+            "a plain eager training loop, nothing fused"
+            if plain
+            else "Megatron-class software (fused kernels)"
             if method is None
             else "Hugging Face Trainer with PEFT, nothing fused"
             if method is not FineTuningMethod.FULL
@@ -190,7 +180,80 @@ def resolve_training(
         lora_rank=workload.lora_rank if isinstance(workload, FineTuning) else 0,
         lora_targets=workload.lora_targets if isinstance(workload, FineTuning) else (),
         assumptions=tuple(assumptions),
+        unit=architecture.unit,
     )
+
+
+def _sequence_length(
+    workload: Training, architecture: ModelArchitecture, assumptions: list[str]
+) -> int:
+    """Tokens of a sequence; 1 where the network takes whole images or samples."""
+    unit, sequence = architecture.unit, workload.sequence_length
+    check_sample_fields(workload, architecture)
+    if unit is not Unit.TOKEN:
+        if workload.tokens is not None:
+            raise InputError(
+                f"{architecture.name} takes {unit.value}s, not tokens",
+                value=workload.tokens,
+                allowed="samples: how many go through in the whole run",
+                remedy="Give samples (--samples) instead of tokens.",
+                field="workload.tokens",
+            )
+        return 1
+    longest = architecture.max_position_embeddings
+    if sequence is None:
+        sequence = min(DEFAULT_SEQUENCE_LENGTH, longest or DEFAULT_SEQUENCE_LENGTH)
+        assumptions.append(f"sequences of {sequence:,} tokens")
+    elif longest is not None and sequence > 8 * longest:
+        raise InputError(
+            "workload.sequence_length exceeds what the model can be extended to",
+            value=sequence,
+            allowed=f"up to 8 times the {longest:,} positions of {architecture.name}",
+            remedy="Shorten the sequence or choose a long-context model.",
+            field="workload.sequence_length",
+        )
+    return sequence
+
+
+def _default_batch(
+    unit: Unit, method: FineTuningMethod | None, sequence: int, assumptions: list[str]
+) -> int:
+    if unit is not Unit.TOKEN:
+        batch = SAMPLE_BATCH if method is None else FINE_TUNING_BATCH
+        assumptions.append(f"{batch} {unit.value}s per optimizer step")
+    elif method is None:
+        batch = max(1, round(PRETRAINING_BATCH_TOKENS / sequence))
+        assumptions.append(
+            f"{batch:,} sequences per optimizer step ({batch * sequence / 1e6:.1f} M tokens, "
+            "as Llama 2)"
+        )
+    else:
+        batch = FINE_TUNING_BATCH
+        assumptions.append(f"{batch} sequences per optimizer step")
+    return batch
+
+
+def _default_amount(
+    architecture: ModelArchitecture, method: FineTuningMethod | None, assumptions: list[str]
+) -> float:
+    """Tokens, images or samples of the whole run."""
+    unit = architecture.unit
+    if unit is not Unit.TOKEN:
+        if method is not None:
+            assumptions.append(f"{FINE_TUNING_SAMPLES:,.0f} {unit.value}s")
+            return FINE_TUNING_SAMPLES
+        assumptions.append(
+            f"{PRETRAINING_SAMPLES / 1e6:.0f} million {unit.value}s (90 epochs of ImageNet)"
+        )
+        return float(PRETRAINING_SAMPLES)
+    if method is None:
+        tokens = TOKENS_PER_PARAMETER * architecture.active_parameters
+        assumptions.append(
+            f"{tokens / 1e9:,.0f} billion tokens (20 per parameter, compute-optimal)"
+        )
+        return tokens
+    assumptions.append(f"{FINE_TUNING_TOKENS / 1e6:.0f} million tokens")
+    return FINE_TUNING_TOKENS
 
 
 def recipe_named(name: str) -> PrecisionRecipe:

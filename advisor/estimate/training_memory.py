@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Part
+from advisor.architecture.sample import Unit
 from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import (
     in_flight,
@@ -25,6 +26,7 @@ from advisor.estimate.activations import SavedBytes, fold_saved_bytes, selective
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import fold_parameters
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.sample_memory import Moment, answers_per_sample, sample_moments
 from advisor.estimate.training_states import (
     SHARD_GRAD_OP,
     StageParameters,
@@ -157,6 +159,19 @@ def training_memory(
             0.0,
             parameters.embedding_divided / tensor * FORMAT_BYTES[run.recipe.working],
         )
+        if architecture.unit is not Unit.TOKEN:
+            moments = sample_moments(
+                architecture,
+                run,
+                tokens,
+                states.gradients,
+                np.where(accumulates, states.gradients, states.held_gradients),
+                np.maximum(states.at_first_block, states.at_last_block),
+                (loss * FORWARD_PEAK_OF_LOSS, loss),
+            )
+            update = (states.gradients, 0.0 * stored, 0.0 * stored, states.at_update, 2.0)
+            results.append(_fullest((*moments, update), states, is_last=is_last))
+            continue
         results.append(
             _peak(
                 states=states,
@@ -188,7 +203,7 @@ def _loss_bytes(
             entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
     return np.asarray(
         logits_bytes(
-            tokens=tokens,
+            tokens=tokens * answers_per_sample(architecture),
             vocabulary=float(architecture.vocab_size),
             bytes_per_entry=entry,
             tensor=spread,
@@ -250,7 +265,7 @@ def _peak(
     loss_larger = loss >= one_block
     none = 0.0 * stored
     # Each moment: gradients, activations, logits, workspace; and the name it is told by.
-    moments: tuple[tuple[Floats, Floats, Floats, Floats, float], ...] = (
+    moments: tuple[Moment, ...] = (
         (held, stored + casts[0], loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
         (
             held,
@@ -268,6 +283,11 @@ def _peak(
     if not np.any(casts[0]):
         # Without casts the loss holds more in its backward pass; the search is quicker for it.
         moments = moments[1:]
+    return _fullest(moments, states, is_last=is_last)
+
+
+def _fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
+    """Pick the moment at which the sum is largest, for each configuration."""
     totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
     fullest = np.argmax(np.stack(np.broadcast_arrays(*totals)), axis=0)
     chosen = [

@@ -22,7 +22,9 @@ from advisor.estimate.kernel_times import (
     attention_passes,
     dequantise_time,
     elementwise_forward,
+    is_product,
     matmul_forward,
+    recurrence_passes,
     scan_forward,
 )
 from advisor.estimate.run import TrainingRun
@@ -171,7 +173,7 @@ def _one_micro_batch(
     for op in architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         block = op.part is Part.BLOCK
-        if op.kind is OperatorKind.MATMUL:
+        if is_product(op):
             forward = matmul_forward(op, run, candidates, software, tokens)
             frozen = run.frozen
             total.matmul += held * forward * (2.0 if frozen else 3.0)
@@ -194,12 +196,18 @@ def _one_micro_batch(
             forward = scan_forward(op, run, candidates, software, tokens)
             total.attention += held * forward * (1 + SCAN_BACKWARD)
             total.recompute += np.where(recomputes_all, held * forward, 0.0)
+        elif op.kind is OperatorKind.RECURRENCE:
+            forward, backward = recurrence_passes(op, run, candidates, software, tokens)
+            total.matmul += held * (forward + backward)
+            total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
             forward = elementwise_forward(op, run, candidates, software, tokens)
             total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
         launches = 1.0 if software.fused_elementwise else float(op.launches)
+        if op.kind is OperatorKind.RECURRENCE:
+            launches *= run.sequence_length
         passes = 3.0 + (recomputes_all if block else 0.0)
         total.launches += held * launches * passes
     return total

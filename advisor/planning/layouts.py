@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.run import TrainingRun
 
@@ -16,6 +17,8 @@ PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8)
 EXPERT_DEGREES = (1, 2, 4, 8, 32)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
+SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)
+"""Images are smaller than sequences of thousands of tokens."""
 CONTEXT_FROM_TOKENS = 16_384
 """Sequences shorter than this are not split over context-parallel ranks."""
 RECOMPUTE_LEVELS = 3
@@ -43,10 +46,12 @@ def _degrees(
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
     contexts = CONTEXT_DEGREES if run.sequence_length >= CONTEXT_FROM_TOKENS else (1,)
     experts = EXPERT_DEGREES if architecture.num_experts > 1 else (1,)
-    for tensor in TENSOR_DEGREES:
+    # What takes whole images or samples is divided over data alone.
+    divided = architecture.unit is Unit.TOKEN
+    for tensor in TENSOR_DEGREES if divided else (1,):
         if count % tensor or heads % tensor:
             continue
-        for pipeline in PIPELINE_DEGREES:
+        for pipeline in PIPELINE_DEGREES if divided else (1,):
             if count % (tensor * pipeline) or pipeline > layers:
                 continue
             for context in contexts:
@@ -66,6 +71,7 @@ def _rows(
     architecture: ModelArchitecture, run: TrainingRun, counts: Iterable[int]
 ) -> Iterator[tuple[int, ...]]:
     layers = architecture.num_hidden_layers
+    micro_batches = MICRO_BATCHES if architecture.unit is Unit.TOKEN else SAMPLE_MICRO_BATCHES
     for count in counts:
         for tensor, pipeline, context, data, expert, _ in _degrees(architecture, run, count):
             # ZeRO-1 never costs more than DDP, and ZeRO-3 never less time than ZeRO-1.
@@ -81,7 +87,7 @@ def _rows(
                 default=1,
             )
             for virtual_stages in sorted({1, virtual}):
-                for micro_batch in MICRO_BATCHES:
+                for micro_batch in micro_batches:
                     if micro_batch > 1 and micro_batch * data > run.global_batch:
                         break
                     for level in levels:

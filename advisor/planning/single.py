@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for
@@ -131,6 +132,8 @@ def best_placement(
 
 def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> ParallelLayout:
     """Divide the model as far as the count and its heads allow."""
+    if architecture.unit is not Unit.TOKEN:
+        return ParallelLayout(data=count, sharding=Sharding.ZERO3 if count > 1 else Sharding.DDP)
     tensor = max(
         degree
         for degree in (1, 2, 4, 8)

@@ -1,0 +1,245 @@
+"""Answers of networks that generate nothing step by step: one forward pass of a batch.
+
+Images of a classifier or of a diffusion model, sequences of a text encoder. The same code serves
+one configuration and a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import Operator, OperatorKind
+from advisor.architecture.sample import Unit
+from advisor.efficiency import Calibration, SoftwareFacts
+from advisor.errors import UnsupportedArchitectureError
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.kernel_times import (
+    attention_passes,
+    elementwise_forward,
+    is_product,
+    matmul_forward,
+    recurrence_passes,
+    scan_forward,
+)
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.sample_memory import moved_elements
+from advisor.precision import FORMAT_BYTES, RECIPES, WeightFormat
+from advisor.workload import AttentionKernel, Optimizer, Serving, SoftwareStack
+
+SOFTWARE = SoftwareStack.HUGGINGFACE
+"""Plain eager inference; engines that fuse a network (TensorRT) are faster."""
+
+
+def generates(architecture: ModelArchitecture) -> bool:
+    """Whether a network writes token after token, keeping a cache or a state."""
+    return architecture.unit is Unit.TOKEN and any(
+        op.cache_elements_per_token or op.state_elements_per_sequence
+        for op in architecture.operators
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShares:
+    """Exclusive shares of the time of one batch, one element per configuration. [s]"""
+
+    matmul: Floats
+    attention: Floats
+    elementwise: Floats
+    launch: Floats
+    """The accelerator waits for the host to launch kernels."""
+    software: Floats
+
+    @property
+    def total(self) -> Floats:
+        """Sum of all shares. [s]"""
+        total = np.zeros_like(self.matmul)
+        for item in fields(self):
+            total = total + getattr(self, item.name)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Batches on every data-parallel rank at once, one element per configuration."""
+
+    shares: BatchShares
+    """Of one batch, all its passes. [s]"""
+    latency_s: Floats
+    per_s: Floats
+    """Images or sequences of the whole deployment. [1/s]"""
+    weights_bytes: Floats
+    activations_bytes: Floats
+    workspace_bytes: Floats
+    low_bytes: Floats
+    expected_bytes: Floats
+    high_bytes: Floats
+    """Total with context, each end of its range. [bytes]"""
+    usable_bytes: Floats
+    largest_batch: Floats
+    """Of each rank, by the high end of the memory."""
+
+    @property
+    def feasible(self) -> Floats:
+        """Whether the batch fits."""
+        return np.asarray(self.high_bytes <= self.usable_bytes)
+
+
+def batch_times(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    candidates: Candidates,
+    calibration: Calibration,
+) -> BatchTimes:
+    """Return latency, rate and memory of batches of ``concurrency`` inputs.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        A network that does not generate; see :func:`generates`.
+    workload : Serving
+        ``concurrency`` inputs at the same time over the whole deployment.
+    weight_format : WeightFormat
+    candidates : Candidates
+        ``data`` ranks share the batch; hardware rates are for the format of the weights.
+    calibration : Calibration
+
+    Returns
+    -------
+    BatchTimes
+
+    Raises
+    ------
+    UnsupportedArchitectureError
+        For encoder-decoder pairs, which do generate but keep no cache in the table.
+
+    Notes
+    -----
+    Guidance doubles the batch, since conditional and unconditional inputs go through together;
+    denoising steps repeat the pass. Leaves out the text encoder and the decoder of latents beside
+    a diffusion network, resizing of images and transport.
+    """
+    if architecture.unit is Unit.SAMPLE:
+        raise UnsupportedArchitectureError(
+            "serving of encoder-decoder pairs is not estimated: they write token after token",
+            value=architecture.name,
+            allowed="training of them; serving of models that generate text, of encoders and of "
+            "networks that take images",
+            remedy="Choose another model or task.",
+            field="model",
+        )
+    layout, facts = candidates.layout, calibration.software[SOFTWARE]
+    run = _run(architecture, workload, weight_format, candidates)
+    local = np.ceil(workload.concurrency / layout.data) * (2.0 if workload.guidance else 1.0)
+    shares = _forward(architecture, run, candidates, facts, local * run.sequence_length)
+    shares = BatchShares(
+        **{
+            item.name: workload.denoising_steps * getattr(shares, item.name)
+            for item in fields(BatchShares)
+        }
+    )
+    latency = shares.total
+    memory = calibration.memory
+    zero = np.zeros_like(latency)
+    weights = zero + weight_format.bytes_per_parameter * architecture.total_parameters
+    one = activation_bytes(architecture, run) * run.sequence_length
+    activations = zero + local * one
+    workspace = zero + memory.workspace_bytes
+    interval = calibration.interval("serving_memory", measured=True)
+    usable = zero + candidates.hardware.memory_bytes
+    context = memory.context_bytes
+    fixed = weights + workspace * interval.high + context["high"]
+    per_input = one * interval.high * (2.0 if workload.guidance else 1.0)
+    return BatchTimes(
+        shares=shares,
+        latency_s=latency,
+        per_s=workload.concurrency / latency,
+        weights_bytes=weights,
+        activations_bytes=activations,
+        workspace_bytes=workspace,
+        low_bytes=weights + interval.low * (activations + workspace) + context["low"],
+        expected_bytes=weights + activations + workspace + context["expected"],
+        high_bytes=fixed + interval.high * activations,
+        usable_bytes=usable,
+        largest_batch=np.maximum(0.0, np.floor((usable - fixed) / per_input)),
+    )
+
+
+def _run(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    candidates: Candidates,
+) -> TrainingRun:
+    """Return the forward pass as the kernels' folds want it."""
+    del candidates
+    name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
+    token = architecture.unit is Unit.TOKEN
+    return TrainingRun(
+        tokens=float(workload.concurrency),
+        sequence_length=workload.input_tokens if token else 1,
+        global_batch=workload.concurrency,
+        recipe=RECIPES[name],
+        optimizer=Optimizer.SGD,
+        attention=AttentionKernel.FLASH,
+        software=SOFTWARE,
+        method=None,
+        lora_rank=0,
+        lora_targets=(),
+        assumptions=(),
+        unit=architecture.unit,
+    )
+
+
+def _forward(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
+) -> BatchShares:
+    """Time of one pass through all rows."""
+    zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
+    matmul, attention, elementwise, launches = (zero.copy() for _ in range(4))
+    for op in architecture.operators:
+        count = float(op.launches)
+        if is_product(op):
+            matmul += op.layers * matmul_forward(op, run, candidates, software, tokens)
+        elif op.kind is OperatorKind.RECURRENCE:
+            forward, _ = recurrence_passes(op, run, candidates, software, tokens)
+            matmul += op.layers * forward
+            count *= run.sequence_length
+        elif op.kind is OperatorKind.ATTENTION:
+            forward, _ = attention_passes(op, run, candidates, software, tokens)
+            attention += op.layers * forward
+        elif op.kind is OperatorKind.SCAN:
+            attention += op.layers * scan_forward(op, run, candidates, software, tokens)
+        else:
+            elementwise += op.layers * elementwise_forward(op, run, candidates, software, tokens)
+        launches += op.layers * count
+    kernels = matmul + attention + elementwise
+    launch = np.maximum(0.0, launches * software.launch_s - kernels)
+    return BatchShares(
+        matmul=matmul,
+        attention=attention,
+        elementwise=elementwise,
+        launch=launch,
+        software=(software.slowdown - 1) * (kernels + launch),
+    )
+
+
+def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Input and output of the widest row, and the branch around it. [bytes/token or sample]"""
+
+    def alive(op: Operator) -> float:
+        return moved_elements(op)
+
+    widest = max(alive(op) for op in architecture.operators)
+    return FORMAT_BYTES[run.recipe.stream] * BRANCHES * widest
+
+
+BRANCHES = 1.5
+"""Beside the input and output of a row, its input waits for the residual sum: half as much."""

@@ -1,0 +1,65 @@
+"""What a workload says about the size of one input, and whether the network has such an input."""
+
+from __future__ import annotations
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import SampleSize, Unit
+from advisor.errors import InputError
+from advisor.workload import Serving, Workload
+
+UNIT_FIELDS = {
+    Unit.TOKEN: ("sequence_length",),
+    Unit.IMAGE: ("image_size", "image_channels"),
+    Unit.SAMPLE: ("sequence_length", "decoder_sequence_length", "image_size", "image_channels"),
+}
+"""Fields of a workload that say how large one input is, by what the network takes."""
+
+ALL_FIELDS = ("image_size", "image_channels", "sequence_length", "decoder_sequence_length")
+
+
+def sample_of(workload: Workload) -> SampleSize:
+    """Size of one input, as far as the workload tells it.
+
+    Parameters
+    ----------
+    workload : Pretraining, FineTuning or Serving
+
+    Returns
+    -------
+    SampleSize
+        For ``architecture.resolve.resolve_model``; networks that read tokens ignore it.
+    """
+    sequence = workload.input_tokens if isinstance(workload, Serving) else workload.sequence_length
+    decoded = workload.decoder_sequence_length
+    if isinstance(workload, Serving):
+        given = workload.model_fields_set
+        sequence = sequence if "input_tokens" in given else None
+        decoded = workload.output_tokens if "output_tokens" in given else decoded
+    return SampleSize(
+        image_size=workload.image_size,
+        image_channels=workload.image_channels,
+        sequence_length=sequence,
+        decoder_sequence_length=decoded,
+    )
+
+
+def check_sample_fields(workload: Workload, architecture: ModelArchitecture) -> None:
+    """Refuse sizes of inputs that the network does not have.
+
+    Raises
+    ------
+    InputError
+        E.g. for a sequence length where the network takes images.
+    """
+    unit = architecture.unit
+    for name in ALL_FIELDS:
+        value = getattr(workload, name, None)
+        if value is not None and name not in UNIT_FIELDS[unit]:
+            takes = {Unit.TOKEN: "tokens", Unit.IMAGE: "images", Unit.SAMPLE: "whole samples"}[unit]
+            raise InputError(
+                f"workload.{name} does not apply to {architecture.name}, which takes {takes}",
+                value=value,
+                allowed=f"{', '.join(UNIT_FIELDS[unit])}",
+                remedy="Leave the field out.",
+                field=f"workload.{name}",
+            )
