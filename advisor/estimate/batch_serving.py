@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Operator, OperatorKind
+from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration, SoftwareFacts
 from advisor.errors import UnsupportedArchitectureError
@@ -31,6 +32,9 @@ from advisor.workload import AttentionKernel, Optimizer, Serving, SoftwareStack
 
 SOFTWARE = SoftwareStack.HUGGINGFACE
 """Plain eager inference; engines that fuse a network (TensorRT) are faster."""
+
+BRANCHES = 1.5
+"""Beside the input and output of a row, its input waits for the residual sum: half as much."""
 
 
 def generates(architecture: ModelArchitecture) -> bool:
@@ -82,7 +86,7 @@ class BatchTimes:
     """Of each rank, by the high end of the memory."""
 
     @property
-    def feasible(self) -> Floats:
+    def feasible(self) -> NDArray[np.bool_]:
         """Whether the batch fits."""
         return np.asarray(self.high_bytes <= self.usable_bytes)
 
@@ -132,7 +136,7 @@ def batch_times(
             field="model",
         )
     layout, facts = candidates.layout, calibration.software[SOFTWARE]
-    run = _run(architecture, workload, weight_format, candidates)
+    run = _run(architecture, workload, weight_format)
     local = np.ceil(workload.concurrency / layout.data) * (2.0 if workload.guidance else 1.0)
     shares = _forward(architecture, run, candidates, facts, local * run.sequence_length)
     shares = BatchShares(
@@ -169,13 +173,9 @@ def batch_times(
 
 
 def _run(
-    architecture: ModelArchitecture,
-    workload: Serving,
-    weight_format: WeightFormat,
-    candidates: Candidates,
+    architecture: ModelArchitecture, workload: Serving, weight_format: WeightFormat
 ) -> TrainingRun:
     """Return the forward pass as the kernels' folds want it."""
-    del candidates
     name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
     token = architecture.unit is Unit.TOKEN
     return TrainingRun(
@@ -233,13 +233,5 @@ def _forward(
 
 def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
     """Input and output of the widest row, and the branch around it. [bytes/token or sample]"""
-
-    def alive(op: Operator) -> float:
-        return moved_elements(op)
-
-    widest = max(alive(op) for op in architecture.operators)
+    widest = max(moved_elements(op) for op in architecture.operators)
     return FORMAT_BYTES[run.recipe.stream] * BRANCHES * widest
-
-
-BRANCHES = 1.5
-"""Beside the input and output of a row, its input waits for the residual sum: half as much."""

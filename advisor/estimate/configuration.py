@@ -9,11 +9,14 @@ from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
+from advisor.estimate.batch_report import describe_batch
+from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
 from advisor.estimate.results import Estimate
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
-from advisor.estimate.serving_report import describe_serving
+from advisor.estimate.sample import check_sample_fields
+from advisor.estimate.serving_report import ServingReport, describe_serving
 from advisor.estimate.training import (
     count_flops,
     describe_memory,
@@ -44,9 +47,24 @@ class Placement:
     owned: bool = False
 
 
-def describe_workload(workload: Workload, run: TrainingRun | None) -> str:
+def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
+    if architecture.unit is Unit.TOKEN:
+        inputs = f"sequences of {workload.input_tokens:,} tokens"
+    else:
+        inputs = f"{architecture.unit.value}s"
+    text = f"serve batches of {workload.concurrency:,} {inputs}"
+    if workload.denoising_steps > 1 or workload.guidance:
+        text += f", {workload.denoising_steps:,} denoising steps each"
+    return text + (" with guidance" if workload.guidance else "")
+
+
+def describe_workload(
+    workload: Workload, run: TrainingRun | None, architecture: ModelArchitecture
+) -> str:
     """Return the work in one line."""
     if isinstance(workload, Serving):
+        if not generates(architecture):
+            return _described_batch(workload, architecture)
         return (
             f"serve {workload.concurrency:,} concurrent requests of {workload.input_tokens:,} "
             f"tokens in, {workload.output_tokens:,} out"
@@ -121,8 +139,13 @@ def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
     ------
     InputError
     """
+    check_sample_fields(workload, architecture)
     longest = architecture.max_position_embeddings
-    length = workload.input_tokens + workload.output_tokens
+    length = workload.input_tokens
+    if generates(architecture):
+        length += workload.output_tokens
+    if architecture.unit is not Unit.TOKEN:
+        return
     if longest is not None and length > longest:
         raise InputError(
             "input_tokens + output_tokens exceed the model's context",
@@ -144,6 +167,41 @@ def _check_batch(layout: ParallelLayout, run: TrainingRun) -> None:
             remedy="Lower data or micro_batch, divide the model further, or raise global_batch.",
             field="layout.data",
         )
+
+
+def _served(
+    workload: Serving,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+    assumptions: list[str],
+) -> ServingReport:
+    """Estimate serving: of text with a cache, or of batches."""
+    weight_format = WEIGHT_FORMATS[placement.precision]
+    check_context(workload, architecture)
+    if not generates(architecture):
+        assumptions.append(f"weights in {weight_format.title}, plain eager inference")
+        return describe_batch(
+            architecture=architecture,
+            workload=workload,
+            layout=placement.layout,
+            accelerator=placement.accelerator,
+            node=placement.node,
+            weight_format=weight_format,
+            calibration=calibration,
+        )
+    cache = workload.kv_cache_format or "bf16"
+    assumptions.append(f"weights in {weight_format.title}, cache in {cache}")
+    return describe_serving(
+        architecture=architecture,
+        workload=workload,
+        layout=placement.layout,
+        accelerator=placement.accelerator,
+        node=placement.node,
+        weight_format=weight_format,
+        cache_bytes=KV_CACHE_FORMATS[cache],
+        calibration=calibration,
+    )
 
 
 def estimate_configuration(
@@ -189,21 +247,8 @@ def estimate_configuration(
     workload = case.workload
     assumptions = [*architecture.assumptions, *placement.node.assumptions]
     if isinstance(workload, Serving):
-        check_context(workload, architecture)
-        weight_format = WEIGHT_FORMATS[placement.precision]
-        cache = workload.kv_cache_format or "bf16"
-        parts = describe_serving(
-            architecture=architecture,
-            workload=workload,
-            layout=layout,
-            accelerator=accelerator,
-            node=placement.node,
-            weight_format=weight_format,
-            cache_bytes=KV_CACHE_FORMATS[cache],
-            calibration=calibration,
-        )
+        parts = _served(workload, placement, architecture, calibration, assumptions)
         memory, flops, time, serving = parts.memory, parts.flops, None, parts.serving
-        assumptions.append(f"weights in {weight_format.title}, cache in {cache}")
         hours = None
         tokens_per_hour = serving.output_tokens_per_s.scaled(3600.0)
     else:
@@ -256,7 +301,7 @@ def estimate_configuration(
     terms.extend(serving.terms if serving else ())
     return Estimate(
         model=architecture.name,
-        workload=describe_workload(workload, run),
+        workload=describe_workload(workload, run, architecture),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,
         count=placement.count,

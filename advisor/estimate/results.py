@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor.architecture.sample import Unit
 from advisor.layout import ParallelLayout
 from advisor.noun import Noun
 from advisor.quantities import Evidence, Range, Term
@@ -67,6 +68,10 @@ class StepTime(Noun):
     tokens_per_s: Range
     """Whole job. [tokens/s]"""
     tokens_per_s_per_accelerator: Range
+    unit: Unit = Unit.TOKEN
+    """What is counted as a token here: tokens, or whole images or samples."""
+    images_per_s: Range | None = None
+    """Whole job, where the network takes images: the same as ``tokens_per_s``. [images/s]"""
     model_flops_utilization: Range
     """Model FLOPs achieved over the dense peak of the compute format. [fraction]"""
     goodput: Range
@@ -83,7 +88,11 @@ class StepTime(Noun):
 
 
 class ServingEstimate(Noun):
-    """Continuous batching at the steady concurrency of the workload."""
+    """Continuous batching at the steady concurrency of the workload.
+
+    A network that writes no tokens answers a batch as one: an image, or what an encoder makes of
+    a sequence, is then the only token of its answer, and both latencies are those of the batch.
+    """
 
     ttft_ms: Range
     tpot_ms: Range
@@ -95,6 +104,10 @@ class ServingEstimate(Noun):
     """Requests of this length whose cache fits the whole deployment at once."""
     max_context_tokens: int
     """Longest context of one sequence at the workload's concurrency, limited by memory."""
+    unit: Unit = Unit.TOKEN
+    """What one output is: a token, an image, or a sample (a whole sequence)."""
+    images_per_s: Range | None = None
+    """Whole deployment, where the network takes images. [images/s]"""
     replicas: int
     bound_by: str
     terms: tuple[Term, ...]

@@ -11,6 +11,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
 from advisor.equations.serving import mean_attended_tokens
 from advisor.errors import InputError
+from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
@@ -138,6 +139,8 @@ def describe_serving(
 
 def serving_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval that times per output token of this model have."""
+    if not generates(architecture):
+        return "serving_batch"
     return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration, Reliability
 from advisor.equations.goodput import goodput
 from advisor.errors import InputError
@@ -230,10 +231,12 @@ def _memory_substitutions(
             f"({run.optimizer.value}), {sharding}"
         ),
         "activations": (
-            f"{tokens:,} tokens x {architecture.num_hidden_layers} layers, recompute "
+            f"{tokens:,} {run.unit.value}s x {architecture.num_hidden_layers} layers, recompute "
             f"{layout.recompute.value}, software {run.software.value}"
         ),
-        "logits": f"{tokens:,} tokens x {architecture.vocab_size:,} entries / {layout.tensor}",
+        "logits": (
+            f"{tokens:,} {run.unit.value}s x {architecture.vocab_size:,} entries / {layout.tensor}"
+        ),
     }
 
 
@@ -290,6 +293,8 @@ def describe_time(
         steps=steps,
         tokens_per_s=step_range.reciprocal(tokens_per_step),
         tokens_per_s_per_accelerator=step_range.reciprocal(tokens_per_step / layout.accelerators),
+        unit=run.unit,
+        images_per_s=step_range.reciprocal(tokens_per_step) if run.unit is Unit.IMAGE else None,
         model_flops_utilization=step_range.reciprocal(least_s),
         goodput=Range.exact(share, Evidence.ASSUMED),
         startup_s=Range.exact(calibration.reliability.startup_s, Evidence.ASSUMED),
@@ -318,5 +323,8 @@ _BINDING = {
 
 def binding(shares: dict[str, float]) -> str:
     """Return the resource with the largest share of a step."""
-    totals = {resource: sum(shares[name] for name in names) for resource, names in _BINDING.items()}
+    totals = {
+        resource: sum(shares.get(name, 0.0) for name in names)
+        for resource, names in _BINDING.items()
+    }
     return max(totals, key=lambda resource: totals[resource])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.efficiency import Calibration
+from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.configuration import check_context
 from advisor.estimate.run import TrainingRun, resolve_training
@@ -161,7 +162,8 @@ def _search_serving(
 ) -> SearchResult:
     check_context(workload, architecture)
     own = served_format(workload, architecture)
-    lower = () if workload.weight_format else LOW_PRECISION_WEIGHTS
+    # Networks that answer batches are compute-bound: narrower weights alone do not help them.
+    lower = () if workload.weight_format or not generates(architecture) else LOW_PRECISION_WEIGHTS
     cache = workload.kv_cache_format or DEFAULT_CACHE_FORMAT
     options: list[Option] = []
     alternatives: list[Option] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from advisor.architecture.sample import Unit
 from advisor.estimate.results import Estimate
 from advisor.formatting import (
     duration,
@@ -11,13 +12,14 @@ from advisor.formatting import (
     milliseconds,
     money,
     percent,
+    rate,
     round_significant,
 )
 from advisor.limits import Objective
 from advisor.planning.options import Option
 from advisor.planning.systems import System
 from advisor.quantities import Range
-from advisor.units import HOUR_S
+from advisor.units import HOUR_S, MILLISECOND
 
 OBJECTIVE_WORDS = {
     Objective.CHEAPEST: "cheapest",
@@ -69,10 +71,13 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     if serving is None:
         msg = "an estimate has either a training time or serving figures"
         raise AssertionError(msg)
-    text = (
-        f"{start}: {milliseconds(serving.tpot_ms.scaled(1e-3), with_range=True)} per token, first "
-        f"token after {milliseconds(serving.ttft_ms.scaled(1e-3), with_range=True)}"
-    )
+    first = milliseconds(serving.ttft_ms.scaled(MILLISECOND), with_range=True)
+    if serving.unit is Unit.TOKEN:
+        later = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
+        text = f"{start}: {later} per token, first token after {first}"
+    else:
+        output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
+        text = f"{start}: {first} for a batch, {output}"
     if rent is not None:
         text += f", {money(rent)} a month"
     return f"{text}. {fill}"

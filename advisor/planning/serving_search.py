@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
+from advisor.estimate.batch_serving import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving import compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
@@ -21,6 +22,8 @@ from advisor.workload import Serving
 Table = NDArray[np.intp]
 """Columns: system, count, replicas, tensor, pipeline, expert."""
 Indices = NDArray[np.intp]
+Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats]
+"""Time per output, time to the first, outputs per second, whether it fits, memory."""
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
@@ -59,14 +62,15 @@ def _rows(
     architecture: ModelArchitecture, systems: Sequence[System], concurrency: int
 ) -> list[tuple[int, int, int, int, int, int]]:
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
+    divided = generates(architecture)
     rows: list[tuple[int, int, int, int, int, int]] = []
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
         for count in system.counts:
-            for tensor in TENSOR_DEGREES:
+            for tensor in TENSOR_DEGREES if divided else (1,):
                 if tensor > reach or heads % tensor:
                     continue
-                for pipeline in PIPELINE_DEGREES:
+                for pipeline in PIPELINE_DEGREES if divided else (1,):
                     replica = tensor * pipeline
                     if pipeline > layers or count % replica:
                         continue
@@ -122,24 +126,16 @@ def search_serving(
             for system in systems
         ]
     )
-    served = ServedModel.of(
-        architecture,
-        weight_format=weight_format,
-        cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
-    )
-    load = ServingLoad.of(workload)
+    evaluate = _evaluator(architecture, workload, weight_format, kv_cache_format, calibration)
     layouts = _layouts(table)
     tpot, ttft, throughput, fits, need = (np.empty(len(table)) for _ in range(5))
     for begin in range(0, len(table), CHUNK):
         part = slice(begin, begin + CHUNK)
         candidates = Candidates(layout=layouts.take(part), hardware=stacked.take(table[part, 0]))
-        times = serving_times(served, load, candidates, calibration)
-        tpot[part], ttft[part] = times.tpot_s, times.ttft_s
-        throughput[part] = times.output_tokens_per_s
-        fits[part] = times.feasible
-        need[part] = times.capacity.high_bytes
+        found = evaluate(candidates)
+        tpot[part], ttft[part], throughput[part], fits[part], need[part] = found
     places = np.flatnonzero(fits > 0)
-    found = tuple(
+    kept = tuple(
         FoundServing(
             system=int(table[place, 0]),
             count=int(table[place, 1]),
@@ -158,7 +154,38 @@ def search_serving(
         for index in np.unique(table[:, 0]).tolist()
         if index not in fitting
     }
-    return ServingSearch(found=found, searched=len(table), least_memory_bytes=least)
+    return ServingSearch(found=kept, searched=len(table), least_memory_bytes=least)
+
+
+def _evaluator(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    kv_cache_format: str,
+    calibration: Calibration,
+) -> Callable[[Candidates], Evaluated]:
+    """Return the estimate of one weight format: of text with a cache, or of batches."""
+    if not generates(architecture):
+
+        def batches(candidates: Candidates) -> Evaluated:
+            times = batch_times(architecture, workload, weight_format, candidates, calibration)
+            latency = times.latency_s
+            return latency, latency, times.per_s, times.feasible, times.high_bytes
+
+        return batches
+    served = ServedModel.of(
+        architecture,
+        weight_format=weight_format,
+        cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
+    )
+    load = ServingLoad.of(workload)
+
+    def text(candidates: Candidates) -> Evaluated:
+        times = serving_times(served, load, candidates, calibration)
+        rate, need = times.output_tokens_per_s, times.capacity.high_bytes
+        return times.tpot_s, times.ttft_s, rate, times.feasible, need
+
+    return text
 
 
 def _best_places(table: Table, places: Indices, tpot: Floats, ttft: Floats) -> list[int]:

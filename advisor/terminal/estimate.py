@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from rich.console import Console
 
+from advisor.architecture.sample import Unit
 from advisor.dates import dated
 from advisor.estimate.results import Estimate, WayOut
 from advisor.formatting import (
@@ -144,7 +145,7 @@ def _training_rows(estimate: Estimate) -> Iterator[Row]:
     yield _row("Run", duration, time.run_hours.scaled(HOUR_S))
     yield _row("Step", short_time, time.step_s)
     yield ("Steps", count(time.steps), "derived")
-    yield _row("Throughput", partial(rate, unit="tokens/s"), time.tokens_per_s)
+    yield _row("Throughput", partial(rate, unit=f"{time.unit.value}s/s"), time.tokens_per_s)
     yield _row("Model FLOPs utilization", percent, time.model_flops_utilization)
     yield _row("Goodput", percent, time.goodput)
     yield ("Model FLOPs per step", flops(estimate.flops.model_per_step), "derived")
@@ -155,12 +156,19 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
     serving = estimate.serving
     if serving is None:
         return
-    yield _row("Time to first token", milliseconds, serving.ttft_ms.scaled(MILLISECOND))
-    yield _row("Time per token", milliseconds, serving.tpot_ms.scaled(MILLISECOND))
-    yield _row("Output", partial(rate, unit="tokens/s"), serving.output_tokens_per_s)
-    yield _row("Requests", partial(rate, unit="requests/s"), serving.requests_per_s)
-    yield ("Requests that fit at once", count(serving.max_concurrency), "derived")
-    yield ("Longest context that fits", f"{count(serving.max_context_tokens)} tokens", "derived")
+    if serving.unit is Unit.TOKEN:
+        yield _row("Time to first token", milliseconds, serving.ttft_ms.scaled(MILLISECOND))
+        yield _row("Time per token", milliseconds, serving.tpot_ms.scaled(MILLISECOND))
+        yield _row("Output", partial(rate, unit="tokens/s"), serving.output_tokens_per_s)
+        yield _row("Requests", partial(rate, unit="requests/s"), serving.requests_per_s)
+        yield ("Requests that fit at once", count(serving.max_concurrency), "derived")
+        longest = f"{count(serving.max_context_tokens)} tokens"
+        yield ("Longest context that fits", longest, "derived")
+    else:
+        yield _row("Time of a batch", short_time, serving.ttft_ms.scaled(MILLISECOND))
+        unit = f"{serving.unit.value}s/s"
+        yield _row("Output", partial(rate, unit=unit), serving.output_tokens_per_s)
+        yield ("Largest batch that fits", count(serving.max_concurrency), "derived")
     yield ("Replicas", count(serving.replicas), "")
     yield ("Limited by", BOUND_WORDS[serving.bound_by], "")
 
@@ -179,11 +187,17 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
     if cost.rent_usd is not None:
         yield _row(f"Rent of the {period}", money, cost.rent_usd)
     if cost.usd_per_million_tokens is not None:
-        yield _row("Per million tokens", money, cost.usd_per_million_tokens)
+        yield _row(f"Per million {_unit(estimate)}s", money, cost.usd_per_million_tokens)
     if cost.purchase_usd is not None:
         yield _row("To buy the cards", money, cost.purchase_usd)
     if cost.energy_kwh is not None:
         yield _row(f"Energy of the {period}", partial(rate, unit="kWh"), cost.energy_kwh)
+
+
+def _unit(estimate: Estimate) -> str:
+    """Return what the work is counted in."""
+    counted = estimate.time or estimate.serving
+    return "token" if counted is None else counted.unit.value
 
 
 def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
@@ -193,14 +207,20 @@ def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
     if estimate.time is not None:
         yield "Time of a step", estimate.time.terms
     if estimate.serving is not None:
-        yield "Time per token", estimate.serving.terms
+        per = "Time per token" if estimate.serving.unit is Unit.TOKEN else "Time of a batch"
+        yield per, estimate.serving.terms
     yield "Cost and energy", estimate.cost.terms
 
 
 def _terms(console: Console, estimate: Estimate) -> None:
     """Print the terms of memory and time with formulas in short."""
     titled = dict(sections(estimate))
-    for title in ("Memory on each accelerator", "Time of a step", "Time per token"):
+    for title in (
+        "Memory on each accelerator",
+        "Time of a step",
+        "Time per token",
+        "Time of a batch",
+    ):
         terms = [term for term in titled.get(title, ()) if term.value > 0]
         if not terms:
             continue

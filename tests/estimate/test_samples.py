@@ -1,0 +1,265 @@
+"""Networks that take images or whole samples: a hand-made convolutional network of three rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    Part,
+    SavedFormat,
+    SavedTensor,
+)
+from advisor.architecture.sample import Unit
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.nodes import node_for
+from advisor.efficiency import KernelEfficiency
+from advisor.errors import InputError
+from advisor.estimate.batch_report import describe_batch
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.fold import fold_flops, keys_attended
+from advisor.estimate.kernel_times import matmul_forward, recurrence_passes
+from advisor.estimate.run import (
+    PRETRAINING_SAMPLES,
+    SAMPLE_BATCH,
+    TrainingRun,
+    recipe_named,
+    resolve_training,
+)
+from advisor.estimate.sample_memory import backward_walk
+from advisor.estimate.training import describe_memory, describe_time
+from advisor.estimate.training_memory import training_memory
+from advisor.layout import ParallelLayout
+from advisor.precision import RECIPES, WEIGHT_FORMATS
+from advisor.quantities import Evidence
+from advisor.workload import Pretraining, Serving, SoftwareStack
+
+CARD = load_catalog().accelerator("a100-sxm-80gb")
+CALIBRATION = load_calibration()
+
+PIXELS = 32 * 32
+STEM = Operator(
+    name="stem",
+    kind=OperatorKind.CONVOLUTION,
+    part=Part.BLOCK,
+    layers=1,
+    division=Division.TENSOR,
+    parameters=27 * 64,
+    active_parameters=27 * 64,
+    in_features=27,
+    out_features=64,
+    positions_per_token=PIXELS,
+    flops_per_token=2.0 * PIXELS * 27 * 64,
+    moved_elements_per_token=PIXELS * (3 + 64),
+    saved=(SavedTensor(name="input", elements_per_token=3 * PIXELS, format=SavedFormat.COMPUTE),),
+)
+RELU = Operator(
+    name="relu",
+    kind=OperatorKind.ACTIVATION,
+    part=Part.BLOCK,
+    layers=1,
+    division=Division.TENSOR,
+    moved_elements_per_token=2 * 64 * PIXELS,
+    moved_elements_per_token_unfused=2 * 64 * PIXELS,
+    saved=(SavedTensor(name="out", elements_per_token=64 * PIXELS, format=SavedFormat.COMPUTE),),
+)
+HEAD = Operator(
+    name="head",
+    kind=OperatorKind.MATMUL,
+    part=Part.HEAD,
+    layers=1,
+    division=Division.TENSOR,
+    parameters=64 * 10,
+    active_parameters=64 * 10,
+    in_features=64,
+    out_features=10,
+    flops_per_token=2.0 * 64 * 10,
+    saved=(SavedTensor(name="pooled", elements_per_token=64, format=SavedFormat.COMPUTE),),
+)
+
+
+def network(*rows: Operator, unit: Unit = Unit.IMAGE) -> ModelArchitecture:
+    return ModelArchitecture(
+        name="three rows",
+        family="test",
+        source="preset",
+        evidence=Evidence.DERIVED,
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        vocab_size=10,
+        unit=unit,
+        operators=rows,
+    )
+
+
+CNN = network(STEM, RELU, HEAD)
+
+
+def run(fields: dict[str, object] | None = None, recipe: str = "fp32") -> TrainingRun:
+    workload = Pretraining.model_validate({"optimizer": "sgd_momentum", **(fields or {})})
+    return resolve_training(workload, CNN, recipe_named(recipe))
+
+
+def candidates(layout: ParallelLayout, compute: str = "fp32") -> Candidates:
+    kernels: KernelEfficiency = CALIBRATION.kernels_for(CARD)[0]
+    return Candidates(
+        layout=LayoutArrays.of(layout),
+        hardware=HardwareArrays.of(CARD, node_for(CARD, None), kernels, compute=compute),
+    )
+
+
+def test_an_image_is_one_token() -> None:
+    resolved = run()
+    assert (resolved.unit, resolved.sequence_length) == (Unit.IMAGE, 1)
+    assert resolved.tokens == PRETRAINING_SAMPLES == 115_305_030
+    assert resolved.tokens_per_step == SAMPLE_BATCH
+    assert resolved.software is SoftwareStack.HUGGINGFACE
+    assert run({"samples": 1e6, "global_batch": 100}).tokens == 1e6
+
+
+def test_samples_of_a_language_model_are_sequences() -> None:
+    text = network(HEAD, unit=Unit.TOKEN)
+    workload = Pretraining(samples=1000, sequence_length=512)
+    assert resolve_training(workload, text, RECIPES["fp32"]).tokens == 512_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"sequence_length": 512}, "sequence_length does not apply"),
+        ({"tokens": 1e9}, "takes images, not tokens"),
+        ({"decoder_sequence_length": 10}, "decoder_sequence_length does not apply"),
+    ],
+)
+def test_fields_of_text_are_refused_for_images(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        run(fields)
+
+
+def test_image_size_is_refused_for_text() -> None:
+    with pytest.raises(InputError, match="image_size does not apply"):
+        resolve_training(
+            Pretraining(image_size=224), network(HEAD, unit=Unit.TOKEN), RECIPES["fp32"]
+        )
+
+
+def test_tokens_and_samples_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="tokens or samples, not both"):
+        Pretraining(tokens=1, samples=1)
+
+
+def test_flops_count_every_position() -> None:
+    # 2 x 1,024 pixels x 27 x 64 and 2 x 64 x 10.
+    assert fold_flops(CNN, 1).forward == 3_538_944 + 1_280
+
+
+def test_fixed_keys_do_not_follow_the_sequence() -> None:
+    scores = Operator(
+        name="scores",
+        kind=OperatorKind.ATTENTION,
+        part=Part.BLOCK,
+        layers=1,
+        division=Division.TENSOR,
+        keys=197,
+        positions_per_token=197,
+        flops_per_token_per_key=4.0 * 768 * 197,
+    )
+    assert keys_attended(scores, 1) == 197
+    # ViT-B/16: 4 x 768 x 197 x 197 in each layer (Dosovitskiy et al. 2020, table 1).
+    assert fold_flops(network(scores), 1).block_attention == 4 * 768 * 197 * 197
+
+
+def test_memory_peaks_where_kept_passing_and_gradients_are_largest() -> None:
+    resolved = run({"global_batch": 8})
+    walk = backward_walk(CNN, resolved)
+    # fp32: 3 then 64 channels of 1,024 pixels, then 64 values.
+    assert walk.kept.tolist() == [12_288, 12_288 + 262_144, 12_288 + 262_144 + 256]
+    assert walk.passing.tolist() == [4 * PIXELS * 67, 4 * PIXELS * 128, 4 * 74]
+    assert walk.gradients.tolist() == [1.0, 640 / 2368, 640 / 2368]
+    facts = CALIBRATION.memory.model_copy(update={"workspace_bytes": 0.0})
+    layout = LayoutArrays.of(ParallelLayout(micro_batch=8))
+    memory = training_memory(CNN, resolved, layout, facts)
+    # Backward of the ReLU: 8 x (274,432 kept + 524,288 passing), gradients of the head.
+    assert memory.activations[0] == 8 * (274_432 + 524_288)
+    assert memory.gradients[0] == 4 * 640
+    assert memory.weights[0] == memory.optimizer[0] == 4 * 2368
+
+
+def test_autocast_keeps_a_copy_of_each_matrix() -> None:
+    walk = backward_walk(CNN, run(recipe="bf16_amp"))
+    assert walk.casts.tolist() == [2 * 27 * 64, 2 * 27 * 64, 2 * 27 * 64 + 2 * 640]
+
+
+def test_a_convolution_is_its_product() -> None:
+    """What shares its inputs moves them once; else it is the matrix product of its patches."""
+    where = candidates(ParallelLayout(micro_batch=4096))
+    software = CALIBRATION.software[SoftwareStack.HUGGINGFACE].model_copy(
+        update={"convolution_compute": 1.0}
+    )
+    images = np.array([4096.0])
+    product = STEM.model_copy(update={"kind": OperatorKind.MATMUL})
+    streamed = STEM.model_copy(update={"moved_elements_per_token": PIXELS * (27 + 64)})
+    assert matmul_forward(streamed, run(), where, software, images) == pytest.approx(
+        matmul_forward(product, run(), where, software, images)
+    )
+
+
+def test_a_recurrence_repeats_its_product_at_every_step() -> None:
+    gates = Operator(
+        name="gates",
+        kind=OperatorKind.RECURRENCE,
+        part=Part.BLOCK,
+        layers=1,
+        division=Division.TENSOR,
+        in_features=1024,
+        out_features=4096,
+        flops_per_token=2.0 * 1024 * 4096,
+    )
+    text = network(gates, HEAD, unit=Unit.TOKEN)
+    workload = Pretraining(sequence_length=512, global_batch=8)
+    resolved = resolve_training(workload, text, RECIPES["bf16_amp"])
+    where = candidates(ParallelLayout(micro_batch=8), "bf16")
+    software = CALIBRATION.software[SoftwareStack.HUGGINGFACE]
+    tokens = np.array([8.0 * 512])
+    forward, backward = recurrence_passes(gates, resolved, where, software, tokens)
+    product = gates.model_copy(update={"kind": OperatorKind.MATMUL})
+    step = matmul_forward(product, resolved, where, software, np.array([8.0]))
+    whole = matmul_forward(product, resolved, where, software, tokens)
+    assert forward == pytest.approx(512 * step)
+    assert backward == pytest.approx(512 * step + whole)
+
+
+def test_time_is_told_in_images() -> None:
+    layout = ParallelLayout(micro_batch=128)
+    time = describe_time(
+        CNN, run({"global_batch": 128}), layout, CARD, node_for(CARD, None), CALIBRATION
+    )
+    assert time.unit is Unit.IMAGE
+    assert time.images_per_s == time.tokens_per_s
+    assert time.images_per_s is not None
+    assert time.images_per_s.expected == pytest.approx(128 / time.step_s.expected)
+    assert describe_memory(CNN, run(), layout, CARD, CALIBRATION).fits
+
+
+def test_guidance_and_steps_multiply_the_passes() -> None:
+    def served(**fields: object) -> float:
+        report = describe_batch(
+            architecture=CNN,
+            workload=Serving.model_validate({"concurrency": 2048, **fields}),
+            layout=ParallelLayout(),
+            accelerator=CARD,
+            node=node_for(CARD, None),
+            weight_format=WEIGHT_FORMATS["bf16"],
+            calibration=CALIBRATION,
+        )
+        return report.serving.ttft_ms.expected
+
+    assert served(denoising_steps=50) == pytest.approx(50 * served())
+    assert served(guidance=True) == pytest.approx(served(concurrency=4096))
