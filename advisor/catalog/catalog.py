@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cached_property
 from math import inf
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -177,6 +177,13 @@ class Catalog(Noun):
             exchange_rates=exchange_rates,
             software=self.software,
         )
+
+    def __copy__(self) -> Self:
+        """Return a copy without the tables made from its fields, which ``model_copy`` changes."""
+        copied = super().__copy__()
+        for name in ("_by_name", "_by_accelerator"):
+            copied.__dict__.pop(name, None)
+        return copied
 
     def _nearest(self, name: str) -> list[str]:
         """Up to five keys: those that contain the name first, then those spelt alike."""

@@ -77,3 +77,10 @@ def test_unchanged_files_are_read_once(tmp_path: Path, root: Path) -> None:
 
 def test_a_directory_is_read_like_the_shipped_data(root: Path) -> None:
     assert load_catalog(root / "data") == CATALOG
+
+
+def test_a_changed_copy_forgets_what_the_whole_catalog_looked_up() -> None:
+    whole = load_catalog()
+    assert whole.offers_for("h100-sxm")
+    copied = whole.model_copy(update={"offers": whole.offers[:1]})
+    assert sum(len(copied.offers_for(item.key)) for item in copied.accelerators) == 1
