@@ -120,7 +120,7 @@ def training_time(
     )
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
     tokens = layout.micro_batch * run.sequence_length / layout.context
-    one = _one_micro_batch(architecture, run, candidates, software, share, tokens)
+    one = one_micro_batch(architecture, run, candidates, software, share, tokens)
     kernels = one.matmul + one.attention + one.elementwise + one.recompute
     launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -157,7 +157,7 @@ def training_time(
     return TrainingTime(**shares, software=(software.slowdown - 1) * total)
 
 
-def _one_micro_batch(
+def one_micro_batch(
     architecture: ModelArchitecture,
     run: TrainingRun,
     candidates: Candidates,

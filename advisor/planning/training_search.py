@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
 from advisor.estimate.candidates import (
+    SHARDING_LEVEL,
     Candidates,
     Floats,
     HardwareArrays,
@@ -19,12 +21,17 @@ from advisor.estimate.candidates import (
 )
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import evaluate_run_hours
+from advisor.layout import Sharding
+from advisor.planning.bound import StepBound
 from advisor.planning.layout_space import CHUNK, LayoutSpace
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
 from advisor.planning.systems import System
 
 BLOCK = 262_144
 """Configurations whose memory is compared at a time."""
+
+NO_POLICY: Final = RECOMPUTE_LEVELS
+"""Stands for a layout that fits under no recompute policy."""
 
 Indices = NDArray[np.intp]
 
@@ -78,8 +85,10 @@ def search_training(
 
     Notes
     -----
-    Two prunings are exact. Recomputing more never takes less time, so of the three policies the
-    first that fits is evaluated; the layouts themselves come without dominated sharding levels.
+    Three prunings are exact. Recomputing more never takes less time, so of the three policies the
+    first that fits is evaluated; the layouts themselves come without dominated sharding levels;
+    and a layout is timed in full only if its lower bound (``StepBound``) does not exceed the time
+    of the layout with the least bound.
     """
     compute = run.recipe.compute
     usable = [
@@ -91,53 +100,114 @@ def search_training(
     if not usable or not grid.rows:
         return TrainingSearch(found=(), searched=0, least_memory_bytes={})
     cards = {systems[index].accelerator.key: systems[index].accelerator for index in usable}
-    by_card = {key: calibration.kernels_for(card) for key, card in cards.items()}
-    known = {index: by_card[systems[index].accelerator.key] for index in usable}
+    known = {key: calibration.kernels_for(card) for key, card in cards.items()}
     hardware = HardwareArrays.stack(
         [
             HardwareArrays.of(
-                systems[index].accelerator, systems[index].node, known[index][0], compute=compute
+                systems[index].accelerator,
+                systems[index].node,
+                known[systems[index].accelerator.key][0],
+                compute=compute,
             )
             for index in usable
         ]
     )
-    need = {
-        measured: space.high_bytes(run, measured=measured)
-        for measured in {known[index][1] for index in usable}
-    }
-
+    fitting = _Fitting(
+        run, [systems[i] for i in usable], space, {k: v[1] for k, v in known.items()}
+    )
+    places = {key: place for place, key in enumerate(cards)}
+    card = np.array([places[systems[index].accelerator.key] for index in usable])
+    bound = StepBound(
+        architecture,
+        run,
+        grid,
+        hardware,
+        card,
+        calibration.network,
+        calibration.software[run.software],
+    )
     pairs = list(_pairs(systems, usable, grid))
     rows_per_pair = np.array([end - first for _, first, end in pairs])
-    searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
-    capacity = np.array([systems[i].accelerator.memory_reported_bytes for i in usable])
-    reach = np.array(
-        [max(systems[i].node.accelerators, systems[i].node.intra_domain) for i in usable]
-    )
-    is_measured = np.array([known[index][1] for index in usable])
-    system_parts: list[Indices] = []
-    row_parts: list[Indices] = []
-    least = np.full(len(usable), np.inf)
+    found: list[Found] = []
+    fits_somewhere = np.zeros(len(usable), dtype=bool)
     for block in _blocks(rows_per_pair):
         system, row = _flatten(pairs[block], rows_per_pair[block])
-        wanted = _wanted(need, is_measured, system, row)
-        allowed = grid.tensor[row] <= reach[system]
-        fitting = (wanted <= capacity[system]) & allowed
-        none, selective, full = fitting
-        keep = none | selective | full
-        policy = np.where(none, 0, np.where(selective, 1, 2))[keep]
-        system_parts.append(system[keep])
-        row_parts.append(policy * grid.rows + row[keep])
-        missed = allowed & ~keep
-        np.minimum.at(least, system[missed], wanted[:, missed].min(axis=0))
-    system, row = np.concatenate(system_parts), np.concatenate(row_parts)
-    fits_somewhere = np.zeros(len(usable), dtype=bool)
-    fits_somewhere[system] = True
+        policy = fitting.policy(system, row)
+        keep = policy < NO_POLICY
+        system, row, policy = system[keep], row[keep], policy[keep]
+        fits_somewhere[system] = True
+        least = bound.step_s(system, policy, row)
+        place = policy * grid.rows + row
+        fastest, hours = _fastest(
+            architecture, run, grid, hardware, system, place, least, calibration
+        )
+        found.extend(
+            Found(
+                system=usable[int(system[index])],
+                count=int(grid.count[row[index]]),
+                hours=time,
+                precision=run.recipe.name,
+                layouts=grid.layouts,
+                row=int(place[index]),
+            )
+            for index, time in zip(fastest.tolist(), hours.tolist(), strict=True)
+            if np.isfinite(time)
+        )
     misses = {
-        usable[place]: float(least[place])
-        for place in np.flatnonzero(~fits_somewhere & np.isfinite(least))
+        usable[place]: least_bytes
+        for place in np.flatnonzero(~fits_somewhere)
+        if np.isfinite(least_bytes := fitting.least_bytes(int(place)))
     }
-    found = _fastest(architecture, run, grid, hardware, system, row, calibration, usable)
+    searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
     return TrainingSearch(found=tuple(found), searched=searched, least_memory_bytes=misses)
+
+
+class _Fitting:
+    """The first recompute policy that fits, for every system and layout.
+
+    Systems of equal memory, evidence and reach share one table over the rows of the grid.
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        systems: Sequence[System],
+        space: LayoutSpace,
+        measured: dict[str, bool],
+    ) -> None:
+        self._grid, self._systems = space.grid, systems
+        self._need = {flag: space.high_bytes(run, measured=flag) for flag in set(measured.values())}
+        kinds = [
+            (
+                measured[system.accelerator.key],
+                system.accelerator.memory_reported_bytes,
+                max(system.node.accelerators, system.node.intra_domain),
+            )
+            for system in systems
+        ]
+        self._kinds = list(dict.fromkeys(kinds))
+        self._kind = np.array([self._kinds.index(kind) for kind in kinds])
+        self._table = np.concatenate([self._first_policy(*kind) for kind in self._kinds])
+
+    def _first_policy(self, measured: bool, capacity: float, reach: int) -> NDArray[np.int8]:
+        none, selective, full = self._need[measured] <= capacity
+        first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
+        return np.where(self._grid.tensor <= reach, first, NO_POLICY).astype(np.int8)
+
+    def policy(self, system: Indices, row: Indices) -> Indices:
+        """Level of the first policy that fits, or ``NO_POLICY``."""
+        return self._table[self._kind[system] * self._grid.rows + row].astype(np.intp)
+
+    def least_bytes(self, place: int) -> float:
+        """Smallest need of any layout of a system; infinite where it has none. [bytes]"""
+        measured, _, reach = self._kinds[self._kind[place]]
+        least = np.inf
+        for count in self._systems[place].counts:
+            rows = slice(*self._grid.start[count])
+            allowed = self._grid.tensor[rows] <= reach
+            if allowed.any():
+                least = min(least, float(self._need[measured][:, rows][:, allowed].min()))
+        return least
 
 
 def _pairs(
@@ -172,51 +242,57 @@ def _flatten(
     return system, row
 
 
-def _wanted(
-    need: dict[bool, Floats], is_measured: NDArray[np.bool_], system: Indices, row: Indices
-) -> Floats:
-    """High end of the memory range of every configuration: policies x configurations. [bytes]"""
-    if len(need) == 1:
-        return next(iter(need.values()))[:, row]
-    return np.where(is_measured[system], need[True][:, row], need[False][:, row])
-
-
 def _fastest(
     architecture: ModelArchitecture,
     run: TrainingRun,
     grid: LayoutGrid,
     hardware: HardwareArrays,
     system: Indices,
-    row: Indices,
+    place: Indices,
+    least: Floats,
     calibration: Calibration,
-    usable: list[int],
-) -> Iterator[Found]:
-    """Yield the fastest layout of every system and count."""
-    hours = np.empty(len(row))
-    for begin in range(0, len(row), CHUNK):
-        part = slice(begin, begin + CHUNK)
-        candidates = Candidates(
-            layout=grid.layouts.take(row[part]), hardware=hardware.take(system[part])
-        )
-        hours[part] = evaluate_run_hours(architecture, run, candidates, calibration)[0]
-    if not len(row):
-        return
+) -> tuple[Indices, Floats]:
+    """Return the fastest configuration of every system and count, and its hours.
+
+    ``place`` is the element of the grid's layouts, ``least`` the lower bound of the step time.
+    """
+    if not len(place):
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+
+    def timed(chosen: Indices) -> tuple[Floats, Floats]:
+        hours, steps = np.empty(len(chosen)), np.empty(len(chosen))
+        for begin in range(0, len(chosen), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            candidates = Candidates(
+                layout=grid.layouts.take(place[chosen[part]]),
+                hardware=hardware.take(system[chosen[part]]),
+            )
+            hours[part], time = evaluate_run_hours(architecture, run, candidates, calibration)
+            steps[part] = time.step
+        return hours, steps
+
     # Configurations of one system and count lie side by side.
-    count = grid.count[row % grid.rows]
+    count = grid.count[place % grid.rows]
     change = (system[1:] != system[:-1]) | (count[1:] != count[:-1])
     begins = np.concatenate(([0], np.flatnonzero(change) + 1))
-    least = np.minimum.reduceat(hours, begins)
-    segment = np.zeros(len(row), dtype=np.intp)
-    segment[begins[1:]] = 1
-    is_least = np.flatnonzero(hours == least[np.cumsum(segment)])
-    _, first = np.unique(np.cumsum(segment)[is_least], return_index=True)
-    for place in is_least[first]:
-        if np.isfinite(hours[place]):
-            yield Found(
-                system=usable[int(system[place])],
-                count=int(count[place]),
-                hours=float(hours[place]),
-                precision=run.recipe.name,
-                layouts=grid.layouts,
-                row=int(row[place]),
-            )
+    segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(place)))
+    # The bound leaves out what gathering sharded parameters may add, so the most promising layout
+    # with and without that is timed; what cannot beat the better of the two is dropped.
+    gathers = grid.layouts.sharding[place] >= SHARDING_LEVEL[Sharding.ZERO3]
+    reached = np.full(len(begins), np.inf)
+    for group in (least, np.where(gathers, np.inf, least)):
+        _, steps = timed(_first_least(group, segment, begins))
+        reached = np.minimum(reached, steps)
+    worth = np.flatnonzero(least <= reached[segment])
+    hours, _ = timed(worth)
+    begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
+    winners = _first_least(hours, segment[worth], begins)
+    return worth[winners], hours[winners]
+
+
+def _first_least(values: Floats, segment: Indices, begins: Indices) -> Indices:
+    """Return the place of the first least value of each segment."""
+    least = np.minimum.reduceat(values, begins)
+    at_least = np.flatnonzero(values == least[segment])
+    _, first = np.unique(segment[at_least], return_index=True)
+    return np.asarray(at_least[first])
