@@ -6,6 +6,7 @@ over all of them run the very same code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -125,42 +126,17 @@ class HardwareArrays:
         cls, accelerator: Accelerator, node: Node, kernels: KernelEfficiency, *, compute: str
     ) -> HardwareArrays:
         """Return one system as arrays of one element, for matmuls in ``compute`` format."""
-        matmul = kernels.matmul.get(compute, kernels.matmul["default"])
-        peaks = accelerator.peak_flops_per_s
-        peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
-        values = {
-            "memory_bytes": accelerator.memory_reported_bytes,
-            "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
-            "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
-            if compute == "fp32"
-            else peak16,
-            "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
-            "matmul_overhead_s": matmul.overhead_s,
-            "matmul_compute": matmul.compute,
-            "matmul_bandwidth": matmul.bandwidth,
-            "matmul_half_tiles": matmul.half_tiles,
-            "matmul_half_depth": matmul.half_depth,
-            "attention_overhead_s": kernels.attention.overhead_s,
-            "attention_forward": kernels.attention.forward,
-            "attention_backward": kernels.attention.backward,
-            "attention_half_keys": kernels.attention.half_keys,
-            "attention_portable": kernels.attention.portable,
-            "elementwise_bandwidth": kernels.elementwise_bandwidth,
-            "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
-            "node_accelerators": node.accelerators,
-            "intra_bytes_per_s": node.intra_bytes_per_s,
-            "intra_domain": node.intra_domain,
-            "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
-            "pcie_bytes_per_s": node.pcie_bytes_per_s,
-        }
-        return cls(**{name: np.array([float(value)]) for name, value in values.items()})
+        return cls.stack([(accelerator, node, kernels, compute)])
 
     @classmethod
-    def stack(cls, systems: list[HardwareArrays]) -> HardwareArrays:
-        """Return the systems one after the other."""
+    def stack(
+        cls, systems: Sequence[tuple[Accelerator, Node, KernelEfficiency, str]]
+    ) -> HardwareArrays:
+        """Return systems one after the other, each with the format of its matmuls."""
+        rates = [_rates(*system) for system in systems]
         return cls(
             **{
-                item.name: np.concatenate([getattr(system, item.name) for system in systems])
+                item.name: np.array([one[item.name] for one in rates], dtype=np.float64)
                 for item in fields(cls)
             }
         )
@@ -170,6 +146,40 @@ class HardwareArrays:
         return HardwareArrays(
             **{item.name: getattr(self, item.name)[index] for item in fields(self)}
         )
+
+
+def _rates(
+    accelerator: Accelerator, node: Node, kernels: KernelEfficiency, compute: str
+) -> dict[str, float]:
+    """Return the fields of ``HardwareArrays`` for one system."""
+    matmul = kernels.matmul.get(compute, kernels.matmul["default"])
+    peaks = accelerator.peak_flops_per_s
+    peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
+    return {
+        "memory_bytes": accelerator.memory_reported_bytes,
+        "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
+        "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
+        if compute == "fp32"
+        else peak16,
+        "memory_bandwidth_bytes_per_s": accelerator.memory_bandwidth_bytes_per_s,
+        "matmul_overhead_s": matmul.overhead_s,
+        "matmul_compute": matmul.compute,
+        "matmul_bandwidth": matmul.bandwidth,
+        "matmul_half_tiles": matmul.half_tiles,
+        "matmul_half_depth": matmul.half_depth,
+        "attention_overhead_s": kernels.attention.overhead_s,
+        "attention_forward": kernels.attention.forward,
+        "attention_backward": kernels.attention.backward,
+        "attention_half_keys": kernels.attention.half_keys,
+        "attention_portable": kernels.attention.portable,
+        "elementwise_bandwidth": kernels.elementwise_bandwidth,
+        "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
+        "node_accelerators": node.accelerators,
+        "intra_bytes_per_s": node.intra_bytes_per_s,
+        "intra_domain": node.intra_domain,
+        "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
+        "pcie_bytes_per_s": node.pcie_bytes_per_s,
+    }
 
 
 def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:

@@ -165,6 +165,10 @@ def one_micro_batch(
     share: Floats,
     tokens: Floats,
 ) -> _Pass:
+    """Kernels of one micro-batch through a stage with ``share`` of the layers, and launches.
+
+    Each sum is affine in ``share`` and does not depend on data parallelism.
+    """
     layout = candidates.layout
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
     total = _Pass(zero, zero.copy(), zero.copy(), zero.copy(), zero.copy())

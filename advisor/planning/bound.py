@@ -83,7 +83,9 @@ class StepBound:
         self._kernels = _kernel_times(
             architecture, run, _crossed(layouts, systems.take(one_of_each)), software
         )
-        self._traffic = _traffic_times(architecture, run, _crossed(layouts, systems), network)
+        self._traffic = _traffic_times(
+            architecture, run, _crossed(layouts, systems), network, software
+        )
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
         """Lower bound of the step time, one element per configuration. [s]
@@ -143,11 +145,12 @@ def _traffic_times(
     run: TrainingRun,
     candidates: Candidates,
     network: NetworkEfficiency,
+    software: SoftwareFacts,
 ) -> Floats:
     """Traffic that divides layers, of one micro-batch through all layers. [s]"""
     tokens = candidates.layout.micro_batch * run.sequence_length / candidates.layout.context
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(
-            architecture, run, candidates, network, np.ones_like(tokens), tokens
+            architecture, run, candidates, network, software, np.ones_like(tokens), tokens
         )
         return traffic.tensor + traffic.expert + traffic.context

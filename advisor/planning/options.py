@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from advisor.estimate.candidates import LayoutArrays
 from advisor.hardware import Offer, PriceKind
 from advisor.layout import ParallelLayout
@@ -164,6 +166,24 @@ def best_option(options: Sequence[Option], objective: Objective) -> Option | Non
     least = min(option.time for option in options)
     near = (option for option in options if option.time <= NEAR_FASTEST * least)
     return min(near, key=lambda option: option.key(Objective.CHEAPEST))
+
+
+def best_of_systems(options: Sequence[Option]) -> list[Option]:
+    """Return the cheapest, the fastest and the best value of each system."""
+    if not options:
+        return []
+    columns = [(item.system, item.cost_usd, item.time, item.value) for item in options]
+    system, cost, time, value = np.array(columns, dtype=np.float64).T
+    least = np.full(int(system.max()) + 1, np.inf)
+    np.minimum.at(least, system.astype(np.intp), time)
+    # Outside the near fastest, cost no longer decides which is the fastest.
+    far = time > NEAR_FASTEST * least[system.astype(np.intp)]
+    chosen = []
+    for keys in ((time, cost), (time, cost, far), (cost, value)):
+        order = np.lexsort((*keys, system))
+        first = np.diff(system[order], prepend=-1.0) > 0
+        chosen.extend(order[first].tolist())
+    return [options[place] for place in chosen]
 
 
 def best_per_accelerator(

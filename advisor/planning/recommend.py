@@ -16,6 +16,7 @@ from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
 from advisor.planning.options import (
     Option,
+    best_of_systems,
     best_option,
     best_per_accelerator,
     frontier,
@@ -217,15 +218,7 @@ def _chart(
 ) -> tuple[Candidate, ...]:
     """Frontier and the best of each accelerator and system, fastest first."""
     best = frontier(options)
-    keep = dict.fromkeys(best)
-    by_system: dict[int, list[Option]] = {}
-    for option in options:
-        by_system.setdefault(option.system, []).append(option)
-    for group in by_system.values():
-        for objective in Objective:
-            found = best_option(group, objective)
-            if found is not None:
-                keep[found] = None
+    keep = dict.fromkeys((*best, *best_of_systems(options)))
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))

@@ -117,11 +117,11 @@ def search_serving(
     table = np.array(rows, dtype=np.intp)
     stacked = HardwareArrays.stack(
         [
-            HardwareArrays.of(
+            (
                 system.accelerator,
                 system.node,
                 calibration.kernels_for(system.accelerator)[0],
-                compute=compute_format(system.accelerator, weight_format),
+                compute_format(system.accelerator, weight_format),
             )
             for system in systems
         ]

@@ -103,13 +103,8 @@ def search_training(
     known = {key: calibration.kernels_for(card) for key, card in cards.items()}
     hardware = HardwareArrays.stack(
         [
-            HardwareArrays.of(
-                systems[index].accelerator,
-                systems[index].node,
-                known[systems[index].accelerator.key][0],
-                compute=compute,
-            )
-            for index in usable
+            (systems[i].accelerator, systems[i].node, known[systems[i].accelerator.key][0], compute)
+            for i in usable
         ]
     )
     fitting = _Fitting(

@@ -209,7 +209,12 @@ def test_scalars_equal_elements_of_arrays() -> None:
                 for item in fields(LayoutArrays)
             }
         ),
-        hardware=HardwareArrays.stack([one.hardware for one in alone]),
+        hardware=HardwareArrays(
+            **{
+                item.name: np.concatenate([getattr(one.hardware, item.name) for one in alone])
+                for item in fields(HardwareArrays)
+            }
+        ),
     )
     together = serving_times(model, load, stacked, constants)
     for index, one in enumerate(alone):
