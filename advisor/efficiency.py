@@ -135,6 +135,9 @@ class SoftwareFacts(Noun):
     (permutation, imbalance, quantisation of small groups)."""
     convolution_compute: Fraction = 1.0
     """Rate of convolutions over that of the product of the same size that they amount to."""
+    expert_launches: NonNegative = 1.0
+    """Kernels launched for each local expert, matrix and pass in 8 bits and less: every expert's
+    operands are converted on their own. In 16 bits one grouped kernel serves all experts."""
     source: str
 
 

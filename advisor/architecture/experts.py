@@ -63,7 +63,7 @@ def expert_rows(
     products = _by_stack("input", visits * width, read_by=("down",), divided=True)
     for name, (inner, outer) in sides.items():
         if name == "down":
-            yield _expert_activation(shape, path)
+            yield _expert_activation(shape, path=path, outer_size=outer_size)
         yield linear(
             f"{path}.experts.{name}",
             layers=shape.layers,
@@ -169,12 +169,15 @@ def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
     )
 
 
-def _expert_activation(shape: ExpertsShape, path: str) -> Operator:
+def _expert_activation(shape: ExpertsShape, *, path: str, outer_size: int) -> Operator:
     width = float(shape.active * shape.width)
     activation = ACTIVATIONS[shape.activation]
     # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
     unfused = 4.0 if shape.clamped else 1.0
     inputs = 2 if shape.gated else 1
+    # Read and written, for each of the token's experts.
+    biases = 2.0 * shape.active * (inputs * shape.width + outer_size) if shape.bias else 0.0
+    passes = activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
     saved = (
         *_by_stack("gate_and_up" if shape.gated else "up", inputs * width, divided=True),
         SavedTensor(
@@ -189,11 +192,9 @@ def _expert_activation(shape: ExpertsShape, path: str) -> Operator:
         f"{path}.experts.activation",
         kind=OperatorKind.ACTIVATION,
         layers=shape.layers,
-        fused=(inputs + 1.0) * width,
-        unfused=(
-            activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
-        )
-        * width,
+        # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
+        fused=(passes if shape.clamped else inputs + 1.0) * width + biases,
+        unfused=passes * width + biases,
         launches=activation.launches + int(shape.gated) + (5 if shape.clamped else 0),
         division=Division.EXPERT,
         saved=saved,

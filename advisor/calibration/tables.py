@@ -176,11 +176,12 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
             return load_preset(preset)
         stored = _stored_config(name, configs)
         if stored is not None:
-            return require_estimated(
-                architecture_from_config(
-                    load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
-                )
+            found = architecture_from_config(
+                load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
             )
+            # An encoder's config gives parameters alone; the row's own shape may still be folded.
+            if found.not_estimated is None or number(row, "num_hidden_layers") is None:
+                return require_estimated(found)
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
         raise InputError(

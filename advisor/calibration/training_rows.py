@@ -25,7 +25,9 @@ SOFTWARE = {
     "nemo": SoftwareStack.MEGATRON,
     "jax": SoftwareStack.COMPILED,
     "torchtitan": SoftwareStack.COMPILED,
+    "fsdp": SoftwareStack.COMPILED,
     "llm_foundry": SoftwareStack.LIGER,
+    "litgpt": SoftwareStack.LIGER,
 }
 """Framework of a row -> software stack; others run eager Hugging Face style modules unless the
 row says compiled."""

@@ -17,6 +17,10 @@ from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel
 
+SCAN_KEYS = 1024.0
+SCAN_SHARE = 0.5
+"""A chunked recurrence of state 128 takes as long as FlashAttention-2 over 2,048 tokens (Dao and Gu
+2024, arXiv:2405.21060, figure 10), where a query meets 1,024 keys, for half the operations."""
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
@@ -36,6 +40,7 @@ def matmul_forward(
     if run.recipe.compute == "fp32":
         operand_bytes = 4.0
     local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
+    # Grouped products of all local experts fill the card together.
     rows = tokens * op.positions_per_token * op.active_experts
     weights = op.in_features * op.out_features * op.groups * local_experts / tensor
     # A row- or column-parallel product has one of its two sides divided.
@@ -51,7 +56,7 @@ def matmul_forward(
         matmul_time_s(
             flops=tokens * op.flops_per_token / tensor,
             moved_bytes=operand_bytes * (weights + streamed),
-            output_elements=rows / local_experts * op.out_features * op.groups / tensor,
+            output_elements=rows * op.out_features * op.groups / tensor,
             depth=float(op.in_features),
             peak_flops_per_s=peak,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
@@ -186,10 +191,10 @@ def scan_forward(
     hardware = candidates.hardware
     arithmetic = attention_time_s(
         flops=tokens * op.flops_per_token / candidates.layout.tensor,
-        keys=np.inf,
+        keys=SCAN_KEYS,
         peak_flops_per_s=hardware.peak16_flops_per_s,
-        efficiency=hardware.attention_forward,
-        half_keys=0.0,
+        efficiency=SCAN_SHARE * hardware.attention_forward * hardware.attention_portable,
+        half_keys=hardware.attention_half_keys,
         overhead_s=hardware.attention_overhead_s,
     )
     return np.maximum(arithmetic, elementwise_forward(op, run, candidates, software, tokens))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.efficiency import NetworkEfficiency
-from advisor.equations.collectives import group_bytes_per_s
+from advisor.equations.collectives import group_bytes_per_s, inside_bytes_per_s, local_ranks
 from advisor.estimate.candidates import Candidates, Floats
 
 
@@ -40,3 +40,35 @@ def group_link(
     reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
     latency = np.where(ranks * stride <= reach, network.intra_latency_s, network.inter_latency_s)
     return np.asarray(bandwidth), latency
+
+
+def exchange_links(
+    candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What an all-to-all exchange runs over: ranks beside each other, and both bandwidths.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    network : NetworkEfficiency
+    ranks, stride : ndarray
+        Group size, and distance of neighbours in accelerators.
+
+    Returns
+    -------
+    tuple of ndarray
+        Ranks of the group in one node, the bandwidth inside it and one accelerator's network,
+        which is 0 where there is none. [1], [bytes/s], [bytes/s]
+    """
+    hardware = candidates.hardware
+    reach = np.maximum(hardware.node_accelerators, hardware.intra_domain)
+    slow = network.pcie_bandwidth or network.intra_bandwidth
+    inside = inside_bytes_per_s(
+        span=np.minimum(ranks * stride, reach),
+        intra_domain=hardware.intra_domain,
+        intra_bytes_per_s=hardware.intra_bytes_per_s * network.intra_bandwidth,
+        pcie_bytes_per_s=hardware.pcie_bytes_per_s * slow,
+    )
+    local = local_ranks(ranks=ranks, stride=stride, reach=reach)
+    inter = hardware.inter_bytes_per_s * network.inter_bandwidth
+    return np.asarray(local), np.asarray(inside), inter

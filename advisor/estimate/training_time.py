@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import OperatorKind, Part
+from advisor.architecture.operators import Operator, OperatorKind, Part
 from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
@@ -209,12 +209,20 @@ def one_micro_batch(
             total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
-        launches = 1.0 if software.fused_elementwise else float(op.launches)
-        if op.kind is OperatorKind.RECURRENCE:
-            launches *= run.sequence_length
+        launches = _launches(op, run, candidates, software)
         passes = 3.0 + (recomputes_all if block else 0.0)
         total.launches += held * launches * passes
     return total
+
+
+def _launches(
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts
+) -> Floats | float:
+    """Kernels that the host launches for one row in one layer and pass."""
+    if op.kind is OperatorKind.MATMUL and op.experts > 1 and FORMAT_BYTES[run.recipe.compute] <= 1:
+        return np.maximum(1.0, software.expert_launches * op.experts / candidates.layout.expert)
+    launches = 1.0 if software.fused_elementwise else float(op.launches)
+    return launches * run.sequence_length if op.kind is OperatorKind.RECURRENCE else launches
 
 
 def _optimizer_time(

@@ -11,13 +11,13 @@ from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.collectives import (
     all_gather_time_s,
     all_reduce_time_s,
-    all_to_all_time_s,
+    expert_exchange_time_s,
     point_to_point_time_s,
 )
 from advisor.equations.pipeline import exposed_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import fold_adapters, fold_parameters
-from advisor.estimate.links import group_link
+from advisor.estimate.links import exchange_links, group_link
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_states import gradient_bytes_per_parameter
 
@@ -67,12 +67,17 @@ def model_traffic(
     routed = [op for op in architecture.operators if op.experts > 1]
     if routed:
         moe_layers = max(op.layers for op in routed) * share
-        bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
+        _, latency = group_link(candidates, network, layout.expert, layout.tensor)
+        local, inside, inter = exchange_links(candidates, network, layout.expert, layout.tensor)
         exchange = np.asarray(
-            all_to_all_time_s(
-                message_bytes=hidden * routed[0].active_experts / layout.tensor,
+            expert_exchange_time_s(
+                # Experts may work in a narrower space, to which tokens are projected before.
+                token_bytes=2.0 * tokens * routed[0].in_features / layout.tensor,
+                active_experts=float(routed[0].active_experts),
                 ranks=layout.expert,
-                bytes_per_s=bandwidth,
+                local=local,
+                inside_bytes_per_s=inside,
+                inter_bytes_per_s=inter,
                 latency_s=latency,
             )
         )
