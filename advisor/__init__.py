@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from advisor.api import fits as fits
     from advisor.api import load_case as load_case
     from advisor.api import load_catalog as load_catalog
+    from advisor.api import own as own
     from advisor.api import recommend as recommend
     from advisor.api import resolve_model as resolve_model
     from advisor.api import validate as validate
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from advisor.estimate.results import Estimate as Estimate
     from advisor.layout import ParallelLayout as ParallelLayout
     from advisor.limits import Constraints as Constraints
+    from advisor.owning.results import Ownership as Ownership
     from advisor.planning.fits_results import Fits as Fits
     from advisor.planning.results import Recommendation as Recommendation
     from advisor.quantities import Range as Range
@@ -48,6 +50,7 @@ _HOMES = {
     "fits": "advisor.api",
     "load_case": "advisor.api",
     "load_catalog": "advisor.api",
+    "own": "advisor.api",
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
     "validate": "advisor.api",
@@ -59,6 +62,7 @@ _HOMES = {
     "Estimate": "advisor.estimate.results",
     "ParallelLayout": "advisor.layout",
     "Constraints": "advisor.limits",
+    "Ownership": "advisor.owning.results",
     "Fits": "advisor.planning.fits_results",
     "Recommendation": "advisor.planning.results",
     "Range": "advisor.quantities",

@@ -17,7 +17,7 @@ from advisor.architecture.resolve import resolve_model
 from advisor.calibration.published import PublishedRun, published_runs, similar_runs
 from advisor.calibration.report import ValidationReport
 from advisor.calibration.validation import validate
-from advisor.case import Case, Hardware, ModelSource
+from advisor.case import Case, ModelSource
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy
@@ -26,7 +26,7 @@ from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.hardware import Accelerator
-from advisor.owning.report import rent_or_buy
+from advisor.owning.answer import answer_own
 from advisor.owning.results import Ownership
 from advisor.planning.fits import SHORT_LIST, what_fits
 from advisor.planning.fits_results import Fits
@@ -307,8 +307,8 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     ----------
     case : Case or mapping
         ``owning`` and ``renting`` hold the assumptions; each that is absent takes a cited
-        default. Without ``hardware`` the cheapest plan's is taken, among the accelerators whose
-        price is known.
+        default. Without ``hardware``, what ``owning.budget_usd`` buys is taken, or the cheapest
+        plan's among the accelerators whose price is known.
     catalog : Catalog, optional
 
     Returns
@@ -321,47 +321,14 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         If price, power or tariff are not known and not given, or nothing can do the work.
     """
     case = _as_case(case)
-    catalog = catalog or load_catalog()
-    if case.hardware is None:
-        case = _with_hardware(case, catalog)
-    found = estimate(case, catalog=catalog)
-    return rent_or_buy(
+    return answer_own(
         case,
-        found,
-        catalog=catalog,
+        architecture=resolve_model(case.model),
+        catalog=_priced(case, catalog),
+        calibration=load_calibration(),
         economy=load_economy(),
-        reliability=load_calibration().reliability,
         today=date.today(),
     )
-
-
-def _with_hardware(case: Case, catalog: Catalog) -> Case:
-    """Take the hardware of the cheapest plan whose purchase price is known."""
-    priced = tuple(card.key for card in catalog.accelerators if card.purchase_usd is not None)
-    allowed = {catalog.accelerator(key).key for key in case.limits.accelerators} or set(priced)
-    limits = case.limits.model_copy(
-        update={"accelerators": tuple(key for key in priced if key in allowed)}
-    )
-    if not limits.accelerators:
-        raise InputError(
-            "none of the allowed accelerators has a purchase price in the catalog",
-            value=", ".join(case.limits.accelerators),
-            allowed="an accelerator with a price, or hardware with owning.purchase_usd",
-            remedy="Name it with its price: --accelerator h100-sxm --purchase-price 25000.",
-            field="limits.accelerators",
-        )
-    answer = recommend(case.model_copy(update={"limits": limits}), catalog=catalog)
-    if not answer.plans:
-        raise InputError(
-            "no hardware with a known purchase price does this work",
-            value=answer.answer,
-            allowed="work that some accelerator can do within the limits",
-            remedy="Name the hardware: --accelerator h100-sxm --count 8.",
-            field="hardware.accelerator",
-        )
-    best = answer.plans[0].estimate
-    chosen = Hardware(accelerator=best.accelerator, count=best.count)
-    return case.model_copy(update={"hardware": chosen, "layout": None})
 
 
 def _as_case(case: Case | Mapping[str, Any]) -> Case:

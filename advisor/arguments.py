@@ -9,11 +9,13 @@ from typing import Final, NoReturn
 
 from advisor.errors import InputError
 from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, WORK, Flag
+from advisor.money_flags import OWNING, RENTING
 from advisor.parsing import parse_amount
 
 USAGE: Final = {
     "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
     "estimate": "gpu-advisor estimate [CASE] [--model MODEL --task TASK] [options]",
+    "own": "gpu-advisor own [CASE] [--model MODEL --task TASK] [options]",
 }
 EXAMPLES: Final = {
     "": """\
@@ -36,12 +38,26 @@ examples:
   gpu-advisor estimate --model 7B --task pretrain --accelerator h100-sxm --count 8
   gpu-advisor estimate --model llama-3.1-8b --task serve --accelerator l40s --explain
 """,
+    "own": """\
+examples:
+  gpu-advisor own --model llama-3.1-8b --task qlora --accelerator rtx-4090 --hours-per-month 200
+  gpu-advisor own case.yaml --accelerator h100-sxm --count 8 --place deu --months 48
+  gpu-advisor own --model llama-3.1-8b --task serve --buy-budget 20000 --slots 4
+""",
     "fits": """\
 examples:
   gpu-advisor fits --accelerator rtx-4090
   gpu-advisor fits --accelerator h100-sxm --count 8 --context 32K --all
 """,
 }
+
+
+_FURTHER: Final = {
+    "recommend": SEARCH,
+    "estimate": (*HARDWARE, *LAYOUT),
+    "own": (*HARDWARE, *OWNING, *RENTING),
+}
+"""Options of the commands that take a case, beside those of the work and its limits."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -95,6 +111,16 @@ def build_parser(version: str) -> argparse.ArgumentParser:
         "--explain", action="store_true", help="show every term with formula, values and source"
     )
     _add_json(estimate)
+
+    own = command("own", "rent or buy: break-even hours, total cost, energy, processors")
+    _add_case(own, ())
+    _add_flags(own, "what to buy (what the cheapest plan uses, or a budget buys)", HARDWARE)
+    _add_flags(own, "buying (cited defaults where you give nothing)", OWNING)
+    _add_flags(own, "renting", RENTING)
+    own.add_argument(
+        "--explain", action="store_true", help="show every term and every input with its source"
+    )
+    _add_json(own)
 
     fits = command("fits", "models that some cards can serve and train, and those they cannot")
     _add_flags(fits, "the cards", HARDWARE)
@@ -176,7 +202,7 @@ def case_mapping(
     Parameters
     ----------
     arguments : Namespace
-        Of ``recommend`` or ``estimate``.
+        Of ``recommend``, ``estimate`` or ``own``.
     base : Mapping, optional
         The file's content.
 
@@ -210,12 +236,11 @@ def case_mapping(
                 remedy=f"Add {example}.",
                 field=field,
             )
-    estimating = arguments.command == "estimate"
-    for flag in (*WORK, *LIMITS, *((*HARDWARE, *LAYOUT) if estimating else SEARCH)):
+    for flag in (*WORK, *LIMITS, *_FURTHER[arguments.command]):
         _apply(flag, getattr(arguments, flag.dest), case)
     if arguments.spot:
         case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}
-    if estimating:
+    if arguments.command == "estimate" or (arguments.command == "own" and "hardware" in case):
         _complete_hardware(case)
     return case
 

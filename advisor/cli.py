@@ -132,6 +132,19 @@ def _estimate(arguments: Namespace) -> None:
     show_estimate(new_console(), result, explain=arguments.explain)
 
 
+def _own(arguments: Namespace) -> None:
+    mapping = case_mapping(arguments, _base(arguments.case))
+    from advisor import api
+
+    result = api.own(api.load_case(mapping))
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console, show_ownership
+
+    show_ownership(new_console(), result, explain=arguments.explain)
+
+
 def _fits(arguments: Namespace) -> None:
     if arguments.accelerator is None:
         raise InputError(
@@ -256,6 +269,7 @@ def _base(source: str | None) -> Mapping[str, object] | None:
 _COMMANDS: Final = {
     "recommend": _recommend,
     "estimate": _estimate,
+    "own": _own,
     "fits": _fits,
     "compare": _compare,
     "validate": _validate,

@@ -28,7 +28,8 @@ ALL: Final = TRAINING | ONLY_SERVING
 Reader = Callable[[str, str], object]
 
 
-def _text(text: str, option: str) -> object:
+def read_text(text: str, option: str) -> object:
+    """Take a text as it is."""
     return text
 
 
@@ -41,7 +42,8 @@ def _amount(text: str, option: str) -> object:
     return parse_amount(text, field=option)
 
 
-def _count(text: str, option: str) -> object:
+def read_count(text: str, option: str) -> object:
+    """Read a positive whole number."""
     return parse_count(text, field=option)
 
 
@@ -49,7 +51,8 @@ def _hours(text: str, option: str) -> object:
     return parse_duration(text, field=option) / HOUR_S
 
 
-def _usd(text: str, option: str) -> object:
+def read_usd(text: str, option: str) -> object:
+    """Read an amount of money."""
     return parse_money(text, field=option)
 
 
@@ -86,13 +89,15 @@ class Flag:
 
 WORK: Final = (
     Flag("--tokens", "workload.tokens", "N", "tokens in the whole run: 50M", _amount, TRAINING),
-    Flag("--sequence", "workload.sequence_length", "N", "tokens per sequence", _count, TRAINING),
+    Flag(
+        "--sequence", "workload.sequence_length", "N", "tokens per sequence", read_count, TRAINING
+    ),
     Flag(
         "--global-batch",
         "workload.global_batch",
         "N",
         "sequences or images per optimizer step",
-        _count,
+        read_count,
         TRAINING,
     ),
     Flag(
@@ -103,21 +108,21 @@ WORK: Final = (
         _amount,
         TRAINING,
     ),
-    Flag("--image-size", "workload.image_size", "PX", "side of a square image", _count),
-    Flag("--image-channels", "workload.image_channels", "N", "channels of an image", _count),
+    Flag("--image-size", "workload.image_size", "PX", "side of a square image", read_count),
+    Flag("--image-channels", "workload.image_channels", "N", "channels of an image", read_count),
     Flag(
         "--decoder-sequence",
         "workload.decoder_sequence_length",
         "N",
         "tokens that the decoder of an encoder-decoder pair writes",
-        _count,
+        read_count,
     ),
     Flag(
         "--denoising-steps",
         "workload.denoising_steps",
         "N",
         "diffusion: passes for one image (1)",
-        _count,
+        read_count,
         ONLY_SERVING,
     ),
     Flag(
@@ -158,7 +163,7 @@ WORK: Final = (
         "workload.lora_rank",
         "N",
         "rank of the adapters",
-        _count,
+        read_count,
         frozenset({FINE_TUNING}),
     ),
     Flag(
@@ -166,7 +171,7 @@ WORK: Final = (
         "workload.input_tokens",
         "N",
         "prompt tokens per request",
-        _count,
+        read_count,
         ONLY_SERVING,
     ),
     Flag(
@@ -174,7 +179,7 @@ WORK: Final = (
         "workload.output_tokens",
         "N",
         "generated tokens per request",
-        _count,
+        read_count,
         ONLY_SERVING,
     ),
     Flag(
@@ -182,7 +187,7 @@ WORK: Final = (
         "workload.concurrency",
         "N",
         "requests in flight at the same time; of images, the batch",
-        _count,
+        read_count,
         ONLY_SERVING,
     ),
     Flag(
@@ -219,7 +224,7 @@ LIMITS: Final = (
         "limits.budget_usd",
         "USD",
         "for the run, or for a month of serving: 500, $1.5k",
-        _usd,
+        read_usd,
     ),
     Flag(
         "--max-ttft-ms",
@@ -237,7 +242,7 @@ LIMITS: Final = (
         "limits.providers",
         "NAME",
         "allow only this provider; repeatable",
-        _text,
+        read_text,
         repeat=True,
     ),
     Flag(
@@ -245,7 +250,7 @@ LIMITS: Final = (
         "limits.regions",
         "NAME",
         "allow only this region; repeatable",
-        _text,
+        read_text,
         repeat=True,
     ),
     Flag(
@@ -262,7 +267,7 @@ SEARCH: Final = (
         "limits.accelerators",
         "KEY",
         "allow only this accelerator; repeatable",
-        _text,
+        read_text,
         repeat=True,
     ),
     Flag(
@@ -273,22 +278,28 @@ SEARCH: Final = (
         _owned,
         repeat=True,
     ),
-    Flag("--max-accelerators", "limits.max_accelerators", "N", "at most this many cards", _count),
+    Flag(
+        "--max-accelerators", "limits.max_accelerators", "N", "at most this many cards", read_count
+    ),
     Flag("--objective", "objective", "WHAT", "cheapest (default), fastest or best-value", _word),
 )
 HARDWARE: Final = (
-    Flag("--accelerator", "hardware.accelerator", "KEY", "e.g. h100-sxm", _text),
-    Flag("--count", "hardware.count", "N", "how many; 1 unless told otherwise", _count),
+    Flag("--accelerator", "hardware.accelerator", "KEY", "e.g. h100-sxm", read_text),
+    Flag("--count", "hardware.count", "N", "how many; 1 unless told otherwise", read_count),
 )
 LAYOUT: Final = (
-    Flag("--data", "layout.data", "N", "data-parallel degree; what is left over", _count),
-    Flag("--tensor", "layout.tensor", "N", "tensor-parallel degree", _count),
-    Flag("--pipeline", "layout.pipeline", "N", "pipeline stages", _count),
-    Flag("--expert", "layout.expert", "N", "expert-parallel degree", _count),
-    Flag("--context", "layout.context", "N", "context-parallel degree", _count),
+    Flag("--data", "layout.data", "N", "data-parallel degree; what is left over", read_count),
+    Flag("--tensor", "layout.tensor", "N", "tensor-parallel degree", read_count),
+    Flag("--pipeline", "layout.pipeline", "N", "pipeline stages", read_count),
+    Flag("--expert", "layout.expert", "N", "expert-parallel degree", read_count),
+    Flag("--context", "layout.context", "N", "context-parallel degree", read_count),
     Flag("--sharding", "layout.sharding", "HOW", "ddp, zero1, zero2 or zero3", _word),
     Flag(
-        "--micro-batch", "layout.micro_batch", "N", "sequences or images per rank and step", _count
+        "--micro-batch",
+        "layout.micro_batch",
+        "N",
+        "sequences or images per rank and step",
+        read_count,
     ),
     Flag("--recompute", "layout.recompute", "HOW", "none, selective or full", _word),
 )

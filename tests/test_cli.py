@@ -33,6 +33,7 @@ HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
 COMMANDS = (
     "recommend",
     "estimate",
+    "own",
     "fits",
     "compare",
     "validate",

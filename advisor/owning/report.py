@@ -278,9 +278,20 @@ def _answer(
             f"Buy {cards} if you use them more than {value.expected:,.0f} hours a month "
             f"({value.low:,.0f} to {high}) for {years}, else rent from {against}."
         )
-    saving = compared[0].saving(compared[0].spread.base)
-    verb = f"buying beats {rents[0].title}" if saving >= 0 else f"{rents[0].title} beats buying"
-    return f"{lead} At {hours:,.0f} hours {verb} by {money(abs(saving))}."
+    return f"{lead} {_verdict(compared[0].saving_range(), rents[0].title, hours)}"
+
+
+def _verdict(saving: Range, rent: str, hours: float) -> str:
+    """Say which is cheaper at the stated hours, or that the range does not tell."""
+    amount = money(abs(saving.expected))
+    if saving.low < 0 < saving.high:
+        side = "less" if saving.expected >= 0 else "more"
+        return (
+            f"At {hours:,.0f} hours it is too close to call: buying costs {amount} {side} than "
+            f"{rent}, within the range."
+        )
+    verb = f"buying beats {rent}" if saving.expected >= 0 else f"{rent} beats buying"
+    return f"At {hours:,.0f} hours {verb} by {amount}."
 
 
 def _assumptions(

@@ -4,6 +4,7 @@ from advisor.terminal.comparison import show_comparison
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
 from advisor.terminal.fits import show_fits
+from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import show_recommendation
 from advisor.terminal.validation import show_validation
 
@@ -12,6 +13,7 @@ __all__ = [
     "show_comparison",
     "show_estimate",
     "show_fits",
+    "show_ownership",
     "show_recommendation",
     "show_validation",
 ]

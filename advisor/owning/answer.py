@@ -1,0 +1,167 @@
+"""From a case to rent or buy: choose the hardware, estimate the work, compare."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.case import Case, Hardware
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.efficiency import Calibration
+from advisor.errors import InputError
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.results import Estimate
+from advisor.formatting import memory_against
+from advisor.owning.budget import buy_within
+from advisor.owning.processors import compare_processors
+from advisor.owning.report import rent_or_buy
+from advisor.owning.results import BudgetAnswer, Ownership
+from advisor.planning.recommend import recommend
+from advisor.planning.single import best_placement
+
+
+def answer_own(
+    case: Case,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    economy: Economy,
+    today: date,
+) -> Ownership:
+    """Answer rent or buy for a case.
+
+    Parameters
+    ----------
+    case : Case
+    architecture : ModelArchitecture
+        The model of the case, resolved.
+    catalog : Catalog
+    calibration : Calibration
+    economy : Economy
+    today : date
+        For the age of prices.
+
+    Returns
+    -------
+    Ownership
+
+    Raises
+    ------
+    InputError
+        If the hardware is unknown or cannot do the work, or nothing can; or a price, a power or
+        a tariff is neither known nor given.
+    """
+    budget = None
+    if case.owning.budget_usd is not None:
+        budget = buy_within(
+            case,
+            architecture=architecture,
+            catalog=catalog,
+            calibration=calibration,
+            economy=economy,
+        )
+    if case.hardware is None:
+        chosen = _bought(budget) or _planned(case, architecture, catalog, calibration)
+        case = case.model_copy(update={"hardware": chosen, "layout": None})
+    found = _estimated(case, architecture, catalog, calibration)
+    return rent_or_buy(
+        case,
+        found,
+        catalog=catalog,
+        economy=economy,
+        reliability=calibration.reliability,
+        today=today,
+        processors=compare_processors(
+            case,
+            found,
+            architecture=architecture,
+            catalog=catalog,
+            calibration=calibration,
+            economy=economy,
+        ),
+        budget=budget,
+    )
+
+
+def _bought(budget: BudgetAnswer | None) -> Hardware | None:
+    """Return one group of what a budget buys; None without a budget."""
+    if budget is None:
+        return None
+    if not budget.best:
+        raise InputError(
+            "nothing that the budget buys can do this work",
+            value=budget.budget_usd,
+            allowed="a larger purchase budget, more power or slots, or lighter work",
+            remedy="Raise the budget, or name the hardware to compare with renting.",
+            field="owning.budget_usd",
+        )
+    first = max(budget.best, key=lambda item: item.usd)
+    return Hardware(accelerator=first.accelerator, count=first.count)
+
+
+def _planned(
+    case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+) -> Hardware:
+    """Return the hardware of the cheapest plan whose purchase price is known."""
+    allowed = {catalog.accelerator(key).key for key in case.limits.accelerators}
+    priced = tuple(
+        card.key
+        for card in catalog.accelerators
+        if card.purchase_usd is not None and (not allowed or card.key in allowed)
+    )
+    if not priced:
+        raise InputError(
+            "none of the allowed accelerators has a purchase price in the catalog",
+            value=", ".join(case.limits.accelerators),
+            allowed="an accelerator with a price, or hardware with its price",
+            remedy="Name it with its price: --accelerator h100-sxm --purchase-price 25000.",
+            field="limits.accelerators",
+        )
+    limits = case.limits.model_copy(update={"accelerators": priced})
+    answer = recommend(
+        case.model_copy(update={"limits": limits}),
+        architecture=architecture,
+        catalog=catalog,
+        calibration=calibration,
+    )
+    if not answer.plans:
+        raise InputError(
+            "no hardware with a known purchase price does this work",
+            value=answer.answer,
+            allowed="work that some accelerator can do within the limits",
+            remedy="Name the hardware: --accelerator h100-sxm --count 8.",
+            field="hardware.accelerator",
+        )
+    best = answer.plans[0].estimate
+    return Hardware(accelerator=best.accelerator, count=best.count)
+
+
+def _estimated(
+    case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+) -> Estimate:
+    if case.hardware is None:
+        msg = "the case has no hardware"
+        raise ValueError(msg)
+    placement = best_placement(
+        case,
+        architecture=architecture,
+        accelerator=catalog.accelerator(case.hardware.accelerator),
+        catalog=catalog,
+        calibration=calibration,
+    )
+    found = estimate_configuration(
+        case, placement, architecture=architecture, calibration=calibration
+    )
+    if not found.memory.fits:
+        needed, usable = memory_against(found.memory.total_bytes, found.memory.usable_bytes)
+        raise InputError(
+            f"the work does not fit {found.count}x {found.accelerator_name}",
+            value=f"{needed} on each",
+            allowed=f"up to {usable}",
+            remedy="Take more or larger cards; 'gpu-advisor estimate' shows what would make it "
+            "fit.",
+            field="hardware.count",
+        )
+    return found

@@ -1,0 +1,200 @@
+"""Rent or buy, in text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+
+from advisor.dates import dated
+from advisor.formatting import count, duration, money, plain, rate, term_value
+from advisor.owning.results import (
+    Assumption,
+    BreakEven,
+    BudgetAnswer,
+    Effect,
+    Ownership,
+    ProcessorOption,
+    RentCost,
+)
+from advisor.quantities import Range
+from advisor.terminal.console import bullets, definitions, heading, paragraph, table
+from advisor.units import HOUR_S
+
+SHOWN_EFFECTS: Final = 6
+SHOWN_PROCESSORS: Final = 5
+NEVER: Final = "never"
+
+
+def show_ownership(console: Console, found: Ownership, *, explain: bool = False) -> None:
+    """Print the answer, the bill of owning, the ways of renting, and what matters."""
+    console.print(found.answer, style="bold")
+    _budget(console, found.budget)
+    years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
+    heading(console, f"Owning {count(found.count)}x {found.accelerator_name}: {years}")
+    bill = [(line.title, f"{line.usd:,.2f}") for line in found.own.lines if line.usd]
+    bill.append(("Total", f"{found.own.total_usd.expected:,.2f}"))
+    console.print(table(["Present value", "USD"], bill, right=[1]))
+    paragraph(console, _owning_sentence(found))
+    if found.rents:
+        heading(console, "Renting")
+        console.print(
+            table(
+                ["Offer", "USD/h", "Total", "Buy above h/month", "Month", "Priced"],
+                [_rent_row(rent) for rent in found.rents],
+                right=[1, 2],
+            )
+        )
+    if found.effects:
+        heading(console, "What matters most: rent less owning, at the ends of each input")
+        console.print(
+            table(
+                ["Input", "From", "To", "Equal at"],
+                [_effect_row(effect) for effect in found.effects[:SHOWN_EFFECTS]],
+                right=[1, 2, 3],
+            )
+        )
+    if len(found.processors) > 1:
+        heading(console, "The same work on processors, as many as keep up")
+        console.print(
+            table(
+                ["Hardware", "One alone", "Count", "Price", "Draw", "Cooling", "Energy"],
+                [_processor_row(item) for item in found.processors[: SHOWN_PROCESSORS + 1]],
+                right=range(1, 7),
+            )
+        )
+    if explain:
+        _explain(console, found)
+    bullets(console, "Assumed", found.assumptions)
+    bullets(console, "Data", found.attributions)
+
+
+def _owning_sentence(found: Ownership) -> str:
+    own = found.own
+    parts = [
+        f"{money(own.total_usd, with_range=True)} in all",
+        f"{money(own.usd_per_hour, with_range=True)} for each hour in use",
+        f"{money(own.usd_per_run, with_range=True)} for a run" if own.usd_per_run else "",
+        f"{money(own.usd_per_million, with_range=True)} for a million tokens"
+        if own.usd_per_million
+        else "",
+    ]
+    energy = rate(own.energy_kwh, "kWh", with_range=True)
+    carbon = rate(own.carbon_kg, "kg CO2", with_range=True)
+    return f"{'; '.join(part for part in parts if part)}. Energy {energy}, carbon {carbon}."
+
+
+def hours_text(even: BreakEven, *, committed: bool = False) -> str:
+    """Return break-even hours with their range, in words where no use pays."""
+    if committed:
+        return "any use is paid"
+    value = even.hours_per_month
+    if value is None:
+        return NEVER if even.hours_at_best is None else f"never (at best {even.hours_at_best:,.0f})"
+    high = "never" if even.may_never else f"{value.high:,.0f}"
+    return f"{value.expected:,.0f} ({value.low:,.0f} to {high})"
+
+
+def _rent_row(rent: RentCost) -> tuple[str, ...]:
+    even = rent.break_even
+    return (
+        rent.title,
+        f"{rent.usd_per_hour:,.2f}",
+        money(rent.total_usd),
+        hours_text(even, committed=rent.kind.value == "committed"),
+        f"{even.month}" if even.month else "-",
+        dated(rent.price_date) or "by you",
+    )
+
+
+def input_value(value: float, unit: str) -> str:
+    """Return an input as people write it: shares in percent, amounts as they are."""
+    if unit.startswith("of ") or unit == "per year":
+        return f"{value:.1%}"
+    return f"{plain(value, 3)} {unit}".rstrip()
+
+
+def _effect_row(effect: Effect) -> tuple[str, ...]:
+    return (
+        effect.title,
+        f"{input_value(effect.low, effect.unit)}: {_signed(effect.saving_at_low_usd)}",
+        f"{input_value(effect.high, effect.unit)}: {_signed(effect.saving_at_high_usd)}",
+        "-" if effect.flips_at is None else input_value(effect.flips_at, effect.unit),
+    )
+
+
+def _signed(usd: float) -> str:
+    return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"
+
+
+def _processor_row(item: ProcessorOption) -> tuple[str, ...]:
+    alone = (
+        duration(item.hours.scaled(HOUR_S))
+        if item.hours
+        else rate(item.tokens_per_s, "tokens/s")
+        if item.tokens_per_s
+        else "-"
+    )
+    return (
+        item.accelerator_name,
+        alone,
+        count(item.count),
+        money(item.purchase_usd) if item.purchase_usd else "unknown",
+        _kilo(item.draw_kw, "kW"),
+        _kilo(item.cooling_kw, "kW"),
+        _kilo(item.energy_kwh, "kWh"),
+    )
+
+
+def _kilo(value: float | None, unit: str) -> str:
+    return "unknown" if value is None else f"{plain(value, 2)} {unit}"
+
+
+def _budget(console: Console, budget: BudgetAnswer | None) -> None:
+    if budget is None:
+        return
+    heading(console, f"What {money(budget.budget_usd)} buys")
+    console.print(
+        table(
+            ["Buy", "Price", "Rated", "One run", "Together"],
+            [
+                (
+                    f"{item.groups} x ({item.count}x {item.accelerator_name})",
+                    money(item.usd),
+                    f"{item.rated_w:,.0f} W",
+                    duration(item.hours * HOUR_S) if item.hours else "-",
+                    rate(item.tokens_per_s, "tokens/s") if item.tokens_per_s else "-",
+                )
+                for item in (*budget.best, *budget.alternatives)
+            ],
+            right=range(1, 5),
+        )
+    )
+    paragraph(
+        console,
+        f"The first {len(budget.best)} of these together are the best mix, judged by the low end "
+        f"of the range: {money(budget.usd)}, {budget.rated_w:,.0f} W. The others are the best "
+        "with one kind of card.",
+    )
+
+
+def _explain(console: Console, found: Ownership) -> None:
+    heading(console, "Inputs")
+    for item in found.inputs:
+        paragraph(console, f"{item.title}: {input_range(item)}")
+        console.print(definitions(("source", item.source)))
+    heading(console, "Terms")
+    terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
+    for term in terms:
+        paragraph(console, f"{term.title}: {term_value(term)}")
+        console.print(definitions(("formula", term.formula), ("values", term.substituted)))
+
+
+def input_range(item: Assumption) -> str:
+    """Return an input with its bounds."""
+    value: Range = item.value
+    text = input_value(value.expected, item.unit)
+    if value.low == value.high:
+        return text
+    low, high = input_value(value.low, item.unit), input_value(value.high, item.unit)
+    return f"{text} ({low} to {high})"

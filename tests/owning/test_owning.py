@@ -1,0 +1,180 @@
+"""Rent or buy from the facade: what must hold whatever the prices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import advisor
+from advisor import cents
+from advisor.errors import InputError
+from advisor.owning.results import Ownership, RentKind
+
+CASE: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 5e7},
+    "hardware": {"accelerator": "rtx-4090", "count": 1},
+}
+
+
+def own(**sections: dict[str, Any]) -> Ownership:
+    return advisor.own({**CASE, **sections})
+
+
+def hours(found: Ownership) -> float:
+    even = found.rents[0].break_even.hours_per_month
+    assert even is not None
+    return even.expected
+
+
+def test_the_lines_add_up_to_the_cent() -> None:
+    found = own()
+    assert found.own.total_usd.expected == cents.total(line.usd for line in found.own.lines)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(1, 730), st.floats(0.2, 20))
+def test_at_the_break_even_hours_both_cost_the_same(used: float, rent: float) -> None:
+    first = own(owning={"hours_per_month": used}, renting={"usd_per_hour": rent})
+    even = first.rents[0].break_even.hours_per_month
+    if even is None:
+        assert first.own.total_usd.expected > first.rents[0].total_usd.expected
+        return
+    again = own(owning={"hours_per_month": even.expected}, renting={"usd_per_hour": rent})
+    assert again.saving_usd is not None
+    # One cent of rounding on each of seven lines.
+    assert again.saving_usd.expected == pytest.approx(0, abs=0.08)
+
+
+def test_a_flip_value_makes_both_cost_the_same() -> None:
+    found = own(owning={"hours_per_month": 300}, renting={"usd_per_hour": 0.5})
+    flips = {effect.field: effect.flips_at for effect in found.effects}
+    price = flips["purchase_usd"]
+    assert price is not None
+    again = own(
+        owning={"hours_per_month": 300, "purchase_usd": price}, renting={"usd_per_hour": 0.5}
+    )
+    assert again.saving_usd is not None
+    assert again.saving_usd.expected == pytest.approx(0, abs=0.05)
+    rent = flips["usd_per_hour"]
+    assert rent is not None
+    again = own(owning={"hours_per_month": 300}, renting={"usd_per_hour": rent})
+    assert again.saving_usd is not None
+    assert again.saving_usd.expected == pytest.approx(0, abs=0.05)
+
+
+def test_dearer_cards_and_power_raise_the_break_even() -> None:
+    quote = {"usd_per_hour": 0.5}
+    base = hours(own(renting=quote))
+    assert hours(own(renting=quote, owning={"purchase_usd": 2500})) > base
+    assert hours(own(renting=quote, owning={"electricity_usd_per_kwh": 0.4})) > base
+    assert hours(own(renting=quote, owning={"resale_share": 0.6})) < base
+    assert hours(own(renting={"usd_per_hour": 1.0})) < base
+
+
+def test_what_the_user_states_has_no_spread() -> None:
+    found = own(owning={"purchase_usd": 1600, "pue": 1.2})
+    inputs = {item.field: item for item in found.inputs}
+    assert inputs["purchase_usd"].given
+    assert inputs["purchase_usd"].value.low == inputs["purchase_usd"].value.high == 1600
+    assert not inputs["load_share"].given
+    assert inputs["load_share"].value.low == 0.6
+
+
+def test_the_place_decides_carbon_and_tariff() -> None:
+    france, poland = own(owning={"place": "fra"}), own(owning={"place": "pol"})
+    # Ember through codecarbon, 2023: 56.039 g and 661.926 g for each kWh.
+    assert poland.own.carbon_kg.expected / france.own.carbon_kg.expected == pytest.approx(
+        661.926 / 56.039
+    )
+    assert any("CC-BY-4.0" in line for line in france.attributions)
+
+
+def test_a_state_takes_the_tariff_of_its_country() -> None:
+    texas, usa = own(owning={"place": "us-texas"}), own()
+    lines = {line.name: line.usd for line in texas.own.lines}
+    assert lines == {line.name: line.usd for line in usa.own.lines}
+    assert texas.own.carbon_kg.expected == pytest.approx(
+        usa.own.carbon_kg.expected * 349.8 / 369.473  # EPA eGRID2023; Ember 2023
+    )
+
+
+def test_serving_uses_all_hours_and_prices_a_million_tokens() -> None:
+    found = own(
+        workload={"kind": "serving", "weight_format": "w4a16"},
+        renting={"api_usd_per_million": 0.6},
+    )
+    assert found.hours_per_month == 730
+    assert found.own.usd_per_run is None
+    hosted = next(rent for rent in found.rents if rent.kind is RentKind.API)
+    assert hosted.usd_per_million is not None
+    assert hosted.usd_per_million.expected == pytest.approx(0.6)
+
+
+def test_processors_of_equal_throughput() -> None:
+    found = own()
+    card, *processors = found.processors
+    assert card.accelerator == "rtx-4090"
+    assert (card.count, card.slower.expected) == (1, 1.0)
+    assert len(processors) >= 5
+    for item in processors:
+        assert item.hours is not None
+        assert card.hours is not None
+        assert item.slower.expected == pytest.approx(item.hours.expected / card.hours.expected)
+        assert item.count == math.ceil(item.slower.expected)
+    # 253 W, of a desktop with as much again for the rest by half, drawing 76 %.
+    desktop = next(item for item in processors if item.accelerator == "core-i9-14900k")
+    assert desktop.draw_kw == pytest.approx(desktop.count * 0.253 * 1.5 * 0.76)
+    assert desktop.cooling_kw == 0
+
+
+@pytest.mark.parametrize(
+    ("owning", "limits"),
+    [
+        ({"budget_usd": 5000}, {}),
+        ({"budget_usd": 20000, "slots": 3}, {}),
+        ({"budget_usd": 20000, "power_limit_w": 900}, {}),
+        ({"budget_usd": 6000}, {"accelerators": ["rtx-4090"]}),
+    ],
+)
+def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> None:
+    found = advisor.own(
+        {key: CASE[key] for key in ("model", "workload")} | {"owning": owning, "limits": limits}
+    )
+    budget = found.budget
+    assert budget is not None
+    assert budget.best
+    assert budget.usd <= owning["budget_usd"]
+    assert budget.rated_w <= owning.get("power_limit_w", math.inf)
+    assert sum(item.count * item.groups for item in budget.best) <= owning.get("slots", math.inf)
+    if limits:
+        # 2 x 1599 x 1.75 = 5596.50; three would cost 8394.75.
+        [bought] = budget.best
+        assert (bought.accelerator, bought.count * bought.groups) == ("rtx-4090", 2)
+        assert budget.usd == 5596.5
+    assert found.accelerator in {item.accelerator for item in budget.best}
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"hardware": {"accelerator": "a100-pcie-40gb", "count": 1}}, "purchase price"),
+        ({"owning": {"place": "atlantis"}}, "unknown place"),
+        ({"owning": {"place": "abw"}}, "no tariff is known for Aruba"),
+        ({"owning": {"months": 61}}, "owning.months"),
+        ({"owning": {"hours_per_month": 800}}, "owning.hours_per_month"),
+        ({"renting": {"usd_per_hour": -1}}, "renting.usd_per_hour"),
+        (
+            {"workload": {"kind": "fine_tuning", "method": "full"}},
+            "does not fit 1x NVIDIA GeForce RTX 4090",
+        ),
+        ({"hardware": None, "owning": {"budget_usd": 50}}, "nothing that the budget buys"),
+    ],
+)
+def test_mistakes_are_told(sections: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        own(**sections)
