@@ -183,7 +183,7 @@ class MemoryFacts(Noun):
     workspace_bytes: NonNegative
     """Matmul library workspaces. [bytes]"""
     communication_bytes: NonNegative
-    """Collective library buffers, when there is more than one accelerator. [bytes]"""
+    """Collective library buffers, for each way of parallelism in use. [bytes]"""
     fragmentation: dict[str, float]
     """Reserved over allocated, minus one: low, expected, high. [fraction]"""
     source: str
@@ -230,8 +230,9 @@ class Calibration(Noun):
     memory: MemoryFacts
     intervals: dict[str, Interval]
     """By quantity: training_time, serving_time (both also with ``_routed``, for mixtures of
-    experts), serving_first_token, training_memory, serving_memory; each also with
-    ``_unmeasured``, for generations without measurements."""
+    experts), serving_first_token, serving_memory; each also with ``_unmeasured``, for generations
+    without measurements; training_memory, which does not depend on the card, also with ``_4bit``
+    and ``_guessed``."""
     reliability: Reliability
 
     @model_validator(mode="after")

@@ -11,8 +11,9 @@ import numpy as np
 from advisor.api import load_case, load_catalog, recommend, resolve_model
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.memory_report import evaluate_memory
 from advisor.estimate.run import resolve_training
-from advisor.estimate.training import evaluate_memory, evaluate_run_hours
+from advisor.estimate.training import evaluate_run_hours
 from advisor.layout import ParallelLayout
 from advisor.planning.layout_space import CHUNK
 from advisor.precision import RECIPES
@@ -61,7 +62,7 @@ def candidates_per_s(total: int) -> float:
 
     def evaluate() -> None:
         for _ in range(rounds):
-            evaluate_memory(architecture, run, chunk.layout, True, calibration)
+            evaluate_memory(architecture, run, chunk.layout, calibration)
             evaluate_run_hours(architecture, run, chunk, calibration)
 
     return rounds * CHUNK / median_s(evaluate, repeats=3)

@@ -236,6 +236,7 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
         form: SavedFormat = SavedFormat.COMPUTE,
         per_key: bool = False,
         copy_of: SavedFormat | None = None,
+        remade: bool = False,
     ) -> SavedTensor:
         return SavedTensor(
             name=name,
@@ -245,7 +246,7 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
             copy_of=copy_of,
             per_key=per_key,
             divided=True,
-            remade=per_key,
+            remade=per_key or remade,
         )
 
     flash, eager = SavedWhen.FLASH_ATTENTION, SavedWhen.EAGER_ATTENTION
@@ -253,10 +254,11 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
     yield kept("query", heads * dim, SavedWhen.ALWAYS)
     yield kept("output", heads * value_dim, SavedWhen.ALWAYS)
     if shape.latent is not None:
-        # Keys are assembled for all heads; values stay a view into the expanded latent.
-        yield kept("key", heads * dim, SavedWhen.ALWAYS)
+        # Keys are assembled for all heads; values stay a view into the expanded latent. Selective
+        # recomputation expands the latent again (Megatron's "mla_up_proj").
+        yield kept("key", heads * dim, SavedWhen.ALWAYS, remade=True)
         expanded = heads * (shape.latent.nope_head_dim + value_dim)
-        yield kept("value", expanded, SavedWhen.ALWAYS)
+        yield kept("value", expanded, SavedWhen.ALWAYS, remade=True)
     else:
         yield kept("key", shape.key_value_heads * dim, flash)
         yield kept("value", shape.key_value_heads * value_dim, flash)

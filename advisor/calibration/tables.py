@@ -25,6 +25,9 @@ SHORT_NAMES = {"gpt-2-124m": "gpt2", "bert-large": "bert-large-uncased"}
 DROPOUT_FRAMEWORKS = ("deeplearningexamples", "megatron")
 """Frameworks whose models of 2018 to 2021 (BERT, GPT) train with dropout of 0.1."""
 
+SHAPE_MISFIT = 1.5
+"""Ratio of parameters counted to stated from which shape columns describe another model."""
+
 Row = Mapping[str, str]
 
 
@@ -191,7 +194,19 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
             remedy="Leave the row out or wait for that family.",
             field="family",
         )
-    return architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
+    built = architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
+    stated = number(row, "parameters")
+    if stated is not None and not stated / SHAPE_MISFIT < built.total_parameters < (
+        stated * SHAPE_MISFIT
+    ):
+        raise InputError(
+            "the row's shape columns describe another model",
+            value=f"{built.total_parameters / 1e9:,.1f} billion parameters",
+            allowed=f"about the {stated / 1e9:,.1f} billion that the row states",
+            remedy="Give --configs with its config.json.",
+            field="architecture_key",
+        )
+    return built
 
 
 def _stored_config(name: str, configs: Path | None) -> Path | None:

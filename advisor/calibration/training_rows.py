@@ -11,9 +11,10 @@ from advisor.calibration.tables import Row, cell, choice, flag, integer, needed,
 from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
+from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.run import MemorySwitches, TrainingRun, recipe_named
-from advisor.estimate.training import describe_memory, describe_time
+from advisor.estimate.training import describe_time
 from advisor.hardware import Accelerator, Node
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.quantities import Range
@@ -46,6 +47,12 @@ MOST_RECOMPUTE = {"nemo": Recompute.SELECTIVE}
 """Most that a framework's recipes recompute where they do not say: NeMo's Megatron Bridge names
 single modules (norms, activations, up-projections), keeps 8-bit inputs, and reduces gradients in
 16 bits, so that whole layers need not be computed again."""
+FLAT_UNITS = ("litgpt", "torchtune")
+"""Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
+its documentation on ``use_orig_params``)."""
+REDUCE_FORMATS = {"nemo": "bf16"}
+"""Frameworks whose recipes hold and reduce gradients in another format than their stack
+(Megatron Bridge: ``grad_reduce_in_fp32=False``)."""
 METHODS: dict[str, FineTuningMethod | None] = {
     "pretraining": None,
     "continued_pretraining": None,
@@ -65,6 +72,8 @@ TARGETS = {
     "attention": ("q", "k", "v", "o"),
     "all": ("q", "k", "v", "o", "gate", "up", "down"),
 }
+GUESSED = frozenset({"assumed_config", "memory_unit_uncertain", "suspicious"})
+"""Flags of rows whose settings or units are in doubt: their range is wider."""
 TIME_QUANTITIES = (
     "tokens_per_s_per_accelerator",
     "samples_per_s",
@@ -101,9 +110,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     node = row_node(row, node_for(accelerator, None))
     quantity = cell(row, "primary_quantity")
     found: list[tuple[str, Range]] = []
-    if not cell(row, "recompute"):
-        most = MOST_RECOMPUTE.get(cell(row, "framework"), Recompute.FULL)
-        layout = _least_recompute(layout, most, architecture, run, accelerator, calibration)
+    layout = _settled(row, layout, architecture, run, accelerator, calibration)
     if quantity in TIME_QUANTITIES:
         time = describe_time(architecture, run, layout, accelerator, node, calibration)
         hours = time.run_hours
@@ -117,7 +124,9 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         found.append((quantity, per_s[quantity]))
     wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
     if wants_memory and (cell(row, "outcome") or "ok") == "ok":
-        memory = describe_memory(architecture, run, layout, accelerator, calibration)
+        guessed = set(cell(row, "flags").split(";")) & GUESSED
+        interval = calibration.intervals["training_memory_guessed"] if guessed else None
+        memory = describe_memory(architecture, run, layout, accelerator, calibration, interval)
         told = _as_told(memory, cell(row, "memory_basis"))
         found.append(("peak_memory_gib", told.scaled(1 / GIB)))
     results = [
@@ -197,6 +206,11 @@ def row_run(row: Row) -> TrainingRun:
             offloaded_states=choice(row, "offload", OFFLOADS)
             or cell(row, "optimizer").startswith("paged"),
             chunked_loss=framework == "torchtune",
+            flat_units=framework in FLAT_UNITS,
+            reduce_format=REDUCE_FORMATS.get(framework),
+            # torchtune's recipe for one card.
+            update_in_backward=framework == "torchtune"
+            and cell(row, "optimizer") == "paged_adamw_8bit",
             trained_ends="embed" in cell(row, "lora_targets"),
             adapter_format="bf16" if precision == "bf16_pure" else "fp32",
         ),
@@ -232,8 +246,8 @@ def row_layout(row: Row) -> ParallelLayout:
     expert = integer(row, "expert_parallel", 1)
     micro_batch = integer(row, "micro_batch", 1)
     if pipeline > 1 and micro_batch * data >= batch:
-        # A pipeline is fed in parts: the row tells the batch of a rank, not its parts.
-        micro_batch = 1
+        # A pipeline is fed in parts, one for each stage: the row tells the batch of a rank.
+        micro_batch = max(1, batch // data // pipeline)
     return ParallelLayout(
         data=data,
         tensor=tensor,
@@ -250,22 +264,34 @@ def row_layout(row: Row) -> ParallelLayout:
     )
 
 
-def _least_recompute(
+def _settled(
+    row: Row,
     layout: ParallelLayout,
-    most: Recompute,
     architecture: ModelArchitecture,
     run: TrainingRun,
     accelerator: Accelerator,
     calibration: Calibration,
 ) -> ParallelLayout:
-    """Where a table leaves recomputation open, take the least that fits, as its authors would."""
-    policies = list(Recompute)
-    for policy in policies[: policies.index(most)]:
-        tried = layout.model_copy(update={"recompute": policy})
-        memory = describe_memory(architecture, run, tried, accelerator, calibration)
-        if memory.total_bytes.expected <= memory.usable_bytes:
-            return tried
-    return layout.model_copy(update={"recompute": most})
+    """Fill what a table leaves open as its authors would.
+
+    The least recomputation that fits, and with it the largest micro-batch: no accumulation of
+    gradients if none is told of. A pipeline is fed in single sequences.
+    """
+    policies, micro_batches = [layout.recompute], [layout.micro_batch]
+    if not cell(row, "recompute"):
+        policies = list(Recompute)
+        most = MOST_RECOMPUTE.get(cell(row, "framework"), Recompute.FULL)
+        policies = policies[: policies.index(most) + 1]
+    if not cell(row, "micro_batch") and layout.pipeline == 1:
+        rank = max(1, run.global_batch // layout.data)
+        micro_batches = [rank // parts for parts in range(1, rank + 1) if rank % parts == 0]
+    for policy in policies:
+        for micro_batch in micro_batches:
+            tried = layout.model_copy(update={"recompute": policy, "micro_batch": micro_batch})
+            memory = describe_memory(architecture, run, tried, accelerator, calibration)
+            if memory.total_bytes.expected <= memory.usable_bytes:
+                return tried
+    return layout.model_copy(update={"recompute": policies[-1], "micro_batch": micro_batches[-1]})
 
 
 def row_node(row: Row, standard: Node) -> Node:

@@ -101,7 +101,11 @@ class SavedPolicy:
     def input_bytes(self, tensor: SavedTensor) -> float:
         """Size of one element of a tensor, as its readers keep it. [bytes]"""
         if tensor.read_by is None or self.adapted is None or self.selective:
-            return self.format_bytes(tensor.format)
+            size = self.format_bytes(tensor.format)
+            if tensor.read_by is not None and self.stack is SoftwareStack.MEGATRON:
+                # Transformer Engine keeps the low-precision copy that the product read.
+                size = min(size, FORMAT_BYTES[self.recipe.compute])
+            return size
         # The base needs no input of its own: its weights have no gradients.
         size = self.format_bytes(tensor.format)
         if self.adapter_casts:
@@ -235,6 +239,20 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
         base_raised=switches.base_raised,
         selective=selective,
     )
+
+
+def stream_bytes(run: TrainingRun) -> float:
+    """Size of one element of what a block hands on to the next. [bytes]
+
+    Parameters
+    ----------
+    run : TrainingRun
+
+    Returns
+    -------
+    float
+    """
+    return _policy(run, selective=False).format_bytes(SavedFormat.STREAM)
 
 
 def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:

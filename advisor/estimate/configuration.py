@@ -13,13 +13,13 @@ from advisor.estimate.batch_report import describe_batch
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
+from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.results import Estimate
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.serving_report import ServingReport, describe_serving
 from advisor.estimate.training import (
     count_flops,
-    describe_memory,
     describe_time,
     parameters_of,
 )

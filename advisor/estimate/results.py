@@ -29,9 +29,9 @@ class MemoryBreakdown(Noun):
     logits_bytes: Range
     kv_cache_bytes: Range
     workspace_bytes: Range
-    """Gathered blocks, communication buffers, library workspaces, optimizer temporaries."""
+    """Gathered blocks, gradient buckets, library workspaces, optimizer temporaries."""
     context_bytes: Range
-    """Driver context and loaded kernels."""
+    """Driver context, loaded kernels, buffers of the collective library."""
     fragmentation_bytes: Range
     """Reserved by the allocator above what is allocated."""
     total_bytes: Range

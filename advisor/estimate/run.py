@@ -62,10 +62,15 @@ class MemorySwitches:
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None
     """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
+    flat_units: bool = False
+    """Frozen weights are sharded in one flat unit with adapters (PyTorch's first FSDP), which
+    allocates gradients for them too."""
     reduce_format: str | None = None
     """Format in which sharded gradients are reduced; None takes that of the gradients."""
     offloaded_states: bool = False
     """Master weights and optimizer states live in the host's memory."""
+    update_in_backward: bool = False
+    """The optimizer updates each weight during the backward pass, and its gradient goes."""
     chunked_loss: bool = False
     """The loss is computed in eight chunks of the sequence (torchtune)."""
     trained_ends: bool = False

@@ -36,11 +36,15 @@ TRAINING_MEMORY: dict[str, TermText] = {
         "korthikanti2022",
     ),
     "workspace": TermText(
-        "Workspaces: gathered blocks, communication and library buffers",
-        "2 gathered blocks (zero3) + gradient bucket + matmul workspace + collective buffers",
+        "Workspaces: gathered blocks, gradient buckets and library buffers",
+        "2 gathered blocks (zero3) + gradient bucket + matmul workspace",
         "zhao2023",
     ),
-    "context": TermText("Driver context and loaded kernels", "constant per process", None),
+    "context": TermText(
+        "Driver context, loaded kernels and collective buffers",
+        "constant per process + buffers x ways of parallelism in use",
+        None,
+    ),
     "fragmentation": TermText(
         "Allocator fragmentation", "allocated x (reserved / allocated - 1)", None
     ),

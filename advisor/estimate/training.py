@@ -13,11 +13,10 @@ from advisor.equations.goodput import goodput
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, trainable_parameters
-from advisor.estimate.results import FlopCount, MemoryBreakdown, Parameters, StepTime
+from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.shape import shape_widening
-from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, term
-from advisor.estimate.training_memory import training_memory
+from advisor.estimate.terms import TRAINING_TIME, term
 from advisor.estimate.training_time import (
     TrainingTime,
     hardware_flops_per_token,
@@ -28,26 +27,6 @@ from advisor.hardware import Accelerator, Node
 from advisor.layout import ParallelLayout
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOUR_S
-
-MOMENTS = ("forward_end", "backward_end", "optimizer_step")
-
-
-def memory_totals(
-    allocated: Floats,
-    calibration: Calibration,
-    *,
-    measured: bool,
-    widening: float,
-) -> tuple[Floats, Floats, Floats]:
-    """Low, expected and high total of the fullest accelerator, from its tensors. [bytes]"""
-    facts = calibration.memory
-    interval = calibration.interval("training_memory", measured=measured)
-    low_factor, high_factor = interval.low / widening, interval.high * widening
-    return (
-        allocated * low_factor * (1 + facts.fragmentation["low"]) + facts.context_bytes["low"],
-        allocated * (1 + facts.fragmentation["expected"]) + facts.context_bytes["expected"],
-        allocated * high_factor * (1 + facts.fragmentation["high"]) + facts.context_bytes["high"],
-    )
 
 
 def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
@@ -65,20 +44,6 @@ def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
 def time_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval that training times of this model have."""
     return "training_time" if architecture.num_experts == 1 else "training_time_routed"
-
-
-def evaluate_memory(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    measured: bool,
-    calibration: Calibration,
-) -> Floats:
-    """High end of the total of every configuration, the one that decides what fits. [bytes]"""
-    allocated = training_memory(architecture, run, layout, calibration.memory).allocated
-    return memory_totals(
-        allocated, calibration, measured=measured, widening=shape_widening(architecture)
-    )[2]
 
 
 def evaluate_run_hours(
@@ -141,103 +106,6 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
         trainable=0 if run is None else trainable_parameters(architecture, run),
         evidence=architecture.evidence,
     )
-
-
-def describe_memory(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: ParallelLayout,
-    accelerator: Accelerator,
-    calibration: Calibration,
-) -> MemoryBreakdown:
-    """Memory of one configuration with ranges and terms."""
-    _, measured = calibration.kernels_for(accelerator)
-    widening = shape_widening(architecture)
-    facts = calibration.memory
-    interval = calibration.interval("training_memory", measured=measured)
-    arrays = LayoutArrays.of(layout)
-    memory = training_memory(architecture, run, arrays, facts)
-    low, expected, high = (
-        float(value[0])
-        for value in memory_totals(
-            memory.allocated, calibration, measured=measured, widening=widening
-        )
-    )
-    evidence = interval.evidence.weakest(architecture.evidence)
-    names = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
-    values = {name: float(getattr(memory, name)[0]) for name in names}
-
-    def spread(value: float) -> Range:
-        return Range(
-            low=value * interval.low / widening,
-            expected=value,
-            high=value * interval.high * widening,
-            evidence=evidence,
-        )
-
-    allocated = sum(values.values())
-    fragmentation = Range(
-        low=allocated * interval.low / widening * facts.fragmentation["low"],
-        expected=allocated * facts.fragmentation["expected"],
-        high=allocated * interval.high * widening * facts.fragmentation["high"],
-        evidence=evidence,
-    )
-    context = Range(**facts.context_bytes, evidence=Evidence.ASSUMED)
-    texts = _memory_substitutions(architecture, run, layout)
-    shown = {**values, "context": context.expected, "fragmentation": fragmentation.expected}
-    return MemoryBreakdown(
-        weights_bytes=spread(values["weights"]),
-        gradients_bytes=spread(values["gradients"]),
-        optimizer_bytes=spread(values["optimizer"]),
-        activations_bytes=spread(values["activations"]),
-        logits_bytes=spread(values["logits"]),
-        kv_cache_bytes=Range.exact(0.0),
-        workspace_bytes=spread(values["workspace"]),
-        context_bytes=context,
-        fragmentation_bytes=fragmentation,
-        total_bytes=Range(low=low, expected=expected, high=high, evidence=evidence),
-        usable_bytes=accelerator.memory_reported_bytes,
-        fits=high <= accelerator.memory_reported_bytes,
-        peak_moment=MOMENTS[int(memory.moment[0])],
-        limiting_stage="all"
-        if layout.pipeline == 1
-        else ("last" if memory.last_stage[0] else "first"),
-        terms=tuple(
-            term(TRAINING_MEMORY, name, value, "bytes", texts.get(name, ""))
-            for name, value in shown.items()
-        ),
-    )
-
-
-def _memory_substitutions(
-    architecture: ModelArchitecture, run: TrainingRun, layout: ParallelLayout
-) -> dict[str, str]:
-    recipe = run.recipe
-    split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
-    parameters = f"{architecture.total_parameters:,} parameters / ({split})"
-    trained = trainable_parameters(architecture, run)
-    group = layout.data * layout.context
-    sharding = f"{layout.sharding.value} over {group}"
-    tokens = layout.micro_batch * run.sequence_length // layout.context
-    return {
-        "weights": (
-            f"{parameters}, working {recipe.working}"
-            + (f", master {recipe.master}" if recipe.master and not run.frozen else "")
-            + f", {sharding}"
-        ),
-        "gradients": f"{trained:,} trained parameters / ({split}), {sharding}",
-        "optimizer": (
-            f"{trained:,} trained parameters x {run.optimizer_bytes_per_parameter:.4g} bytes "
-            f"({run.optimizer.value}), {sharding}"
-        ),
-        "activations": (
-            f"{tokens:,} {run.unit.value}s x {architecture.num_hidden_layers} layers, recompute "
-            f"{layout.recompute.value}, software {run.software.value}"
-        ),
-        "logits": (
-            f"{tokens:,} {run.unit.value}s x {architecture.vocab_size:,} entries / {layout.tensor}"
-        ),
-    }
 
 
 def describe_time(

@@ -22,7 +22,12 @@ from advisor.equations.memory import (
     saved_activation_bytes,
     stage_share,
 )
-from advisor.estimate.activations import SavedBytes, fold_saved_bytes, selective_saved_bytes
+from advisor.estimate.activations import (
+    SavedBytes,
+    fold_saved_bytes,
+    selective_saved_bytes,
+    stream_bytes,
+)
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import fold_parameters
 from advisor.estimate.run import TrainingRun
@@ -236,7 +241,7 @@ def _blocks(
     block = architecture.in_part(Part.BLOCK)
     whole = per_layer(fold_saved_bytes(block, run))
     selective = per_layer(selective_saved_bytes(block, run))
-    stream = FORMAT_BYTES["fp32" if run.switches.base_raised else run.recipe.stream]
+    stream = stream_bytes(run)
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     boundary = tokens * architecture.hidden_size * stream / spread
     stored = np.where(

@@ -82,7 +82,7 @@ def gradient_bytes_per_parameter(run: TrainingRun) -> float:
         return FORMAT_BYTES[run.switches.adapter_format]
     mixed = run.recipe.master is not None
     if mixed and run.software is SoftwareStack.MEGATRON:
-        return FORMAT_BYTES[MEGATRON_GRADIENT]
+        return FORMAT_BYTES[run.switches.reduce_format or MEGATRON_GRADIENT]
     return FORMAT_BYTES[run.recipe.gradients]
 
 
@@ -126,7 +126,6 @@ def stage_states(
     """
     zero = np.zeros_like(layers_held)
     always = zero + facts.workspace_bytes
-    always = always + (layout.accelerators > 1) * facts.communication_bytes
     if run.frozen:
         return _frozen_states(
             architecture, run, layout, stage, block_parameters, layers_held, always
@@ -155,6 +154,9 @@ def stage_states(
     foreach = _copy(stage, FORMAT_BYTES[recipe.master or recipe.working], level1)
     foreach = np.where(layout.sharding > SHARD_GRAD_OP, _copy(stage, working, level3), foreach)
     passing = _passing(architecture, run, layout, stage, block_parameters, layers_held)
+    if run.switches.update_in_backward:
+        # Each gradient is used and freed as soon as it exists; a block's are there at most.
+        gradients = np.minimum(gradients, block_parameters / layers_held * gradient_size)
     return StageStates(
         weights=weights,
         gradients=gradients + passing.undivided_lookup,
@@ -295,12 +297,18 @@ def _frozen_states(
     if run.switches.base_raised:
         raised = ends + fold.block_replicated * layers_held / architecture.num_hidden_layers
         weights = weights + 2.0 * raised / shards[0]
+    frozen_gradients = zero
+    if run.switches.flat_units:
+        frozen_gradients = (layout.sharding > SHARD_GRAD_OP) * weights
+        one_layer = 1.5 * one_layer
     ends_size = 2.0 * run.switches.trained_ends
     in_block = some_ends + (1.0 if apart else 2.0) * one_layer
     return StageStates(
         # Trained ends are in the format of the base, and so are their gradients and states.
         weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format] + ends * ends_size,
-        gradients=adapters * gradient_bytes_per_parameter(run) + ends * ends_size,
+        gradients=adapters * gradient_bytes_per_parameter(run)
+        + ends * ends_size
+        + frozen_gradients,
         optimizer=adapters * run.optimizer_bytes_per_parameter + 2 * ends * ends_size,
         held_gradients=zero,
         always=always,

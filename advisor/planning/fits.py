@@ -13,13 +13,13 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.memory_report import evaluate_memory
 from advisor.estimate.run import recipe_named, resolve_training
 from advisor.estimate.serving import ServingTimes, compute_format, serving_times
 from advisor.estimate.serving_memory import serving_memory
 from advisor.estimate.serving_report import LONGEST_CONTEXT_TOKENS, serving_quantity
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.shape import shape_widening
-from advisor.estimate.training import evaluate_memory
 from advisor.formatting import count as in_words
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.planning.fits_results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
@@ -269,11 +269,10 @@ def _trained(
     run = resolve_training(FineTuning(method=method), architecture, recipe_named(precision))
     # No rank of a large count may be left without a sequence.
     run = replace(run, global_batch=max(run.global_batch, count))
-    _, measured = calibration.kernels_for(system.accelerator)
 
     def needed(length: int) -> Floats:
         lengthened = replace(run, sequence_length=length)
-        return evaluate_memory(architecture, lengthened, arrays, measured, calibration)
+        return evaluate_memory(architecture, lengthened, arrays, calibration)
 
     limit = architecture.max_position_embeddings or LENGTHS[-1]
     lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})

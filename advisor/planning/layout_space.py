@@ -9,11 +9,12 @@ import numpy as np
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
 from advisor.estimate.candidates import Floats
+from advisor.estimate.memory_report import memory_interval, memory_totals
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.shape import shape_widening
-from advisor.estimate.training import memory_totals
 from advisor.estimate.training_memory import training_memory
 from advisor.planning.layouts import RECOMPUTE_LEVELS, layout_grid
+from advisor.precision import FORMAT_BYTES
 
 CHUNK = 16_384
 """Configurations evaluated at a time: bounds memory and stays in the cache."""
@@ -48,19 +49,20 @@ class LayoutSpace:
         first, end = self.grid.start[count]
         return end > first
 
-    def high_bytes(self, run: TrainingRun, *, measured: bool) -> Floats:
+    def high_bytes(self, run: TrainingRun) -> Floats:
         """High end of the memory range: recompute policies x rows of the grid. [bytes]"""
         high = memory_totals(
             self._tensors(run),
-            self.calibration,
-            measured=measured,
+            self.grid.layouts,
+            self.calibration.memory,
+            memory_interval(run, self.calibration),
             widening=shape_widening(self.architecture),
         )[2]
         return high.reshape(RECOMPUTE_LEVELS, self.grid.rows)
 
     def _tensors(self, run: TrainingRun) -> Floats:
         recipe = run.recipe
-        # Matmuls in 16, 8 or 4 bits keep the same 16-bit tensors for the backward pass.
+        # Matmuls in 16 bits or less keep the same tensors, but for inputs in low precision.
         key = (
             recipe.working,
             recipe.master,
@@ -68,7 +70,7 @@ class LayoutSpace:
             recipe.optimizer_states,
             recipe.stream,
             recipe.autocast,
-            recipe.compute == "fp32",
+            FORMAT_BYTES[recipe.compute],
         )
         if key not in self._allocated:
             total = RECOMPUTE_LEVELS * self.grid.rows

@@ -107,9 +107,7 @@ def search_training(
             for i in usable
         ]
     )
-    fitting = _Fitting(
-        run, [systems[i] for i in usable], space, {k: v[1] for k, v in known.items()}
-    )
+    fitting = _Fitting(run, [systems[i] for i in usable], space)
     places = {key: place for place, key in enumerate(cards)}
     card = np.array([places[systems[index].accelerator.key] for index in usable])
     bound = StepBound(
@@ -160,7 +158,7 @@ def search_training(
 class _Fitting:
     """The first recompute policy that fits, for every system and layout.
 
-    Systems of equal memory, evidence and reach share one table over the rows of the grid.
+    Systems of equal memory and reach share one table over the rows of the grid.
     """
 
     def __init__(
@@ -168,13 +166,11 @@ class _Fitting:
         run: TrainingRun,
         systems: Sequence[System],
         space: LayoutSpace,
-        measured: dict[str, bool],
     ) -> None:
         self._grid, self._systems = space.grid, systems
-        self._need = {flag: space.high_bytes(run, measured=flag) for flag in set(measured.values())}
+        self._need = space.high_bytes(run)
         kinds = [
             (
-                measured[system.accelerator.key],
                 system.accelerator.memory_reported_bytes,
                 max(system.node.accelerators, system.node.intra_domain),
             )
@@ -184,8 +180,8 @@ class _Fitting:
         self._kind = np.array([self._kinds.index(kind) for kind in kinds])
         self._table = np.concatenate([self._first_policy(*kind) for kind in self._kinds])
 
-    def _first_policy(self, measured: bool, capacity: float, reach: int) -> NDArray[np.int8]:
-        none, selective, full = self._need[measured] <= capacity
+    def _first_policy(self, capacity: float, reach: int) -> NDArray[np.int8]:
+        none, selective, full = self._need <= capacity
         first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
         return np.where(self._grid.tensor <= reach, first, NO_POLICY).astype(np.int8)
 
@@ -195,13 +191,13 @@ class _Fitting:
 
     def least_bytes(self, place: int) -> float:
         """Smallest need of any layout of a system; infinite where it has none. [bytes]"""
-        measured, _, reach = self._kinds[self._kind[place]]
+        _, reach = self._kinds[self._kind[place]]
         least = np.inf
         for count in self._systems[place].counts:
             rows = slice(*self._grid.start[count])
             allowed = self._grid.tensor[rows] <= reach
             if allowed.any():
-                least = min(least, float(self._need[measured][:, rows][:, allowed].min()))
+                least = min(least, float(self._need[:, rows][:, allowed].min()))
         return least
 
 

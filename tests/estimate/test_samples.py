@@ -24,6 +24,7 @@ from advisor.estimate.batch_report import describe_batch
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, keys_attended
 from advisor.estimate.kernel_times import matmul_forward, recurrence_passes
+from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.run import (
     PRETRAINING_SAMPLES,
     SAMPLE_BATCH,
@@ -32,7 +33,7 @@ from advisor.estimate.run import (
     resolve_training,
 )
 from advisor.estimate.sample_memory import backward_walk
-from advisor.estimate.training import describe_memory, describe_time
+from advisor.estimate.training import describe_time
 from advisor.estimate.training_memory import training_memory
 from advisor.layout import ParallelLayout
 from advisor.precision import RECIPES, WEIGHT_FORMATS

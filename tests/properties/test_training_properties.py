@@ -17,8 +17,9 @@ from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training import describe_memory, describe_time
+from advisor.estimate.training import describe_time
 from advisor.estimate.training_memory import training_memory
 from advisor.estimate.training_time import (
     TrainingTime,
