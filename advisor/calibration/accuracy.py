@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Final
 
 from advisor.calibration.measurements import FOLDER
-from advisor.calibration.report import Summary, ValidationReport, ValidationRow
+from advisor.calibration.report import FitVerdict, Summary, ValidationReport, ValidationRow
 from advisor.calibration.validation import validate
 from advisor.resources import data_path
 
@@ -78,6 +78,8 @@ def _section(name: str, report: ValidationReport) -> str:
         lines += [HEAD, *(_cells(_name(each.regime), each) for each in regimes), ""]
     lines += ["Farthest off, by group of like rows:", ""]
     lines += [f"- {text}" for text in _farthest(report.rows)]
+    if report.verdicts:
+        lines += ["", "Did it fit?", "", *(f"- {text}" for text in _fitted(report.verdicts))]
     if report.skipped:
         reasons: dict[str, int] = defaultdict(int)
         for row in report.skipped:
@@ -88,6 +90,20 @@ def _section(name: str, report: ValidationReport) -> str:
             for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
         ]
     return "\n".join([*lines, ""])
+
+
+def _fitted(verdicts: Iterable[FitVerdict]) -> list[str]:
+    told = {True: "ran out of memory", False: "ran"}
+    texts = []
+    for lacking, what in told.items():
+        of = [each for each in verdicts if (each.outcome == "oom") is lacking]
+        calls = ", ".join(
+            f"{sum(each.called == call for each in of)} {call}"
+            for call in ("fits", "tight", "impossible")
+        )
+        wrong = ", ".join(each.id for each in of if each.wrong)
+        texts.append(f"{len(of)} {what}, called: {calls}" + (f" (wrong: {wrong})" if wrong else ""))
+    return texts
 
 
 def _farthest(rows: Iterable[ValidationRow]) -> list[str]:

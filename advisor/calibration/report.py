@@ -47,6 +47,32 @@ class SkippedRow(Noun):
     reason: str
 
 
+class FitVerdict(Noun):
+    """Whether a run that was tried fits its card, in the engine's words. [GiB]"""
+
+    id: str
+    outcome: str
+    """What happened: ``ok`` | ``oom`` | ``max_context`` (ran, and nothing longer did)."""
+    low_gib: float
+    expected_gib: float
+    high_gib: float
+    usable_gib: float
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def called(self) -> str:
+        """``fits`` (all of the range does) | ``tight`` | ``impossible`` (none of it does)."""
+        if self.high_gib <= self.usable_gib:
+            return "fits"
+        return "impossible" if self.low_gib > self.usable_gib else "tight"
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def wrong(self) -> bool:
+        """Whether what ran out of memory is called a fit, or what ran impossible."""
+        return self.called == ("fits" if self.outcome == "oom" else "impossible")
+
+
 class Errors(Noun):
     """How far a set of predictions is off. Percentages."""
 
@@ -87,6 +113,8 @@ class ValidationReport(Noun):
     rows: tuple[ValidationRow, ...]
     summary: tuple[Summary, ...]
     skipped: tuple[SkippedRow, ...]
+    verdicts: tuple[FitVerdict, ...] = ()
+    """Of training runs whose table tells whether they fitted."""
 
     def of(self, quantity: str, regime: str = "all") -> Summary | None:
         """Return the summary of one quantity in one regime, None where nothing was scored."""

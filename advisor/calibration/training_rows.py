@@ -9,7 +9,7 @@ from advisor.calibration.engine import Engine
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, flag, integer, needed, number
 from advisor.catalog.nodes import node_for
-from advisor.efficiency import Calibration
+from advisor.efficiency import Calibration, Interval
 from advisor.errors import InputError
 from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.results import MemoryBreakdown
@@ -74,6 +74,9 @@ TARGETS = {
 }
 GUESSED = frozenset({"assumed_config", "memory_unit_uncertain", "suspicious"})
 """Flags of rows whose settings or units are in doubt: their range is wider."""
+RAN = "ok"
+OUTCOMES = (RAN, "oom", "max_context")
+"""It ran; it ran out of memory; it ran and a longer sequence would not have."""
 TIME_QUANTITIES = (
     "tokens_per_s_per_accelerator",
     "samples_per_s",
@@ -95,22 +98,20 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Returns
     -------
     list of ValidationRow
-        Its primary quantity and, where the row asks for it, its peak memory.
+        Its primary quantity and, where the row asks for it, its peak memory; empty for a row
+        that only tells whether it fitted.
 
     Raises
     ------
     InputError
         If the engine has no builder for the row's model or work, or a cell is unusable.
     """
-    architecture = engine.architecture(row)
     accelerator = engine.accelerator(row)
     calibration = engine.calibration
-    run = row_run(row)
-    layout = row_layout(row)
+    architecture, run, layout = settled_run(row, engine)
     node = row_node(row, node_for(accelerator, None))
     quantity = cell(row, "primary_quantity")
     found: list[tuple[str, Range]] = []
-    layout = _settled(row, layout, architecture, run, accelerator, calibration)
     if quantity in TIME_QUANTITIES:
         time = describe_time(architecture, run, layout, accelerator, node, calibration)
         hours = time.run_hours
@@ -123,9 +124,9 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         }
         found.append((quantity, per_s[quantity]))
     wants_memory = quantity == "peak_memory_gib" or flag(row, "also_memory")
-    if wants_memory and (cell(row, "outcome") or "ok") == "ok":
-        guessed = set(cell(row, "flags").split(";")) & GUESSED
-        interval = calibration.intervals["training_memory_guessed"] if guessed else None
+    outcome = cell(row, "outcome") or RAN
+    if wants_memory and outcome == RAN:
+        interval = row_interval(row, calibration)
         memory = describe_memory(architecture, run, layout, accelerator, calibration, interval)
         told = _as_told(memory, cell(row, "memory_basis"))
         found.append(("peak_memory_gib", told.scaled(1 / GIB)))
@@ -142,14 +143,28 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         for name, predicted in found
         if (measured := number(row, name)) is not None and measured > 0
     ]
-    if not results:
+    if not results and outcome not in OUTCOMES[1:]:
         raise InputError(
             "the row has no measured quantity that the engine predicts",
-            value=f"{quantity}, outcome {cell(row, 'outcome') or 'ok'}",
+            value=f"{quantity}, outcome {outcome}",
             allowed=", ".join((*TIME_QUANTITIES, "peak_memory_gib")),
             remedy="Leave the row out.",
         )
     return results
+
+
+def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun, ParallelLayout]:
+    """Return a row's model, workload and layout, with what it leaves open filled in."""
+    architecture, run = engine.architecture(row), row_run(row)
+    accelerator, calibration = engine.accelerator(row), engine.calibration
+    layout = _settled(row, row_layout(row), architecture, run, accelerator, calibration)
+    return architecture, run, layout
+
+
+def row_interval(row: Row, calibration: Calibration) -> Interval | None:
+    """Return the interval of a row whose settings are guessed; None takes the run's own."""
+    guessed = set(cell(row, "flags").split(";")) & GUESSED
+    return calibration.intervals["training_memory_guessed"] if guessed else None
 
 
 def _as_told(memory: MemoryBreakdown, basis: str) -> Range:

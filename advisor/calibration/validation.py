@@ -11,8 +11,15 @@ from pydantic import ValidationError
 
 from advisor.calibration.cache_rows import predict_cache_row
 from advisor.calibration.engine import Engine
+from advisor.calibration.fit_rows import judge_training_row
 from advisor.calibration.memory_rows import predict_memory_row
-from advisor.calibration.report import SkippedRow, ValidationReport, ValidationRow, summarise
+from advisor.calibration.report import (
+    FitVerdict,
+    SkippedRow,
+    ValidationReport,
+    ValidationRow,
+    summarise,
+)
 from advisor.calibration.serving_rows import predict_serving_row
 from advisor.calibration.tables import Row, cell, flag, read_table
 from advisor.calibration.training_rows import predict_training_row
@@ -33,6 +40,8 @@ class TableKind:
     quantity: str | None
     """What is scored where the table has no ``primary_quantity``."""
     predict: Predictor
+    judge: Callable[[Row, Engine], FitVerdict | None] | None = None
+    """Says whether a row's run fits its card."""
 
 
 KINDS: Final = (
@@ -53,6 +62,7 @@ KINDS: Final = (
         frozenset({"id", "workload", "accelerator", "num_accelerators", "primary_quantity"}),
         None,
         predict_training_row,
+        judge_training_row,
     ),
     TableKind(
         "serving",
@@ -140,6 +150,7 @@ def score(
     """Predict every row that does not say it is unpredictable, and summarise the errors."""
     found: list[ValidationRow] = []
     skipped: list[SkippedRow] = []
+    verdicts: list[FitVerdict] = []
     for position, row in enumerate(rows, start=1):
         name = cell(row, "id") or f"row {position}"
         quantity = kind.quantity or cell(row, "primary_quantity") or "unstated"
@@ -148,6 +159,9 @@ def score(
                 reason = "marked unpredictable in the table"
             else:
                 found.extend(kind.predict(row, engine))
+                verdict = kind.judge(row, engine) if kind.judge else None
+                if verdict:
+                    verdicts.append(verdict)
                 continue
         except AdvisorError as error:
             reason = str(error)
@@ -162,4 +176,5 @@ def score(
         rows=tuple(found),
         summary=summarise(found),
         skipped=tuple(skipped),
+        verdicts=tuple(verdicts),
     )

@@ -64,7 +64,7 @@ class MemorySwitches:
     """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
     flat_units: bool = False
     """Frozen weights are sharded in one flat unit with adapters (PyTorch's first FSDP), which
-    allocates gradients for them too."""
+    allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""
     reduce_format: str | None = None
     """Format in which sharded gradients are reduced; None takes that of the gradients."""
     offloaded_states: bool = False

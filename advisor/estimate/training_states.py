@@ -299,8 +299,8 @@ def _frozen_states(
         weights = weights + 2.0 * raised / shards[0]
     frozen_gradients = zero
     if run.switches.flat_units:
-        frozen_gradients = (layout.sharding > SHARD_GRAD_OP) * weights
-        one_layer = 1.5 * one_layer
+        whole = _copy(stage, FORMAT_BYTES["bf16"], _shards(layout, 9))
+        frozen_gradients = (layout.sharding > SHARD_GRAD_OP) * whole
     ends_size = 2.0 * run.switches.trained_ends
     in_block = some_ends + (1.0 if apart else 2.0) * one_layer
     return StageStates(

@@ -43,6 +43,13 @@ def show_validation(console: Console, report: ValidationReport) -> None:
             for row in farthest
         ),
     )
+    if report.verdicts:
+        wrong = [each for each in report.verdicts if each.wrong]
+        paragraph(
+            console,
+            f"{len(report.verdicts)} rows tell whether they fitted; {len(wrong)} are called "
+            "otherwise" + (f": {', '.join(each.id for each in wrong[:NAMED])}." if wrong else "."),
+        )
     if report.skipped:
         heading(console, "Not predicted")
         reasons: dict[str, list[str]] = defaultdict(list)
