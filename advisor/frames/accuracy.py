@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -35,6 +36,8 @@ QUANTITY_TITLES: Final = {
 SCALES: Final = {"peak_total": GIB}
 """Divisors for the screen."""
 DIGITS: Final = 3
+BREAK: Final = re.compile(r"([;|])(?=\S)")
+"""Where a long word may end a line."""
 
 
 def quantities(runs: Iterable[PublishedRun]) -> list[str]:
@@ -125,32 +128,32 @@ def farthest_off(runs: Sequence[PublishedRun], *, most: int) -> list[PublishedRu
 
 
 def runs_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
-    """Return measurements as text, one row each; the quantity where they differ in it."""
+    """Return measurements as text, one row each: four columns, for a phone shows no more."""
     several = len({run.row.quantity for run in runs}) > 1
     return pd.DataFrame(
         [
             {
-                "Measured run": run.model,
-                "On": f"{run.count:,}x {run.accelerator_name}" if run.accelerator_name else "-",
-                "Work": run.task,
-            }
-            | ({"Quantity": quantity_title(run.row.quantity)} if several else {})
-            | {
+                "Run": _run(run) + (f": {quantity_title(run.row.quantity)}" if several else ""),
                 "Measured": _number(run, run.row.measured),
-                "Predicted": _number(run, run.row.expected),
-                "Range": f"{_number(run, run.row.low)}-{_number(run, run.row.high)}",
-                "Error": f"{run.row.error_pct:+.0f} %",
+                "Predicted": f"{_number(run, run.row.expected)} "
+                f"({_number(run, run.row.low)} - {_number(run, run.row.high)})",
+                "Off by": f"{run.row.error_pct:+.0f} %",
             }
             for run in runs
         ]
     )
 
 
+def _run(run: PublishedRun) -> str:
+    where = f", {run.count:,}x {run.accelerator_name}" if run.accelerator_name else ""
+    return f"{run.model.replace('_', ' ')}, {run.task}{where}"
+
+
 def settings_table(run: PublishedRun) -> pd.DataFrame:
     """Return what the source tells about a run as text, one row for each setting."""
     return pd.DataFrame(
         [
-            {"Setting": name.replace("_", " "), "Value": value}
+            {"Setting": name.replace("_", " "), "Value": BREAK.sub(r"\1 ", value)}
             for name, value in (
                 *run.settings,
                 ("table row", run.row.id),
