@@ -15,6 +15,7 @@ from advisor.calibration.formats import (
     arithmetic_share,
     weight_format,
 )
+from advisor.calibration.image_rows import IMAGE_KINDS, predict_image_row
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, integer, number
 from advisor.catalog.nodes import node_for
@@ -81,8 +82,10 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Raises
     ------
     InputError
-        If the row is no served language model, does not fit its card, or a cell is unusable.
+        If the row's model is of no served kind, does not fit its card, or a cell is unusable.
     """
+    if cell(row, "kind") in IMAGE_KINDS:
+        return predict_image_row(row, engine)
     kind = choice(row, "kind", dict(zip(KINDS, KINDS, strict=True)))
     names = [cell(row, "primary_quantity"), cell(row, "secondary_quantity")]
     wanted = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import gcd
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, flag, integer, needed, number
@@ -33,6 +34,9 @@ SOFTWARE = {
 """Framework of a row -> software stack; others run eager Hugging Face style modules unless the
 row says compiled."""
 
+SAMPLE_SOFTWARE = SOFTWARE | {"mlperf": SoftwareStack.LIGER}
+"""The same for networks that take images: records of MLPerf run fused norms and activations."""
+
 PRECISIONS = {"tf32": "fp32"}
 APEX = "deeplearningexamples"
 FP16_WEIGHTS = ("megatron", APEX)
@@ -59,6 +63,9 @@ METHODS: dict[str, FineTuningMethod | None] = {
     "lora": FineTuningMethod.LORA,
     "qlora": FineTuningMethod.QLORA,
     "full_finetuning": FineTuningMethod.FULL,
+    "cnn_training": None,
+    "vit_training": None,
+    "diffusion_training": None,
 }
 OPTIMIZERS = {optimizer.value: optimizer for optimizer in Optimizer} | {
     "": Optimizer.ADAMW,
@@ -155,7 +162,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun, ParallelLayout]:
     """Return a row's model, workload and layout, with what it leaves open filled in."""
-    architecture, run = engine.architecture(row), row_run(row)
+    architecture = engine.architecture(row)
+    run = row_run(row, architecture.unit)
     accelerator, calibration = engine.accelerator(row), engine.calibration
     layout = _settled(row, row_layout(row), architecture, run, accelerator, calibration)
     return architecture, run, layout
@@ -183,16 +191,17 @@ def _as_told(memory: MemoryBreakdown, basis: str) -> Range:
     )
 
 
-def row_run(row: Row) -> TrainingRun:
+def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
     """Return a row's workload with its own software, precision and batch."""
     method = choice(row, "workload", METHODS)
-    sequence = needed(row, "sequence_length")
+    samples = unit is not Unit.TOKEN
+    sequence = 1 if samples else needed(row, "sequence_length")
     precision = cell(row, "precision")
     precision = PRECISIONS.get(precision, precision)
     framework = cell(row, "framework")
-    if precision == "fp16_amp" and framework in FP16_WEIGHTS:
+    if precision == "fp16_amp" and framework in FP16_WEIGHTS and not samples:
         precision = "fp16_mixed"
-    software = SOFTWARE.get(
+    software = (SAMPLE_SOFTWARE if samples else SOFTWARE).get(
         framework,
         SoftwareStack.COMPILED if flag(row, "compiled") else SoftwareStack.HUGGINGFACE,
     )
@@ -201,7 +210,8 @@ def row_run(row: Row) -> TrainingRun:
         software = SoftwareStack.LIGER
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
-    tokens = number(row, "total_tokens") or batch * sequence
+    total = number(row, "total_samples") if samples else number(row, "total_tokens")
+    tokens = total or batch * sequence
     return TrainingRun(
         tokens=tokens,
         sequence_length=sequence,
@@ -229,6 +239,7 @@ def row_run(row: Row) -> TrainingRun:
             trained_ends="embed" in cell(row, "lora_targets"),
             adapter_format="bf16" if precision == "bf16_pure" else "fp32",
         ),
+        unit=unit,
     )
 
 

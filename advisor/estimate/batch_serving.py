@@ -30,9 +30,6 @@ from advisor.estimate.sample_memory import moved_elements
 from advisor.precision import FORMAT_BYTES, RECIPES, WeightFormat
 from advisor.workload import AttentionKernel, Optimizer, Serving, SoftwareStack
 
-SOFTWARE = SoftwareStack.HUGGINGFACE
-"""Plain eager inference; engines that fuse a network (TensorRT) are faster."""
-
 BRANCHES = 1.5
 """Beside the input and output of a row, its input waits for the residual sum: half as much."""
 
@@ -54,7 +51,6 @@ class BatchShares:
     elementwise: Floats
     launch: Floats
     """The accelerator waits for the host to launch kernels."""
-    software: Floats
 
     @property
     def total(self) -> Floats:
@@ -97,6 +93,8 @@ def batch_times(
     weight_format: WeightFormat,
     candidates: Candidates,
     calibration: Calibration,
+    *,
+    stack: SoftwareStack = SoftwareStack.HUGGINGFACE,
 ) -> BatchTimes:
     """Return latency, rate and memory of batches of ``concurrency`` inputs.
 
@@ -110,6 +108,9 @@ def batch_times(
     candidates : Candidates
         ``data`` ranks share the batch; hardware rates are for the format of the weights.
     calibration : Calibration
+    stack : SoftwareStack
+        Plain eager inference; compiled, norms and activations run as single passes. Engines made
+        for inference (TensorRT) are faster.
 
     Returns
     -------
@@ -124,7 +125,8 @@ def batch_times(
     -----
     Guidance doubles the batch, since conditional and unconditional inputs go through together;
     denoising steps repeat the pass. Leaves out the text encoder and the decoder of latents beside
-    a diffusion network, resizing of images and transport.
+    a diffusion network, resizing of images and transport. A bare forward pass has neither
+    stragglers nor gaps for an optimizer: the slowdown of training does not apply.
     """
     if architecture.unit is Unit.SAMPLE:
         raise UnsupportedArchitectureError(
@@ -135,8 +137,8 @@ def batch_times(
             remedy="Choose another model or task.",
             field="model",
         )
-    layout, facts = candidates.layout, calibration.software[SOFTWARE]
-    run = _run(architecture, workload, weight_format)
+    layout, facts = candidates.layout, calibration.software[stack]
+    run = _run(architecture, workload, weight_format, stack)
     local = np.ceil(workload.concurrency / layout.data) * (2.0 if workload.guidance else 1.0)
     shares = _forward(architecture, run, candidates, facts, local * run.sequence_length)
     shares = BatchShares(
@@ -173,7 +175,10 @@ def batch_times(
 
 
 def _run(
-    architecture: ModelArchitecture, workload: Serving, weight_format: WeightFormat
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    stack: SoftwareStack,
 ) -> TrainingRun:
     """Return the forward pass as the kernels' folds want it."""
     name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
@@ -185,7 +190,7 @@ def _run(
         recipe=RECIPES[name],
         optimizer=Optimizer.SGD,
         attention=AttentionKernel.FLASH,
-        software=SOFTWARE,
+        software=stack,
         method=None,
         lora_rank=0,
         lora_targets=(),
@@ -227,7 +232,6 @@ def _forward(
         attention=attention,
         elementwise=elementwise,
         launch=launch,
-        software=(software.slowdown - 1) * (kernels + launch),
     )
 
 
