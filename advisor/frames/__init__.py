@@ -38,7 +38,7 @@ from advisor.frames.points import (
     within_reach,
 )
 from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
-from advisor.frames.terms import Section, citation, term_sections, terms_frame
+from advisor.frames.terms import Section, citation, latencies, term_sections, terms_frame
 
 Table = pd.DataFrame
 """What the page passes on without looking inside."""
@@ -65,6 +65,7 @@ __all__ = [
     "fits_memory_frame",
     "fits_table",
     "frontier_frame",
+    "latencies",
     "memory_frame",
     "memory_table",
     "nearest_misses",

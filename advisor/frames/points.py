@@ -44,7 +44,7 @@ def axes(recommendation: Recommendation) -> Axes:
     priced = any(item.cost_usd is not None for item in recommendation.candidates)
     if isinstance(recommendation.case.workload, Serving):
         return Axes(
-            time_title="Time per output token",
+            time_title="Time of a batch" if recommendation.batches else "Time per output token",
             time_unit="ms",
             cost_title="Cost of a month",
             priced=priced,

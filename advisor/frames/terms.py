@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from advisor.architecture.sample import Unit
 from advisor.estimate.results import Estimate
 from advisor.formatting import count, duration, flops, memory, milliseconds, money, percent, plain
-from advisor.quantities import Term
+from advisor.quantities import Range, Term
 from advisor.references import REFERENCES
 from advisor.units import HOUR_S, MILLISECOND
 
@@ -45,7 +46,7 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
         token = estimate.serving.tpot_ms.scaled(MILLISECOND)
         sections.append(
             Section(
-                f"Time per output token: {milliseconds(token, with_range=True)}",
+                f"{answer_title(estimate)}: {milliseconds(token, with_range=True)}",
                 "",
                 estimate.serving.terms,
             )
@@ -55,12 +56,34 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
             "Operations",
             f"{flops(estimate.flops.hardware_per_step)} per step, recomputation included."
             if estimate.time
-            else f"{flops(estimate.flops.per_token)} per generated token.",
+            else f"{flops(estimate.flops.per_token)} per {answer_unit(estimate)}.",
             estimate.flops.terms,
         )
     )
     sections.append(Section("Cost and energy", "", estimate.cost.terms))
     return tuple(item for item in sections if item.terms)
+
+
+def answer_title(estimate: Estimate) -> str:
+    """Return what the time of a served answer is called."""
+    token = estimate.serving is None or estimate.serving.unit is Unit.TOKEN
+    return "Time per output token" if token else "Time of a batch"
+
+
+def latencies(estimate: Estimate) -> list[tuple[str, Range]]:
+    """Label and value of what a user of a served model waits for; none for training. [ms]"""
+    serving = estimate.serving
+    if serving is None:
+        return []
+    if serving.unit is not Unit.TOKEN:
+        return [("Time of a batch", serving.ttft_ms)]
+    return [("Time per token", serving.tpot_ms), ("First token after", serving.ttft_ms)]
+
+
+def answer_unit(estimate: Estimate) -> str:
+    """Return what a server makes: generated tokens, images or samples."""
+    unit = Unit.TOKEN if estimate.serving is None else estimate.serving.unit
+    return "generated token" if unit is Unit.TOKEN else unit.value
 
 
 def terms_frame(terms: Sequence[Term]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.efficiency import Calibration, Interval
+from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, Parameters
 from advisor.estimate.serving_report import serving_quantity
@@ -91,12 +92,16 @@ def recommend(
     )
     chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
     best = best_option(feasible, case.objective)
-    rejections = _rejections(case, catalog, systems, result, chosen=chosen, best=best)
+    batches = isinstance(case.workload, Serving) and not generates(architecture)
+    rejections = _rejections(
+        case, catalog, systems, result, chosen=chosen, best=best, batches=batches
+    )
     chart = _chart(feasible or result.options, systems, architecture, calibration)
     return Recommendation(
         case=case,
         answer=_answer(rankings[0].plans, rejections, limits),
         parameters=_parameters(architecture, result),
+        batches=batches,
         rankings=rankings,
         frontier=tuple(item for item in chart if item.on_frontier),
         candidates=chart,
@@ -172,7 +177,9 @@ def _rejections(
     *,
     chosen: frozenset[str],
     best: Option | None,
+    batches: bool,
 ) -> tuple[Rejection, ...]:
+    answer = "batch" if batches else "token"
     options: dict[str, list[Option]] = {}
     for option in result.options:
         options.setdefault(systems[option.system].accelerator.key, []).append(option)
@@ -192,7 +199,7 @@ def _rejections(
         objective=case.objective,
         formats=result.formats,
         memory_remedy=memory_remedy(case),
-        serving=isinstance(case.workload, Serving),
+        answer=answer if isinstance(case.workload, Serving) else "",
     )
 
 

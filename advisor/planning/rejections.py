@@ -56,7 +56,7 @@ def reject(
     objective: Objective,
     formats: tuple[str, ...],
     memory_remedy: str,
-    serving: bool,
+    answer: str,
 ) -> tuple[Rejection, ...]:
     """Return one rejection for every accelerator of the catalog that is in no plan.
 
@@ -77,8 +77,8 @@ def reject(
         Number formats the workload would accept.
     memory_remedy : str
         What lowers the memory need of this workload.
-    serving : bool
-        Whether time means time per output token instead of hours.
+    answer : str
+        What time is told for instead of hours: ``token`` or ``batch``; empty for training.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def reject(
             continue
         if (allowed and key not in allowed) or (owned and key not in owned):
             rejections.append(_excluded(accelerator))
-        elif accelerator.inference_only and not serving:
+        elif accelerator.inference_only and not answer:
             rejections.append(_inference_only(accelerator))
         elif key not in outcome.rentable:
             rejections.append(_not_offered(accelerator, catalog, limits))
@@ -124,7 +124,7 @@ def reject(
                     best_name,
                     ends,
                     objective,
-                    serving=serving,
+                    answer=answer,
                 )
             )
     return tuple(rejections)
@@ -258,26 +258,26 @@ def _lost(
     ends: Ends,
     objective: Objective,
     *,
-    serving: bool,
+    answer: str,
 ) -> Rejection:
     in_time = [option for option in options if meets_time(option, limits)]
     if not in_time:
         return (
             _latency(accelerator, options, limits)
-            if serving
+            if answer
             else _late(accelerator, options, limits)
         )
     affordable = [option for option in in_time if meets_budget(option, limits)]
     if not affordable:
         least = round_significant(min(option.cost_usd for option in in_time), 3, "up")
         limit = limits.budget_usd or 0.0
-        per = " a month" if serving else ""
+        per = " a month" if answer else ""
         return _rejection(
             accelerator,
             RejectionCode.BUDGET,
             f"{accelerator.name} costs at least {money(least)}{per}, budget {money(limit)}.",
             f"Raise the budget to {money(least)}"
-            + ("." if limits.deadline_hours is None or serving else " or allow more time."),
+            + ("." if limits.deadline_hours is None or answer else " or allow more time."),
             actual=least,
             limit=limit,
             unit="USD",
@@ -289,23 +289,23 @@ def _lost(
     return _rejection(
         accelerator,
         RejectionCode.DOMINATED,
-        f"{accelerator.name} works, from {_figures(cheapest, serving=serving)}, but the chosen "
-        f"{best_name} is {_figures(best, serving=serving)}.",
-        _where_it_wins(affordable, best, ends, objective, serving=serving),
+        f"{accelerator.name} works, from {_figures(cheapest, answer=answer)}, but the chosen "
+        f"{best_name} is {_figures(best, answer=answer)}.",
+        _where_it_wins(affordable, best, ends, objective, answer=answer),
         actual=cheapest.cost_usd,
         limit=best.cost_usd,
         unit="USD",
     )
 
 
-def _figures(option: Option, *, serving: bool) -> str:
-    if serving:
-        return f"{cost_text(option)} at {milliseconds(option.time)} per token"
+def _figures(option: Option, *, answer: str) -> str:
+    if answer:
+        return f"{cost_text(option)} at {milliseconds(option.time)} per {answer}"
     return f"{cost_text(option)} in {duration(option.time * HOUR_S)}"
 
 
 def _where_it_wins(
-    options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, serving: bool
+    options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, answer: str
 ) -> str:
     """Say under which other objective the card wins, or how far its rent is from winning."""
     cheapest = min(options, key=lambda option: (option.cost_usd, option.time))
@@ -313,7 +313,7 @@ def _where_it_wins(
     if cheapest.cost_usd <= ends.least_cost_usd:
         return "Choose it if cost alone matters."
     if fastest.time <= ends.least_time * NEAR_FASTEST:
-        return f"Choose it if speed alone matters: {_figures(fastest, serving=serving)}."
+        return f"Choose it if speed alone matters: {_figures(fastest, answer=answer)}."
     if objective is Objective.FASTEST:
         return f"It takes {fastest.time / best.time:.1f} times as long; no rent mends that."
     if best.cost_usd <= 0:

@@ -58,7 +58,7 @@ class Candidate(Noun):
     hours: Range | None
     """Run time (training). [h]"""
     tpot_ms: Range | None
-    """Time per output token (serving). [ms]"""
+    """Time per output token, or of a batch (serving). [ms]"""
     cost_usd: Range | None
     """Run (training) or month (serving); None for hardware without a price. [USD]"""
     on_frontier: bool
@@ -102,6 +102,8 @@ class Recommendation(Noun):
     answer: str
     """The best plan of the asked objective in one sentence, or why nothing works."""
     parameters: Parameters
+    batches: bool = False
+    """Serving whose answers are batches of images or sequences: times are those of a batch."""
     rankings: tuple[Ranking, ...]
     """One for each objective, the asked one first; plans are empty when nothing is feasible."""
     frontier: tuple[Candidate, ...]

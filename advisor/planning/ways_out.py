@@ -70,9 +70,13 @@ def ways_out(
     before = _time(estimate)
 
     def evaluated(title: str, sacrifice: str, changed: Case, place: Placement) -> WayOut | None:
-        result = estimate_configuration(
-            changed, place, architecture=architecture, calibration=calibration
-        )
+        try:
+            result = estimate_configuration(
+                changed, place, architecture=architecture, calibration=calibration
+            )
+        except InputError:
+            # The network cannot be arranged or trained so: it is no way out.
+            return None
         if not result.memory.fits:
             return None
         needed = result.memory.total_bytes.high

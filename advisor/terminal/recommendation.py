@@ -77,7 +77,7 @@ def show_recommendation(
     for ranking in recommendation.rankings:
         _ranking(console, ranking, top, shown, answer=recommendation.answer)
     if recommendation.frontier:
-        _frontier(console, recommendation.frontier, everything=everything)
+        _frontier(console, recommendation, everything=everything)
     _rejections(console, recommendation.rejections, everything=everything)
     bullets(
         console, "Advice", (f"{item.severity}: {item.message}" for item in recommendation.advice)
@@ -142,14 +142,16 @@ def offered(estimate: Estimate) -> str:
     )
 
 
-def _frontier(console: Console, frontier: tuple[Candidate, ...], *, everything: bool) -> None:
+def _frontier(console: Console, recommendation: Recommendation, *, everything: bool) -> None:
+    frontier = recommendation.frontier
     shown = frontier if everything else spread(frontier, SHOWN_TRADE_OFFS)
     heading(console, f"Best trade-offs, fastest first ({len(shown)} of {len(frontier)})")
     serving = frontier[0].hours is None
+    latency = "Time of a batch" if recommendation.batches else "Time per token"
     console.print(
         table(
             [
-                "Time per token" if serving else "Time",
+                latency if serving else "Time",
                 "Cost a month" if serving else "Cost",
                 "What",
             ],

@@ -129,10 +129,10 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
     if estimate.time is not None:
         hours = estimate.time.run_hours.scaled(HOUR_S)
         lines.append(("Time", duration(hours, with_range=True)))
-    if estimate.serving is not None:
-        token, first = estimate.serving.tpot_ms, estimate.serving.ttft_ms
-        lines.append(("Per token", milliseconds(token.scaled(MILLISECOND), with_range=True)))
-        lines.append(("First token", milliseconds(first.scaled(MILLISECOND), with_range=True)))
+    lines += [
+        (label, milliseconds(value.scaled(MILLISECOND), with_range=True))
+        for label, value in frames.latencies(estimate)
+    ]
     if estimate.cost.rent_usd is not None:
         month = "" if estimate.time is not None else " a month"
         lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
@@ -163,19 +163,10 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
         figures.append(
             ("Time", duration(hours), _range_note(duration(hours, with_range=True), hours))
         )
-    if estimate.serving is not None:
-        for label, value in (
-            ("Time per token", estimate.serving.tpot_ms),
-            ("First token after", estimate.serving.ttft_ms),
-        ):
-            seconds = value.scaled(MILLISECOND)
-            figures.append(
-                (
-                    label,
-                    milliseconds(seconds),
-                    _range_note(milliseconds(seconds, with_range=True), seconds),
-                )
-            )
+    for label, value in frames.latencies(estimate):
+        seconds = value.scaled(MILLISECOND)
+        note = _range_note(milliseconds(seconds, with_range=True), seconds)
+        figures.append((label, milliseconds(seconds), note))
     rent = estimate.cost.rent_usd
     if rent is not None:
         label = "Cost" if estimate.time is not None else "Cost of a month"
