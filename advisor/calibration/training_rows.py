@@ -304,7 +304,7 @@ def _settled(
     gradients if none is told of. A pipeline is fed in single sequences.
     """
     policies, micro_batches = [layout.recompute], [layout.micro_batch]
-    if not cell(row, "recompute"):
+    if not cell(row, "recompute") and architecture.unit is Unit.TOKEN:
         policies = list(Recompute)
         most = MOST_RECOMPUTE.get(cell(row, "framework"), Recompute.FULL)
         policies = policies[: policies.index(most) + 1]
