@@ -24,6 +24,7 @@ examples:
   gpu-advisor recommend case.yaml --json
   gpu-advisor estimate --model 7B --task pretrain --tokens 1B --accelerator h100-sxm --count 8
   gpu-advisor compare h100-sxm rtx-4090
+  gpu-advisor prices show
   gpu-advisor web
 """,
     "recommend": """\
@@ -43,6 +44,12 @@ examples:
   gpu-advisor own --model llama-3.1-8b --task qlora --accelerator rtx-4090 --hours-per-month 200
   gpu-advisor own case.yaml --accelerator h100-sxm --count 8 --place deu --months 48
   gpu-advisor own --model llama-3.1-8b --task serve --buy-budget 20000 --slots 4
+""",
+    "prices": """\
+examples:
+  gpu-advisor prices show
+  gpu-advisor prices show --usd-per-eur 1.12
+  gpu-advisor prices refresh
 """,
     "fits": """\
 examples:
@@ -137,6 +144,19 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     compare.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
     compare.add_argument("--differences", action="store_true", help="only rows that differ")
     _add_json(compare)
+
+    prices = command("prices", "what the catalog's prices are and how old; fetch live ones")
+    actions = prices.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="offers of each provider, with age and count")
+    show.add_argument("--usd-per-eur", metavar="RATE", help="exchange rate for prices in euro")
+    _add_json(show)
+    refresh = actions.add_parser(
+        "refresh",
+        help="fetch live prices through gpuhunt (pip install 'gpu-advisor[prices]')",
+        description="Fetch live prices through gpuhunt into your cache folder. Whatever goes "
+        "wrong, the prices in use stay.",
+    )
+    _add_json(refresh)
 
     validate = command("validate", "score the engine on a table of measurements")
     validate.add_argument("table", metavar="FILE.csv", help="columns as in docs/accuracy.md")

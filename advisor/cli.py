@@ -13,8 +13,8 @@ from typing import Final
 
 from advisor import __version__
 from advisor.arguments import build_parser, case_mapping
-from advisor.errors import AdvisorError, CatalogError, InputError, ResourceError
-from advisor.parsing import parse_count
+from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
+from advisor.parsing import parse_amount, parse_count
 
 MAX_CASE_BYTES: Final = 1_000_000
 MAX_PORT: Final = 65_535
@@ -42,14 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 2 after a caller's mistake; 1 where a data file is missing or broken or the program has
-        a defect; 130 after an interrupt; 141 where the reader of the output went away.
+        0; 2 after a caller's mistake; 1 where a data file is missing or broken, live prices cannot
+        be had or the program has a defect; 130 after an interrupt; 141 where the reader of the
+        output went away.
     """
     _survive_narrow_encodings()
     try:
         code = _run(argv)
         sys.stdout.flush()
-    except (CatalogError, ResourceError) as error:
+    except (CatalogError, RefreshError, ResourceError) as error:
         return _complain(error, BROKEN)
     except AdvisorError as error:
         return _complain(error, MISTAKE)
@@ -187,6 +188,42 @@ def _compare(arguments: Namespace) -> None:
     show_comparison(new_console(), result, differences=arguments.differences)
 
 
+def _prices(arguments: Namespace) -> None:
+    if arguments.action == "refresh":
+        _refresh(arguments)
+        return
+    from advisor import api
+    from advisor.catalog.overview import price_overview
+
+    catalog = api.load_catalog()
+    if arguments.usd_per_eur is not None:
+        rate = parse_amount(arguments.usd_per_eur, field="--usd-per-eur")
+        catalog = catalog.at_rate("EUR", rate)
+    result = price_overview(catalog)
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console
+    from advisor.terminal.prices import show_prices
+
+    show_prices(new_console(), result)
+
+
+def _refresh(arguments: Namespace) -> None:
+    from advisor.catalog.live.refresh import refresh_prices
+    from advisor.catalog.loader import load_snapshot
+    from advisor.terminal.prices import progress_bar, show_refresh
+
+    with progress_bar() as progress:
+        result = refresh_prices(load_snapshot(), progress=progress)
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal import new_console
+
+    show_refresh(new_console(), result)
+
+
 def _validate(arguments: Namespace) -> None:
     from advisor import api
 
@@ -272,6 +309,7 @@ _COMMANDS: Final = {
     "own": _own,
     "fits": _fits,
     "compare": _compare,
+    "prices": _prices,
     "validate": _validate,
     "web": _web,
     "presets": _presets,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from calendar import monthrange
 from datetime import date
 from typing import Final
 
@@ -10,8 +9,8 @@ STALE_DAYS: Final = 60
 """A price older than this is flagged wherever it is used."""
 
 
-def last_day(iso: str) -> date:
-    """Return the last day that a date, possibly truncated, can mean.
+def first_day(iso: str) -> date:
+    """Return the first day that a date, possibly truncated, can mean.
 
     Parameters
     ----------
@@ -25,21 +24,20 @@ def last_day(iso: str) -> date:
 
     Examples
     --------
-    >>> last_day("2024-02")
-    datetime.date(2024, 2, 29)
+    >>> first_day("2026-10")
+    datetime.date(2026, 10, 1)
     """
-    parts = [int(part) for part in iso.split("-")]
-    year, month = parts[0], parts[1] if len(parts) > 1 else 12
-    return date(year, month, parts[2] if len(parts) > 2 else monthrange(year, month)[1])
+    year, month, day, *_ = (*map(int, iso.split("-")), 1, 1)
+    return date(year, month, day)
 
 
 def age_days(iso: str, *, today: date | None = None) -> int:
-    """Return how old a date is at least; 0 for one that is not over. [days]
+    """Return how old a date is, at most where it is truncated; 0 for one to come. [days]
 
     Parameters
     ----------
     iso : str
-        As for :func:`last_day`.
+        As for :func:`first_day`.
     today : date, optional
         The clock's by default.
 
@@ -48,11 +46,11 @@ def age_days(iso: str, *, today: date | None = None) -> int:
     >>> age_days("2026-10-05", today=date(2026, 11, 21))
     47
     """
-    return max(0, ((today or date.today()) - last_day(iso)).days)
+    return max(0, ((today or date.today()) - first_day(iso)).days)
 
 
 def is_stale(iso: str, *, today: date | None = None) -> bool:
-    """Whether a price of this date is older than ``STALE_DAYS``."""
+    """Whether a price of this date is, or may be, older than ``STALE_DAYS``."""
     return age_days(iso, today=today) > STALE_DAYS
 
 
@@ -65,8 +63,13 @@ def dated(iso: str | None, *, today: date | None = None) -> str:
     '2026-10-05'
     >>> dated("2026-07-20", today=date(2026, 11, 21))
     '2026-07-20 (old: 124 days)'
+    >>> dated("2026", today=date(2026, 11, 21))
+    '2026 (day unknown: up to 324 days old)'
     """
     if iso is None:
         return ""
     age = age_days(iso, today=today)
-    return f"{iso} (old: {age:,} days)" if age > STALE_DAYS else iso
+    if age <= STALE_DAYS:
+        return iso
+    known = len(iso) == len("2026-01-01")
+    return f"{iso} (old: {age:,} days)" if known else f"{iso} (day unknown: up to {age:,} days old)"

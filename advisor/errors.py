@@ -54,3 +54,19 @@ class CatalogError(AdvisorError):
 
 class ResourceError(AdvisorError):
     """A file that ships with the package is missing or unreadable."""
+
+
+class RefreshError(AdvisorError):
+    """Live prices were not taken over; the prices in use stay as they are.
+
+    Parameters
+    ----------
+    what : str
+        What went wrong.
+    remedy : str
+        The next step, as an instruction.
+    """
+
+    def __init__(self, what: str, *, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what}. The prices in use stay as they are. {remedy}")

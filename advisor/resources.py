@@ -4,9 +4,15 @@ A checkout wins. An editable install runs the checkout's own code, yet it also
 leaves a copy of the data beside the installed packages, which grows stale.
 """
 
+import os
+import sys
 from pathlib import Path
+from typing import Final
 
 from advisor.errors import ResourceError
+
+CACHE_FOLDER: Final = "GPU_ADVISOR_CACHE_DIR"
+"""Environment variable that moves the cache folder."""
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -55,6 +61,32 @@ def app_path() -> Path:
     checkout = _checkout()
     script = checkout / "app.py" if checkout else _PACKAGE / "_app.py"
     return _existing(script, what="web app")
+
+
+def cache_path(name: str) -> Path:
+    """Path of a file in the user's cache folder; neither need exist.
+
+    Parameters
+    ----------
+    name : str
+        File name.
+
+    Returns
+    -------
+    Path
+        Below ``GPU_ADVISOR_CACHE_DIR`` where that is set, else where the system keeps caches:
+        ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``.
+    """
+    own = os.environ.get(CACHE_FOLDER)
+    if own:
+        return Path(own) / name
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "gpu-advisor" / name
 
 
 def _checkout() -> Path | None:

@@ -36,6 +36,7 @@ COMMANDS = (
     "own",
     "fits",
     "compare",
+    "prices",
     "validate",
     "web",
     "presets",

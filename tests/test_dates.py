@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from advisor.dates import age_days, dated, is_stale, last_day
+from advisor.dates import age_days, dated, first_day, is_stale
 
 TODAY = date(2026, 11, 21)
 
@@ -13,13 +13,13 @@ TODAY = date(2026, 11, 21)
     ("iso", "day"),
     [
         ("2026-10-05", date(2026, 10, 5)),
-        ("2026-10", date(2026, 10, 31)),
-        ("2024-02", date(2024, 2, 29)),
-        ("2025", date(2025, 12, 31)),
+        ("2026-10", date(2026, 10, 1)),
+        ("2024-02", date(2024, 2, 1)),
+        ("2025", date(2025, 1, 1)),
     ],
 )
-def test_a_truncated_date_is_read_as_late_as_it_can_be(iso: str, day: date) -> None:
-    assert last_day(iso) == day
+def test_a_truncated_date_is_read_as_early_as_it_can_be(iso: str, day: date) -> None:
+    assert first_day(iso) == day
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,8 @@ def test_a_truncated_date_is_read_as_late_as_it_can_be(iso: str, day: date) -> N
         ("2026-09-21", 61, True),
         ("2026-07-20", 124, True),
         ("2024-12-23", 698, True),
-        ("2026", 0, False),  # may be of this month
+        ("2026-10", 51, False),
+        ("2026", 324, True),  # may be of January
         ("2027-01-01", 0, False),  # the clock was set back
     ],
 )
@@ -42,9 +43,10 @@ def test_sixty_days_are_the_limit(iso: str, days: int, stale: bool) -> None:
 def test_old_prices_say_so() -> None:
     assert dated("2026-07-20", today=TODAY) == "2026-07-20 (old: 124 days)"
     assert dated("2026-10-05", today=TODAY) == "2026-10-05"
+    assert dated("2025", today=TODAY) == "2025 (day unknown: up to 689 days old)"
     assert dated(None, today=TODAY) == ""
 
 
 def test_what_is_no_date_is_refused() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
-        last_day("autumn")
+        first_day("autumn")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from functools import cached_property
 from math import inf
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from pydantic import Field
 
@@ -36,6 +36,31 @@ class ExchangeRate(Noun):
     """ISO 8601; empty for a rate that the user gave."""
 
 
+class PriceState(Noun):
+    """Which prices the catalog holds."""
+
+    live_providers: tuple[str, ...]
+    """Providers whose live prices are in use."""
+    fetched_at: str
+    """Day on which they were fetched, ISO 8601; empty for the shipped snapshot."""
+    problem: str
+    """Why cached live prices are not used; empty where nothing is wrong."""
+
+    @property
+    def sentence(self) -> str:
+        """What is in use, in words."""
+        if not self.live_providers:
+            return "Prices of the snapshot that ships with the program."
+        names = ", ".join(self.live_providers)
+        return (
+            f"Live prices of {names}, fetched on {self.fetched_at} through gpuhunt; all others of "
+            "the shipped snapshot."
+        )
+
+
+SHIPPED: Final = PriceState(live_providers=(), fetched_at="", problem="")
+
+
 class Catalog(Noun):
     """Everything that can be bought or rented, with its sources.
 
@@ -58,6 +83,7 @@ class Catalog(Noun):
     """By currency; applied to the offers' prices in US dollars."""
     software: dict[str, SoftwareSupport] = Field(default_factory=dict)
     """By compute capability."""
+    prices: PriceState = SHIPPED
 
     def accelerator(self, key: str) -> Accelerator:
         """Find an accelerator.
@@ -158,25 +184,29 @@ class Catalog(Noun):
             for offer in self.offers
         )
         rates = self.exchange_rates | {currency: ExchangeRate(usd=usd, date="")}
-        return self._with(offers=offers, exchange_rates=rates)
+        return self.model_copy(update={"offers": offers, "exchange_rates": rates})
+
+    def priced(
+        self, offers: tuple[Offer, ...], sources: dict[str, Source], prices: PriceState
+    ) -> Catalog:
+        """Return a catalog of the same accelerators with other offers.
+
+        Parameters
+        ----------
+        offers : tuple of Offer
+            Ordered by key.
+        sources : dict of str to Source
+            All that offers and accelerators cite.
+        prices : PriceState
+        """
+        return self.model_copy(
+            update={"offers": offers, "sources": sources, "prices": prices}
+        )
 
     @property
     def newest_price_date(self) -> str:
         """Date of the newest price. ISO 8601."""
         return max(offer.price_date for offer in self.offers)
-
-    def _with(
-        self, *, offers: tuple[Offer, ...], exchange_rates: dict[str, ExchangeRate]
-    ) -> Catalog:
-        """Return a new catalog; ``model_copy`` would carry the cached indices over."""
-        return Catalog(
-            accelerators=self.accelerators,
-            offers=offers,
-            sources=self.sources,
-            excluded=self.excluded,
-            exchange_rates=exchange_rates,
-            software=self.software,
-        )
 
     def __copy__(self) -> Self:
         """Return a copy without the tables made from its fields, which ``model_copy`` changes."""

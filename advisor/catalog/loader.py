@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +16,8 @@ from advisor.catalog.checks import (
     check_rate,
 )
 from advisor.catalog.currency import converted
+from advisor.catalog.keys import offer_key
+from advisor.catalog.live import cache_file
 from advisor.catalog.reading import read_catalog_file, read_offers
 from advisor.catalog.records import (
     AcceleratorRecord,
@@ -55,7 +56,9 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     Parameters
     ----------
     directory : Path, optional
-        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``; the shipped data by default.
+        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``; by default the shipped data,
+        with the live prices that ``gpu-advisor prices refresh`` put into the user's cache.
+        ``Catalog.prices`` says which prices are in use.
 
     Returns
     -------
@@ -74,18 +77,55 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     >>> catalog is load_catalog()
     True
     """
-    if directory is None:
-        paths = (data_path(CATALOG_FILE), data_path(OFFERS_FILE))
-    else:
+    if directory is not None:
         folder = directory.resolve()
-        paths = (folder / CATALOG_FILE, folder / OFFERS_FILE)
-    stamps = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
-    return _load(*paths, stamps)
+        return _load(folder / CATALOG_FILE, folder / OFFERS_FILE)
+    paths = data_path(CATALOG_FILE), data_path(OFFERS_FILE)
+    cache = cache_file()
+    return _live(*paths, cache, tuple(map(_stamp, (*paths, cache))))
+
+
+def load_snapshot() -> Catalog:
+    """Load the shipped catalog as it is, without live prices.
+
+    Raises
+    ------
+    CatalogError
+        If a file is broken.
+    ResourceError
+        If the shipped data are missing.
+    """
+    return _load(data_path(CATALOG_FILE), data_path(OFFERS_FILE))
+
+
+def _load(catalog_path: Path, offers_path: Path) -> Catalog:
+    return _read(catalog_path, offers_path, (_stamp(catalog_path), _stamp(offers_path)))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """When a file was written, and its size: what tells a changed file."""
+    if not path.exists():
+        return 0, 0
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=2)
+def _live(
+    catalog_path: Path, offers_path: Path, cache: Path, stamps: tuple[tuple[int, int], ...]
+) -> Catalog:
+    del stamps  # only part of the cache's key
+    snapshot = _load(catalog_path, offers_path)
+    if not cache.exists():
+        return snapshot
+    from advisor.catalog.live.merge import with_live
+
+    return with_live(snapshot, cache)
 
 
 @lru_cache(maxsize=4)
-def _load(catalog_path: Path, offers_path: Path, stamps: tuple[int, ...]) -> Catalog:
-    del stamps  # only part of the cache's key
+def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], ...]) -> Catalog:
+    del stamps
     content = read_catalog_file(catalog_path)
     check_order(list(content.accelerators), file=catalog_path.name)
     for key, record in content.accelerators.items():
@@ -97,7 +137,7 @@ def _load(catalog_path: Path, offers_path: Path, stamps: tuple[int, ...]) -> Cat
     records = read_offers(offers_path)
     for line, offer in enumerate(records, start=2):
         check_offer(offer, content, line=line, file=offers_path.name)
-    check_order([offer_key(offer) for offer in records], file=offers_path.name)
+    check_order([_key(offer) for offer in records], file=offers_path.name)
 
     sources = {
         key: Source(key=key, **record.model_dump()) for key, record in content.sources.items()
@@ -201,7 +241,7 @@ def _offer(record: OfferRecord, content: CatalogFile) -> Offer:
     memory, network = record.host_memory_gib, record.network_gbit_per_s
     quote = _quote(record, content)
     offer = Offer(
-        key=offer_key(record),
+        key=_key(record),
         provider=record.provider,
         instance_type=record.instance_type,
         tier=record.tier,
@@ -239,7 +279,5 @@ def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
     )
 
 
-def offer_key(record: OfferRecord) -> str:
-    """Slug ``provider/instance-type/region/tier`` of an offer."""
-    parts = (record.provider, record.instance_type, record.region, record.tier)
-    return "/".join(re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts)
+def _key(record: OfferRecord) -> str:
+    return offer_key(record.provider, record.instance_type, record.region, record.tier)

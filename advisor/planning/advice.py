@@ -7,7 +7,8 @@ from datetime import date
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
-from advisor.dates import STALE_DAYS, age_days
+from advisor.catalog.catalog import SHIPPED, PriceState
+from advisor.dates import dated, is_stale
 from advisor.estimate.results import StepTime
 from advisor.formatting import duration, money, percent
 from advisor.hardware import PriceKind
@@ -33,6 +34,7 @@ def advise(
     *,
     feasible: Sequence[Option],
     rankings: Sequence[Ranking],
+    prices: PriceState = SHIPPED,
     today: date | None = None,
 ) -> tuple[Advice, ...]:
     """Return what a careful colleague would add to the answer, warnings first."""
@@ -79,6 +81,7 @@ def advise(
                 )
             )
     found.extend(_lower_precision(case, systems, result, feasible))
+    found.extend(_prices(prices))
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
 
 
@@ -98,17 +101,22 @@ def _limits_in_reach(case: Case, time: StepTime | None) -> list[Advice]:
     ]
 
 
+def _prices(prices: PriceState) -> list[Advice]:
+    if prices.problem:
+        return [Advice(code="live-prices-unused", severity="warning", message=prices.problem)]
+    if prices.live_providers:
+        return [Advice(code="live-prices", severity="info", message=prices.sentence)]
+    return []
+
+
 def _stale(price_date: str | None, today: date) -> list[Advice]:
-    if price_date is None:
-        return []
-    age = age_days(price_date, today=today)
-    if age <= STALE_DAYS:
+    if price_date is None or not is_stale(price_date, today=today):
         return []
     return [
         Advice(
             code="stale-price",
             severity="warning",
-            message=f"The price is from {price_date}, {age} days old. Check it before you rent.",
+            message=f"Price of {dated(price_date, today=today)}. Check it before you rent.",
         )
     ]
 

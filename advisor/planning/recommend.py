@@ -106,7 +106,15 @@ def recommend(
         frontier=tuple(item for item in chart if item.on_frontier),
         candidates=chart,
         rejections=rejections,
-        advice=advise(case, architecture, systems, result, feasible=feasible, rankings=rankings),
+        advice=advise(
+            case,
+            architecture,
+            systems,
+            result,
+            feasible=feasible,
+            rankings=rankings,
+            prices=catalog.prices,
+        ),
         assumptions=_assumptions(architecture, result, estimates),
         references=tuple(
             dict.fromkeys(key for item in estimates.values() for key in item.references)

@@ -1,0 +1,122 @@
+"""The cache file: written whole or not at all, and believed only if every byte is as written."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from datetime import datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from advisor.catalog.live.prices import LivePrices
+from advisor.errors import RefreshError
+
+FORMAT: Final = "gpu-advisor live prices"
+SCHEMA: Final = 1
+"""Raised whenever the content changes its form; other versions are not read."""
+MAX_BYTES: Final = 200_000_000
+CLOCK_TOLERANCE: Final = timedelta(days=1)
+
+
+class CacheRefusedError(Exception):
+    """Says why the cache is not used."""
+
+
+class ClockError(CacheRefusedError):
+    """The cache is from the future: not it, the clock is wrong."""
+
+
+def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
+    """Read the cached prices.
+
+    Parameters
+    ----------
+    path : Path
+    now : datetime
+        With time zone.
+
+    Returns
+    -------
+    LivePrices or None
+        None if there is no cache.
+
+    Raises
+    ------
+    CacheRefusedError
+        If it is unreadable, damaged, of another version, or from the future.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise CacheRefusedError("it is too large")
+        head, _, body = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CacheRefusedError(f"it cannot be read ({error.strerror})") from None
+    _check_head(head, body)
+    try:
+        prices = LivePrices.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise CacheRefusedError(f"its field {place} is broken") from None
+    if prices.fetched_at > now + CLOCK_TOLERANCE:
+        day = prices.fetched_at.date().isoformat()
+        raise ClockError(
+            f"it was written on {day}, after today: the clock of this machine seems to be set back"
+        )
+    return prices
+
+
+def write_cache(path: Path, prices: LivePrices) -> None:
+    """Write the prices: a reader sees the old file or the new one, never a part.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder is created.
+    prices : LivePrices
+
+    Raises
+    ------
+    RefreshError
+        If the file cannot be written.
+    """
+    body = prices.model_dump_json().encode()
+    head = json.dumps({"format": FORMAT, "schema": SCHEMA, "sha256": sha256(body).hexdigest()})
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(head.encode() + b"\n" + body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise RefreshError(
+            f"live prices cannot be written to {path} ({error.strerror})",
+            remedy="Make room or give write permission, or set GPU_ADVISOR_CACHE_DIR.",
+        ) from None
+
+
+def _check_head(head: bytes, body: bytes) -> None:
+    try:
+        found = json.loads(head)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise CacheRefusedError("it is damaged: its first line is not that of this program")
+    if found.get("schema") != SCHEMA:
+        raise CacheRefusedError(
+            f"it is of version {found.get('schema')}, this program reads version {SCHEMA}"
+        )
+    if found.get("sha256") != sha256(body).hexdigest():
+        raise CacheRefusedError("it is damaged: its checksum does not match")

@@ -1,0 +1,210 @@
+"""Asks ``gpuhunt`` for the providers' catalogs; the only module that imports it."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+from advisor.catalog.live.names import PROVIDERS
+from advisor.errors import RefreshError
+
+if TYPE_CHECKING:
+    import gpuhunt
+
+Progress = Callable[[float, str], None]
+"""Called with the share that is done, 0 to 1, and what happens now."""
+
+SILENCE_S: Final = 30.0
+"""A server that says nothing for so long has failed. [s]"""
+POLL_S: Final = 0.1
+LOADING: Final = 0.8
+"""Share of the time that downloads take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a provider's catalog, as gpuhunt states it."""
+
+    instance: str
+    location: str
+    usd_per_hour: float
+    vcpus: float
+    memory_gib: float
+    gpus: int
+    gpu_name: str
+    gpu_memory_gb: float
+    spot: bool
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What one provider answered."""
+
+    version: str = ""
+    rows: tuple[Row, ...] = ()
+    malformed: int = 0
+    """Rows that gpuhunt could not read."""
+    error: str = ""
+    """Why there are no rows."""
+
+
+class _Listener(logging.Handler):
+    """Hears from gpuhunt's log what happens to which provider; nothing reaches the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: SimpleQueue[str] = SimpleQueue()
+        """Providers in the order in which their downloads began."""
+        self.errors: dict[str, str] = {}
+        self.malformed: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note downloads, unreadable rows, and the reason of a failure."""
+        args = record.args if isinstance(record.args, tuple) else ()
+        provider = str(args[0]) if args else ""
+        if provider not in PROVIDERS:
+            return
+        if record.exc_info and record.exc_info[1] is not None:
+            self.errors[provider] = _reason(record.exc_info[1])
+        elif record.levelno == logging.WARNING:
+            self.malformed[provider] += 1
+        elif record.msg.startswith("Downloading"):
+            self.started.put(provider)
+
+
+def fetch(*, progress: Progress) -> tuple[str, Mapping[str, Fetched]]:
+    """Download the catalogs of all offline providers.
+
+    Parameters
+    ----------
+    progress : callable
+
+    Returns
+    -------
+    str
+        Version of gpuhunt.
+    mapping of str to Fetched
+        By gpuhunt's name of the provider, one for each.
+
+    Raises
+    ------
+    RefreshError
+        If gpuhunt is not installed, or no provider could be loaded.
+    """
+    try:
+        import gpuhunt
+    except ImportError:
+        raise RefreshError(
+            "live prices need the package gpuhunt, which is not installed",
+            remedy="Install it: pip install 'gpu-advisor[prices]'.",
+        ) from None
+    progress(0.0, "Asking which prices are newest")
+    catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
+    listener = _Listener()
+    with _listening(listener), _timeout(SILENCE_S):
+        try:
+            _load(catalog, listener.started, progress)
+        except gpuhunt.GPUHuntError as error:
+            reasons = sorted(set(listener.errors.values())) or [_reason(error)]
+            raise RefreshError(
+                f"no provider's prices could be downloaded ({'; '.join(reasons)})",
+                remedy="Check the connection and try again later.",
+            ) from None
+        found = {}
+        for index, name in enumerate(PROVIDERS, start=1):
+            loaded = catalog.catalog.get(name)
+            if loaded is None:
+                found[name] = Fetched(error=listener.errors.get(name, "it was not offered"))
+                continue
+            share = LOADING + (1 - LOADING) * index / len(PROVIDERS)
+            progress(share, f"Reading prices of {PROVIDERS[name]}")
+            found[name] = Fetched(
+                version=loaded.version,
+                rows=tuple(_rows(catalog.query(provider=name, min_gpu_count=1))),
+                malformed=listener.malformed[name],
+            )
+    return version("gpuhunt"), found
+
+
+def day_of(catalog_version: str) -> str | None:
+    """Return the day that a catalog's version begins with, or None.
+
+    Examples
+    --------
+    >>> day_of("20261120-1432")
+    '2026-11-20'
+    """
+    match = re.match(r"(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?!\d)", catalog_version)
+    return "-".join(match.groups()) if match else None
+
+
+def _load(catalog: gpuhunt.Catalog, started: SimpleQueue[str], progress: Progress) -> None:
+    """Download everything; progress is told by the caller's own thread, as interfaces need it."""
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        loading = executor.submit(catalog.load)
+        count, finished = 0, False
+        while not finished:
+            finished = bool(wait([loading], timeout=POLL_S).done)
+            while not started.empty():
+                count += 1
+                title = PROVIDERS[started.get()]
+                progress(LOADING * count / len(PROVIDERS), f"Downloading prices of {title}")
+        loading.result()
+
+
+def _rows(items: Iterable[gpuhunt.CatalogItem]) -> Iterator[Row]:
+    for item in items:
+        yield Row(
+            instance=item.instance_name,
+            location=item.location,
+            usd_per_hour=item.price,
+            vcpus=item.cpu,
+            memory_gib=item.memory,
+            gpus=item.gpu_count,
+            gpu_name=item.gpu_name or "",
+            gpu_memory_gb=item.gpu_memory or 0.0,
+            spot=item.spot,
+            flags=tuple(item.flags),
+        )
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in one line without the addresses that some errors carry."""
+    text = str(getattr(error, "reason", "") or error).partition("\n")[0]
+    return text[:120] or type(error).__name__
+
+
+@contextmanager
+def _listening(listener: logging.Handler) -> Iterator[None]:
+    logger = logging.getLogger("gpuhunt")
+    before = logger.level, logger.propagate
+    logger.addHandler(listener)
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+@contextmanager
+def _timeout(seconds: float) -> Iterator[None]:
+    """Gpuhunt sets no limit of its own: a server that stays silent would hold it for ever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

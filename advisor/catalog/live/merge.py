@@ -1,0 +1,97 @@
+"""The snapshot and the cached live prices, joined: the newer list of each provider counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from advisor.catalog.catalog import Catalog, PriceState, Source
+from advisor.catalog.live.cache import CacheRefusedError, read_cache
+from advisor.catalog.live.prices import SOURCE, LivePrices, LiveProvider
+from advisor.hardware import Confidence, Offer
+
+
+def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> Catalog:
+    """Return the catalog with the cached live prices, or with a word on why without.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        The shipped snapshot.
+    path : Path
+        The cache.
+    now : datetime, optional
+        The clock's by default.
+
+    Returns
+    -------
+    Catalog
+        Its ``prices`` say what is in use. Offers of a provider are replaced for the accelerators
+        that its live list holds, unless the snapshot's are newer.
+    """
+    try:
+        live = read_cache(path, now=now or datetime.now(UTC))
+    except CacheRefusedError as refused:
+        return catalog.priced(
+            catalog.offers,
+            catalog.sources,
+            PriceState(
+                live_providers=(),
+                fetched_at="",
+                problem=(
+                    f"The cached live prices are not used: {refused}. The shipped prices are. "
+                    "Run 'gpu-advisor prices refresh' to fetch new ones."
+                ),
+            ),
+        )
+    if live is None:
+        return catalog
+    keys = {card.key for card in catalog.accelerators}
+    newest = newest_dates(catalog.offers)
+    used = [item for item in live.providers if item.date >= newest.get(item.name, "")]
+    fresh = [offer for item in used for offer in item.offers if offer.accelerator in keys]
+    if not fresh:
+        return catalog
+    replaced = {(offer.provider, offer.accelerator) for offer in fresh}
+    kept = [item for item in catalog.offers if (item.provider, item.accelerator) not in replaced]
+    return catalog.priced(
+        tuple(sorted([*kept, *fresh], key=lambda offer: offer.key)),
+        {**catalog.sources, SOURCE: _source(live)},
+        PriceState(
+            live_providers=tuple(sorted(item.name for item in used)),
+            fetched_at=live.fetched_at.date().isoformat(),
+            problem="",
+        ),
+    )
+
+
+def newest_dates(offers: Sequence[Offer]) -> Mapping[str, str]:
+    """Return the newest day of a price of each provider; empty where no day is known.
+
+    A price known to the month or the year alone is passed over: it holds no newer list back.
+    """
+    newest: dict[str, str] = {}
+    for offer in offers:
+        day = offer.price_date if len(offer.price_date) == len("2026-01-01") else ""
+        newest[offer.provider] = max(newest.get(offer.provider, ""), day)
+    return newest
+
+
+def carried_over(
+    old: LivePrices | None, fetched: Mapping[str, LiveProvider]
+) -> tuple[LiveProvider, ...]:
+    """Return the new lists, and the old ones of providers that did not answer this time."""
+    lists = {item.name: item for item in old.providers} if old else {}
+    return tuple(item for _, item in sorted((lists | dict(fetched)).items()))
+
+
+def _source(live: LivePrices) -> Source:
+    return Source(
+        key=SOURCE,
+        title="Live prices of the providers' own interfaces, collected by gpuhunt",
+        locator=f"gpuhunt {live.gpuhunt} (github dstackai/gpuhunt), fetched by the user",
+        date=live.fetched_at.date().isoformat(),
+        licence="MPL-2.0 package (price facts)",
+        confidence=Confidence.SECONDARY,
+    )

@@ -1,0 +1,190 @@
+"""Rows of gpuhunt -> offers: names by the table, facts that it lacks from the snapshot."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Final
+
+from advisor.catalog.keys import offer_key, slug
+from advisor.catalog.live.fetch import Row
+from advisor.catalog.live.names import PROVIDERS, Name, find_name
+from advisor.catalog.live.prices import SOURCE
+from advisor.hardware import Confidence, Offer, Provenance
+from advisor.units import GIB
+
+PRICE_BOUNDS_USD_PER_HOUR: Final = (0.005, 200.0)
+"""One accelerator: the snapshot's offers reach from 0.15 to 35.15; far beyond, the feed is wrong,
+as where a price stands in cents or for a year. [USD/h]"""
+MOST_GPUS: Final = 64
+CLUSTER_FLAG: Final = "runpod-cluster"
+"""Sold from two machines up: not an instance that one can rent alone."""
+ZONED: Final = "gcp"
+"""Its locations are zones; the last part is cut off."""
+COUNTRY: Final = re.compile(r"[A-Z]{2}")
+"""RunPod's community cloud is listed by country, its secure cloud by data centre."""
+
+
+Links = tuple[str, float | None]
+"""Between the accelerators of an instance, in words, and of the whole instance. [bytes/s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Offers of one provider, and what was left out."""
+
+    offers: tuple[Offer, ...]
+    """Ordered by key."""
+    refused: int
+    """Rows with impossible values."""
+    unknown: Mapping[str, int]
+    """Rows by GPU and memory that the table of names does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    row: Row
+    name: Name
+    region: str
+
+    @property
+    def accelerators(self) -> int:
+        return self.row.gpus * self.name.devices
+
+
+def convert(
+    rows: Iterable[Row], *, provider: str, date: str, snapshot: Sequence[Offer]
+) -> Converted:
+    """Turn the rows of one provider into offers.
+
+    Parameters
+    ----------
+    rows : iterable of Row
+    provider : str
+        As gpuhunt spells it.
+    date : str
+        Day of the prices. ISO 8601.
+    snapshot : sequence of Offer
+        The shipped offers: links and network, which gpuhunt does not state, are those of the
+        snapshot's instance of the same provider and name, or those that all its instances with
+        as many of the same accelerator share.
+
+    Returns
+    -------
+    Converted
+    """
+    unknown: Counter[str] = Counter()
+    refused = 0
+    named: dict[tuple[str, str, str, int], list[_Named]] = defaultdict(list)
+    for row in rows:
+        if CLUSTER_FLAG in row.flags:
+            continue
+        if not _possible(row):
+            refused += 1
+            continue
+        name = find_name(provider, row.instance, row.gpu_name, row.gpu_memory_gb)
+        if name is None:
+            unknown[f"{row.gpu_name} {row.gpu_memory_gb:g} GB"] += 1
+            continue
+        region = row.location.rpartition("-")[0] if provider == ZONED else row.location
+        found = _Named(row, name, region)
+        if not _plausible(found):
+            refused += 1
+            continue
+        named[row.instance, region, name.accelerator, found.accelerators].append(found)
+    several = _ambiguous(named)
+    links = _known_links(snapshot)
+    offers = [
+        _offer(group, provider=provider, date=date, counted=group[0].row.instance in several)
+        for group in named.values()
+    ]
+    joined = [_with_links(offer, links) for offer in offers]
+    unique = {offer.key: offer for offer in joined}
+    return Converted(
+        offers=tuple(unique[key] for key in sorted(unique)),
+        refused=refused,
+        unknown=dict(unknown.most_common()),
+    )
+
+
+def _possible(row: Row) -> bool:
+    sizes = (row.usd_per_hour, row.vcpus, row.memory_gib, row.gpu_memory_gb)
+    return (
+        all(isfinite(value) and value >= 0 for value in sizes)
+        and row.usd_per_hour > 0
+        and 1 <= row.gpus <= MOST_GPUS
+        and bool(row.instance and row.location and row.gpu_name)
+    )
+
+
+def _plausible(found: _Named) -> bool:
+    low, high = PRICE_BOUNDS_USD_PER_HOUR
+    return low <= found.row.usd_per_hour / found.accelerators <= high
+
+
+def _ambiguous(named: Mapping[tuple[str, str, str, int], object]) -> set[str]:
+    """Instance names that stand for several machines, with other or more accelerators."""
+    machines: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    for instance, _, accelerator, count in named:
+        machines[instance].add((accelerator, count))
+    return {instance for instance, kinds in machines.items() if len(kinds) > 1}
+
+
+def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) -> Offer:
+    """One offer of the cheapest zone on demand and the cheapest as spot."""
+    first, row = group[0], group[0].row
+    on_demand = min((item.row.usd_per_hour for item in group if not item.row.spot), default=None)
+    spot = min((item.row.usd_per_hour for item in group if item.row.spot), default=None)
+    community = provider == "runpod" and COUNTRY.fullmatch(first.region)
+    tier = "community marketplace" if community else "on-demand list"
+    title = PROVIDERS[provider]
+    instance = row.instance
+    if counted:
+        instance = f"{row.gpus}x {row.gpu_name} on {row.instance}"
+        instance = instance if row.gpu_name not in row.instance else f"{row.gpus}x {row.instance}"
+    return Offer(
+        key=offer_key(title, instance, first.region, tier),
+        provider=title,
+        instance_type=instance,
+        tier=tier,
+        region=first.region,
+        accelerator=first.name.accelerator,
+        accelerators=first.accelerators,
+        vcpus=row.vcpus or None,
+        host_memory_bytes=row.memory_gib * GIB or None,
+        on_demand_usd_per_hour=on_demand,
+        spot_usd_per_hour=spot,
+        price_date=date,
+        intra_node="",
+        inter_node_bytes_per_s=None,
+        provenance=Provenance(source=SOURCE, date=date, confidence=Confidence.SECONDARY),
+    )
+
+
+def _known_links(snapshot: Sequence[Offer]) -> Mapping[tuple[str, str, int], set[Links]]:
+    """Links and network by provider, name or accelerator, and number of accelerators."""
+    known: dict[tuple[str, str, int], set[Links]] = defaultdict(set)
+    for offer in snapshot:
+        for name in (slug(offer.instance_type), offer.accelerator):
+            links = (offer.intra_node, offer.inter_node_bytes_per_s)
+            known[offer.provider, name, offer.accelerators].add(links)
+    return known
+
+
+def _with_links(offer: Offer, known: Mapping[tuple[str, str, int], set[Links]]) -> Offer:
+    for name in (slug(offer.instance_type), offer.accelerator):
+        found = known.get((offer.provider, name, offer.accelerators), set())
+        if len(found) != 1:
+            continue
+        [(intra_node, network)] = found
+        return offer.model_copy(
+            update={
+                "intra_node": intra_node,
+                "inter_node_bytes_per_s": network,
+                "notes": "links and network as in the shipped snapshot",
+            }
+        )
+    return offer

@@ -1,0 +1,153 @@
+"""Fetches live prices into the cache; whatever goes wrong, the prices in use stay."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from advisor.catalog.catalog import Catalog
+from advisor.catalog.live import cache_file
+from advisor.catalog.live.cache import (
+    CLOCK_TOLERANCE,
+    CacheRefusedError,
+    ClockError,
+    read_cache,
+    write_cache,
+)
+from advisor.catalog.live.fetch import Fetched, Progress, day_of, fetch
+from advisor.catalog.live.merge import carried_over
+from advisor.catalog.live.names import PROVIDERS, check_names
+from advisor.catalog.live.offers import convert
+from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
+from advisor.errors import RefreshError
+
+MOST_REFUSED: Final = 0.5
+"""A provider whose answer has a larger share of impossible rows is not believed at all."""
+
+
+def refresh_prices(
+    snapshot: Catalog,
+    *,
+    progress: Progress | None = None,
+    now: datetime | None = None,
+    path: Path | None = None,
+) -> RefreshReport:
+    """Fetch live prices of all offline providers of gpuhunt into the user's cache.
+
+    Parameters
+    ----------
+    snapshot : Catalog
+        The shipped catalog, without live prices.
+    progress : callable, optional
+        Called with the share that is done and what happens now.
+    now : datetime, optional
+        The clock's by default; with time zone.
+    path : Path, optional
+        Where to keep them; the user's cache folder by default.
+
+    Returns
+    -------
+    RefreshReport
+
+    Raises
+    ------
+    RefreshError
+        If gpuhunt is missing, nothing usable came, the clock is wrong or the cache cannot be
+        written. The cache is then as it was.
+    """
+    now, path = now or datetime.now(UTC), path or cache_file()
+    check_names({card.key for card in snapshot.accelerators})
+    old = _current(path, now, snapshot)
+    version, answers = fetch(progress=progress or _quiet)
+    lists: dict[str, LiveProvider] = {}
+    reports = []
+    for name, answer in answers.items():
+        found, report = _provider(name, answer, snapshot=snapshot, now=now)
+        if found is not None:
+            lists[found.name] = found
+        elif old is not None:
+            report = _kept(report, old)
+        reports.append(report)
+    if not lists:
+        reasons = sorted({item.message for item in reports})
+        raise RefreshError(
+            f"no provider's prices were usable ({'; '.join(reasons)})",
+            remedy="Try again later.",
+        )
+    live = LivePrices(fetched_at=now, gpuhunt=version, providers=carried_over(old, lists))
+    write_cache(path, live)
+    return RefreshReport(fetched_at=now, path=str(path), providers=tuple(reports))
+
+
+def _quiet(share: float, text: str) -> None:
+    """Tell nobody."""
+
+
+def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
+    """Earlier live prices, if they can be read; refuses to work with a clock that is wrong."""
+    newest = snapshot.newest_price_date
+    if now.date().isoformat() < newest:
+        raise RefreshError(
+            f"the clock of this machine says {now.date()}, before the newest shipped price "
+            f"({newest})",
+            remedy="Set the clock, then try again.",
+        )
+    try:
+        return read_cache(path, now=now)
+    except ClockError as wrong:
+        raise RefreshError(
+            f"the cache of live prices cannot be replaced: {wrong}",
+            remedy=f"Set the clock, or delete {path}, then try again.",
+        ) from None
+    except CacheRefusedError:
+        return None
+
+
+def _provider(
+    name: str, answer: Fetched, *, snapshot: Catalog, now: datetime
+) -> tuple[LiveProvider | None, ProviderReport]:
+    title = PROVIDERS[name]
+    day = day_of(answer.version) or now.date().isoformat()
+    if answer.error:
+        return None, _failed(title, answer.error)
+    if day > (now + CLOCK_TOLERANCE).date().isoformat():
+        return None, _failed(title, f"its prices are of {day}, after today")
+    found = convert(answer.rows, provider=name, date=day, snapshot=snapshot.offers)
+    refused = found.refused + answer.malformed
+    read = len(answer.rows) + answer.malformed
+    if read and refused / read > MOST_REFUSED:
+        return None, _failed(title, f"{refused:,} of {read:,} rows are impossible", refused)
+    if not found.offers:
+        return None, _failed(title, "it lists no accelerator of the catalog", refused)
+    report = ProviderReport(
+        name=title,
+        outcome="taken",
+        date=day,
+        offers=len(found.offers),
+        refused=refused,
+        unknown=dict(found.unknown),
+        message="",
+    )
+    return LiveProvider(name=title, version=answer.version, date=day, offers=found.offers), report
+
+
+def _failed(title: str, message: str, refused: int = 0) -> ProviderReport:
+    return ProviderReport(
+        name=title,
+        outcome="failed",
+        date="",
+        offers=0,
+        refused=refused,
+        unknown={},
+        message=message,
+    )
+
+
+def _kept(report: ProviderReport, old: LivePrices) -> ProviderReport:
+    for item in old.providers:
+        if item.name == report.name:
+            return report.model_copy(
+                update={"outcome": "kept", "date": item.date, "offers": len(item.offers)}
+            )
+    return report

@@ -1,0 +1,94 @@
+"""How many prices the catalog holds of whom, and how old they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from advisor.catalog.catalog import Catalog, ExchangeRate, PriceState
+from advisor.dates import age_days, first_day, is_stale
+from advisor.hardware import Offer
+from advisor.noun import Noun
+
+
+class ProviderPrices(Noun):
+    """Prices of one provider."""
+
+    provider: str
+    offers: int
+    on_demand: int
+    """Offers with a price on demand."""
+    spot: int
+    """Offers with a spot price."""
+    accelerators: int
+    """Kinds of accelerator."""
+    currencies: tuple[str, ...]
+    newest: str
+    """Date of the newest price as its source gives it."""
+    oldest: str
+    age_days: int
+    """Of the newest price, at most where its day is unknown. [days]"""
+    stale: int
+    """Offers whose price is, or may be, older than 60 days."""
+    live: bool
+    """Whether live prices are among them."""
+
+
+class PriceOverview(Noun):
+    """Prices of all providers, and which state they are in."""
+
+    state: PriceState
+    sentence: str
+    """The state in words."""
+    providers: tuple[ProviderPrices, ...]
+    """By name."""
+    exchange_rates: dict[str, ExchangeRate]
+
+
+def price_overview(catalog: Catalog, *, today: date | None = None) -> PriceOverview:
+    """Return the prices of each provider with their age.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    today : date, optional
+        The clock's by default.
+
+    Returns
+    -------
+    PriceOverview
+    """
+    groups: dict[str, list[Offer]] = {}
+    for offer in catalog.offers:
+        groups.setdefault(offer.provider, []).append(offer)
+    live = set(catalog.prices.live_providers)
+    return PriceOverview(
+        state=catalog.prices,
+        sentence=catalog.prices.sentence,
+        providers=tuple(
+            _provider(name, groups[name], live=name in live, today=today)
+            for name in sorted(groups, key=str.casefold)
+        ),
+        exchange_rates=catalog.exchange_rates,
+    )
+
+
+def _provider(
+    name: str, offers: Sequence[Offer], *, live: bool, today: date | None
+) -> ProviderPrices:
+    dates = sorted((offer.price_date for offer in offers), key=first_day)
+    return ProviderPrices(
+        provider=name,
+        offers=len(offers),
+        on_demand=sum(offer.on_demand_usd_per_hour is not None for offer in offers),
+        spot=sum(offer.spot_usd_per_hour is not None for offer in offers),
+        accelerators=len({offer.accelerator for offer in offers}),
+        currencies=tuple(
+            sorted({offer.quote.currency if offer.quote else "USD" for offer in offers})
+        ),
+        newest=dates[-1],
+        oldest=dates[0],
+        age_days=age_days(dates[-1], today=today),
+        stale=sum(is_stale(day, today=today) for day in dates),
+        live=live,
+    )

@@ -1,0 +1,109 @@
+"""Prices of the catalog and the outcome of a refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from advisor.catalog.live.fetch import Progress as Told
+from advisor.catalog.live.prices import ProviderReport, RefreshReport
+from advisor.catalog.overview import PriceOverview, ProviderPrices
+from advisor.dates import STALE_DAYS
+from advisor.formatting import count, plain
+from advisor.terminal.console import bullets, paragraph, table
+
+OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}
+
+
+def show_prices(console: Console, overview: PriceOverview) -> None:
+    """Print the prices of each provider with their age."""
+    offers = sum(item.offers for item in overview.providers)
+    console.print(f"{count(offers)} offers of {len(overview.providers)} providers", style="bold")
+    paragraph(console, overview.sentence)
+    if overview.state.problem:
+        paragraph(console, overview.state.problem)
+    columns = ("provider", "offers", "spot", "newest", "age", "old", "source")
+    rows = [_row(item) for item in overview.providers]
+    console.print(table(columns, rows, right=(1, 2, 4, 5)))
+    paragraph(
+        console,
+        f"Age: days since the newest price, at most where its day is unknown. Old: offers whose "
+        f"price is or may be over {STALE_DAYS} days old.",
+    )
+    for currency, rate in overview.exchange_rates.items():
+        since = f"of {rate.date}" if rate.date else "as you gave it"
+        paragraph(console, f"1 {currency} = {plain(rate.usd, 5)} USD, {since}.")
+
+
+def show_refresh(console: Console, report: RefreshReport) -> None:
+    """Print what a refresh brought, provider by provider."""
+    taken = sum(item.outcome == "taken" for item in report.providers)
+    console.print(
+        f"Live prices of {taken} of {len(report.providers)} providers, "
+        f"{count(report.offers)} offers",
+        style="bold",
+    )
+    columns = ("provider", "prices", "of", "offers", "refused", "unknown")
+    rows = [_outcome(item) for item in report.providers]
+    console.print(table(columns, rows, right=(3, 4, 5)))
+    bullets(
+        console, "What went wrong", (_problem(item) for item in report.providers if item.message)
+    )
+    bullets(
+        console,
+        "Left out: not whole cards, or names that the table does not know",
+        (
+            f"{item.name}: {', '.join(f'{name} ({rows})' for name, rows in item.unknown.items())}"
+            for item in report.providers
+            if item.unknown
+        ),
+    )
+    console.print()
+    paragraph(console, f"Kept in {report.path}.")
+
+
+@contextmanager
+def progress_bar() -> Iterator[Told]:
+    """Draw a bar on standard error while prices are fetched; nothing where that is no terminal."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), TextColumn("{task.description}"))
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=1.0)
+
+        def told(share: float, text: str) -> None:
+            bar.update(task, completed=share, description=text)
+
+        yield told
+
+
+def _row(item: ProviderPrices) -> tuple[str, ...]:
+    return (
+        item.provider,
+        count(item.offers),
+        count(item.spot),
+        item.newest,
+        f"{count(item.age_days)} d",
+        count(item.stale) if item.stale else "-",
+        "live" if item.live else "shipped",
+    )
+
+
+def _outcome(item: ProviderReport) -> tuple[str, ...]:
+    return (
+        item.name,
+        OUTCOMES[item.outcome],
+        item.date or "-",
+        count(item.offers),
+        count(item.refused),
+        count(sum(item.unknown.values())),
+    )
+
+
+def _problem(item: ProviderReport) -> str:
+    stays = f"prices of {item.date} stay" if item.outcome == "kept" else "the shipped prices stay"
+    return f"{item.name}: {item.message}; {stays}."

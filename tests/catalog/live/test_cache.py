@@ -1,0 +1,119 @@
+"""The cache is believed only as it was written; else the shipped prices stay in use."""
+
+import json
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import load_catalog
+from advisor.catalog.live.cache import read_cache, write_cache
+from advisor.catalog.live.prices import LivePrices, LiveProvider
+from advisor.catalog.loader import load_snapshot
+
+SNAPSHOT = load_snapshot()
+OFFER = SNAPSHOT.offers_for("h100-sxm")[0]
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LIVE = LivePrices(
+    fetched_at=NOW,
+    gpuhunt="0.1.34",
+    providers=(
+        LiveProvider(
+            name=OFFER.provider,
+            version="20261120-42",
+            date="2026-11-20",
+            offers=(OFFER.model_copy(update={"on_demand_usd_per_hour": 1.23}),),
+        ),
+    ),
+)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GPU_ADVISOR_CACHE_DIR", str(tmp_path))
+    path = tmp_path / "prices.json"
+    write_cache(path, LIVE)
+    return path
+
+
+def price() -> float | None:
+    found = next(item for item in load_catalog().offers if item.key == OFFER.key)
+    return found.on_demand_usd_per_hour
+
+
+def test_what_was_written_is_read(cache: Path) -> None:
+    assert read_cache(cache, now=NOW) == LIVE
+    assert price() == 1.23
+    assert load_catalog().prices.problem == ""
+
+
+def test_no_cache_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_ADVISOR_CACHE_DIR", str(tmp_path / "nothing"))
+
+    assert load_catalog() is load_snapshot()
+    assert load_catalog().prices.sentence == ("Prices of the snapshot that ships with the program.")
+
+
+def rewritten(content: bytes, *, schema: int = 1, form: str = "gpu-advisor live prices") -> bytes:
+    head = {"format": form, "schema": schema, "sha256": sha256(content).hexdigest()}
+    return json.dumps(head).encode() + b"\n" + content
+
+
+BODY = LIVE.model_dump_json().encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "first line is not that of this program"),
+        (b"\x00\xff\xfe", "first line is not that of this program"),
+        (b"[]\n", "first line is not that of this program"),
+        (rewritten(BODY)[:-40], "checksum does not match"),
+        (rewritten(BODY).replace(b"1.23", b"1.24"), "checksum does not match"),
+        (rewritten(BODY, schema=2), "version 2, this program reads version 1"),
+        (rewritten(BODY, form="another"), "first line is not that of this program"),
+        (rewritten(BODY.replace(b"1.23", b"-1.23")), "on_demand_usd_per_hour is broken"),
+        (rewritten(BODY.replace(b"1.23", b"0.0")), "on_demand_usd_per_hour is broken"),
+        (rewritten(b"{}"), "fetched_at is broken"),
+        (
+            rewritten(BODY.replace(b'"2026-11-21T12:00:00Z"', b'"2099-01-01T12:00:00Z"')),
+            "clock of this machine seems to be set back",
+        ),
+    ],
+)
+def test_a_damaged_cache_leaves_the_snapshot_in_use(
+    cache: Path, content: bytes, reason: str
+) -> None:
+    cache.write_bytes(content)
+    catalog = load_catalog()
+
+    assert catalog.offers == SNAPSHOT.offers
+    assert reason in catalog.prices.problem
+    assert "The shipped prices are." in catalog.prices.problem
+    assert catalog.prices.live_providers == ()
+    assert cache.read_bytes() == content
+
+
+def test_a_folder_in_its_place_is_told(cache: Path) -> None:
+    cache.unlink()
+    cache.mkdir()
+
+    assert "cannot be read" in load_catalog().prices.problem
+
+
+def test_accelerators_that_left_the_catalog_are_passed_over(cache: Path) -> None:
+    gone = OFFER.model_copy(update={"accelerator": "gone", "key": "a/b/c/d"})
+    provider = LIVE.providers[0].model_copy(update={"offers": (gone,)})
+    write_cache(cache, LIVE.model_copy(update={"providers": (provider,)}))
+
+    assert load_catalog().offers == SNAPSHOT.offers
+
+
+def test_a_refreshed_cache_is_noticed_by_a_running_program(cache: Path) -> None:
+    assert price() == 1.23
+    cheaper = OFFER.model_copy(update={"on_demand_usd_per_hour": 1.125})
+    provider = LIVE.providers[0].model_copy(update={"offers": (cheaper,)})
+    write_cache(cache, LIVE.model_copy(update={"providers": (provider,)}))
+
+    assert price() == 1.125

@@ -1,0 +1,102 @@
+"""``gpu-advisor prices``: what there is, how old, and fetching live prices."""
+
+import io
+import json
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from advisor import cli
+from advisor.catalog import load_catalog
+from advisor.catalog.live.prices import ProviderReport, RefreshReport
+from advisor.catalog.loader import load_snapshot
+from advisor.catalog.overview import price_overview
+from advisor.terminal import new_console
+from advisor.terminal.prices import show_prices, show_refresh
+
+TODAY = date(2026, 11, 21)
+
+
+def shown(show: object, value: object) -> str:
+    file = io.StringIO()
+    show(new_console(file, width=100), value)  # type: ignore[operator]
+    return file.getvalue()
+
+
+def test_each_provider_has_its_count_and_age() -> None:
+    rows = {item.provider: item for item in price_overview(load_snapshot(), today=TODAY).providers}
+
+    assert len(rows) == 34
+    assert sum(item.offers for item in rows.values()) == 418
+    aws = rows["AWS"]  # one list of 2026-07-20: 11 + 31 + 30 + 31 + 21 days ago
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (61, "2026-07-20", 124, 61)
+    gcore = rows["Gcore"]
+    assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")
+    assert (gcore.age_days, gcore.stale) == (46, 1)  # of October 6; one of December 2024
+    assert not any(item.live for item in rows.values())
+
+
+def test_the_table_says_source_age_and_rate() -> None:
+    text = shown(show_prices, price_overview(load_snapshot(), today=TODAY))
+
+    assert "418 offers of 34 providers" in text
+    assert "Prices of the snapshot that ships with the program." in text
+    assert "124 d" in text
+    assert "1 EUR = 1.1269 USD, of 2026-10-06." in text
+
+
+def test_show_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prices", "show", "--json", "--usd-per-eur", "1.2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+
+    assert found["exchange_rates"]["EUR"] == {"usd": 1.2, "date": ""}
+    assert found["state"]["live_providers"] == []
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "much"])
+def test_an_impossible_rate_is_a_callers_mistake(
+    rate: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["prices", "show", f"--usd-per-eur={rate}"]) == 2
+    assert "--usd-per-eur" in capsys.readouterr().err
+
+
+def test_an_action_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["prices"]) == 2
+    assert "ACTION" in capsys.readouterr().err
+
+
+def test_a_refresh_that_fails_says_that_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUHUNT_CATALOG_URL", (tmp_path / "nothing").as_uri())
+
+    assert cli.main(["prices", "refresh"]) == 1
+    error = capsys.readouterr().err
+    assert "The prices in use stay as they are." in error
+    assert "Traceback" not in error
+    assert load_catalog() is load_snapshot()
+
+
+def test_the_outcome_of_each_provider_is_told() -> None:
+    def provider(name: str, **facts: object) -> ProviderReport:
+        empty: dict[str, object] = {"date": "", "offers": 0, "refused": 0, "unknown": {}}
+        return ProviderReport.model_validate({"name": name, "message": "", **empty, **facts})
+
+    report = RefreshReport(
+        fetched_at=datetime(2026, 11, 21, tzinfo=UTC),
+        path="cache/prices.json",
+        providers=(
+            provider("AWS", outcome="taken", date="2026-11-20", offers=4, unknown={"L4 3 GB": 2}),
+            provider("GCP", outcome="kept", date="2026-11-01", offers=7, message="timed out"),
+            provider("OCI", outcome="failed", message="timed out"),
+        ),
+    )
+    text = shown(show_refresh, report)
+
+    assert "Live prices of 1 of 3 providers, 11 offers" in text
+    assert "GCP: timed out; prices of 2026-11-01 stay." in text
+    assert "OCI: timed out; the shipped prices stay." in text
+    assert "AWS: L4 3 GB (2)" in text
+    assert "Kept in cache/prices.json." in text
