@@ -199,9 +199,7 @@ class Catalog(Noun):
             All that offers and accelerators cite.
         prices : PriceState
         """
-        return self.model_copy(
-            update={"offers": offers, "sources": sources, "prices": prices}
-        )
+        return self.model_copy(update={"offers": offers, "sources": sources, "prices": prices})
 
     @property
     def newest_price_date(self) -> str:
