@@ -21,7 +21,9 @@ from advisor.case import Case, ModelSource
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy
+from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.nodes import node_for
+from advisor.catalog.overview import PriceOverview, price_overview
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
@@ -361,6 +363,7 @@ __all__ = [
     "Fits",
     "ModelArchitecture",
     "Ownership",
+    "PriceOverview",
     "PublishedRun",
     "Recommendation",
     "ValidationReport",
@@ -371,8 +374,10 @@ __all__ = [
     "load_catalog",
     "node_for",
     "own",
+    "price_overview",
     "published_runs",
     "recommend",
+    "refresh_prices",
     "resolve_model",
     "similar_runs",
     "validate",

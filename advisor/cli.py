@@ -193,13 +193,12 @@ def _prices(arguments: Namespace) -> None:
         _refresh(arguments)
         return
     from advisor import api
-    from advisor.catalog.overview import price_overview
 
     catalog = api.load_catalog()
     if arguments.usd_per_eur is not None:
         rate = parse_amount(arguments.usd_per_eur, field="--usd-per-eur")
         catalog = catalog.at_rate("EUR", rate)
-    result = price_overview(catalog)
+    result = api.price_overview(catalog)
     if arguments.json:
         print(result.to_json())
         return
@@ -210,12 +209,11 @@ def _prices(arguments: Namespace) -> None:
 
 
 def _refresh(arguments: Namespace) -> None:
-    from advisor.catalog.live.refresh import refresh_prices
-    from advisor.catalog.loader import load_snapshot
+    from advisor import api
     from advisor.terminal.prices import progress_bar, show_refresh
 
     with progress_bar() as progress:
-        result = refresh_prices(load_snapshot(), progress=progress)
+        result = api.refresh_prices(progress=progress)
     if arguments.json:
         print(result.to_json())
         return

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
@@ -102,6 +101,9 @@ def fetch(*, progress: Progress) -> tuple[str, Mapping[str, Fetched]]:
         If gpuhunt is not installed, or no provider could be loaded.
     """
     try:
+        # Only a refresh needs them; every command imports this module through the facade.
+        from importlib.metadata import version
+
         import gpuhunt
     except ImportError:
         raise RefreshError(

@@ -20,6 +20,7 @@ from advisor.catalog.live.merge import carried_over
 from advisor.catalog.live.names import PROVIDERS, check_names
 from advisor.catalog.live.offers import convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
+from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 
 MOST_REFUSED: Final = 0.5
@@ -27,24 +28,24 @@ MOST_REFUSED: Final = 0.5
 
 
 def refresh_prices(
-    snapshot: Catalog,
     *,
     progress: Progress | None = None,
     now: datetime | None = None,
     path: Path | None = None,
+    snapshot: Catalog | None = None,
 ) -> RefreshReport:
     """Fetch live prices of all offline providers of gpuhunt into the user's cache.
 
     Parameters
     ----------
-    snapshot : Catalog
-        The shipped catalog, without live prices.
     progress : callable, optional
         Called with the share that is done and what happens now.
     now : datetime, optional
         The clock's by default; with time zone.
     path : Path, optional
         Where to keep them; the user's cache folder by default.
+    snapshot : Catalog, optional
+        The catalog without live prices; the shipped one by default.
 
     Returns
     -------
@@ -56,7 +57,11 @@ def refresh_prices(
         If gpuhunt is missing, nothing usable came, the clock is wrong or the cache cannot be
         written. The cache is then as it was.
     """
-    now, path = now or datetime.now(UTC), path or cache_file()
+    now, path, snapshot = (
+        now or datetime.now(UTC),
+        path or cache_file(),
+        snapshot or load_snapshot(),
+    )
     check_names({card.key for card in snapshot.accelerators})
     old = _current(path, now, snapshot)
     version, answers = fetch(progress=progress or _quiet)

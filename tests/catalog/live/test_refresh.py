@@ -30,7 +30,7 @@ def recorded(provider: str) -> str:
 
 def test_live_prices_replace_those_of_the_snapshot(publish: Publish, cache: Path) -> None:
     publish()
-    report = refresh_prices(SNAPSHOT, now=NOW)
+    report = refresh_prices(now=NOW)
 
     assert report.path == str(cache)
     assert {item.outcome for item in report.providers} == {"taken"}
@@ -49,7 +49,7 @@ def test_offers_of_providers_and_accelerators_that_are_not_listed_stay(
     publish: Publish, cache: Path
 ) -> None:
     publish()
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
     catalog = load_catalog()
 
     same = [offer for offer in SNAPSHOT.offers if offer.provider == "Gcore"]
@@ -62,7 +62,7 @@ def test_offers_of_providers_and_accelerators_that_are_not_listed_stay(
 
 def test_links_and_network_come_from_the_snapshot(publish: Publish, cache: Path) -> None:
     publish()
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
 
     offer = live("nebius/gpu-h200-sxm-8gpu-128vcpu-1600gb/eu-west1/on-demand-list")
     assert offer.intra_node == "NVLink/NVSwitch"
@@ -76,7 +76,7 @@ def test_links_and_network_come_from_the_snapshot(publish: Publish, cache: Path)
 
 def test_spot_zones_slices_and_counts(publish: Publish, cache: Path) -> None:
     publish()
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
 
     # Two zones of one region: the cheaper spot price counts.
     zoned = live("gcp/a3-highgpu-8g/us-central1/on-demand-list")
@@ -96,7 +96,7 @@ def test_unknown_names_and_fractions_are_reported_not_guessed(
     publish: Publish, cache: Path
 ) -> None:
     publish(oci=recorded("oci").replace(",MI300X,192.0,", ",MI999X,192.0,"))
-    reports = {item.name: item for item in refresh_prices(SNAPSHOT, now=NOW).providers}
+    reports = {item.name: item for item in refresh_prices(now=NOW).providers}
 
     assert reports["OCI"].unknown == {"MI999X 192 GB": 1}
     assert reports["Azure"].unknown == {"A10 4 GB": 1}  # a sixth of a card
@@ -107,7 +107,7 @@ def test_unknown_names_and_fractions_are_reported_not_guessed(
 def test_progress_rises_to_the_end(publish: Publish, cache: Path) -> None:
     publish()
     told: list[tuple[float, str]] = []
-    refresh_prices(SNAPSHOT, now=NOW, progress=lambda share, text: told.append((share, text)))
+    refresh_prices(now=NOW, progress=lambda share, text: told.append((share, text)))
 
     shares = [share for share, _ in told]
     assert shares == sorted(shares)
@@ -122,7 +122,7 @@ def test_gpuhunt_logs_nothing_to_the_terminal(
     publish: Publish, cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     publish(aws="nonsense")
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
 
     assert capfd.readouterr().err == ""
     assert logging.getLogger("gpuhunt").handlers == []
@@ -132,7 +132,7 @@ def test_gpuhunt_logs_nothing_to_the_terminal(
 @pytest.mark.parametrize("price", ["0", "-2.5", "nan", "inf", "5504", "0.0001"])
 def test_impossible_prices_are_refused(publish: Publish, cache: Path, price: str) -> None:
     publish(aws=recorded("aws").replace(",55.04,", f",{price},"))
-    reports = {item.name: item for item in refresh_prices(SNAPSHOT, now=NOW).providers}
+    reports = {item.name: item for item in refresh_prices(now=NOW).providers}
 
     assert (reports["AWS"].outcome, reports["AWS"].refused) == ("taken", 1)
     assert live("aws/p5-48xlarge/us-east-1/on-demand-list").on_demand_usd_per_hour is None
@@ -142,12 +142,12 @@ def test_a_provider_that_answers_nonsense_keeps_its_earlier_prices(
     publish: Publish, cache: Path
 ) -> None:
     publish()
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
     earlier = live("oci/bm-gpu4-8/eu-frankfurt-1/on-demand-list")
     head, *rows = recorded("oci").splitlines()
     broken = [row.replace(",24.4,", ",-24.4,").replace(",48.0,", ",zero,") for row in rows]
     publish(version="20261121-43", oci="\n".join([head, *broken]))
-    reports = {item.name: item for item in refresh_prices(SNAPSHOT, now=NOW).providers}
+    reports = {item.name: item for item in refresh_prices(now=NOW).providers}
 
     assert (reports["OCI"].outcome, reports["OCI"].date) == ("kept", "2026-11-20")
     assert reports["OCI"].message == "2 of 2 rows are impossible"
@@ -159,7 +159,7 @@ def test_a_truncated_download_fails_alone(publish: Publish, cache: Path) -> None
     base = publish()
     archive = base / "gcp" / VERSION / "catalog.zip"
     archive.write_bytes(archive.read_bytes()[:100])
-    reports = {item.name: item for item in refresh_prices(SNAPSHOT, now=NOW).providers}
+    reports = {item.name: item for item in refresh_prices(now=NOW).providers}
 
     assert reports["GCP"].outcome == "failed"
     assert "zip" in reports["GCP"].message
@@ -172,13 +172,13 @@ def test_a_truncated_download_fails_alone(publish: Publish, cache: Path) -> None
 
 def test_when_no_provider_answers_the_cache_stays(publish: Publish, cache: Path) -> None:
     base = publish()
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
     before = cache.read_bytes()
     for version in base.glob("*/version"):
         version.unlink()
 
     with pytest.raises(RefreshError, match="no provider's prices could be downloaded"):
-        refresh_prices(SNAPSHOT, now=NOW + timedelta(days=1))
+        refresh_prices(now=NOW + timedelta(days=1))
     assert cache.read_bytes() == before
     assert [item.name for item in cache.parent.iterdir()] == [cache.name]
 
@@ -188,7 +188,7 @@ def test_when_every_answer_is_nonsense_nothing_is_written(publish: Publish, cach
     publish(**{path.stem: head for path in RECORDED.glob("*.csv")})
 
     with pytest.raises(RefreshError, match="no accelerator of the catalog"):
-        refresh_prices(SNAPSHOT, now=NOW)
+        refresh_prices(now=NOW)
     assert not cache.exists()
 
 
@@ -196,7 +196,7 @@ def test_offline(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setenv("GPUHUNT_CATALOG_URL", "http://127.0.0.1:9")  # nobody listens there
 
     with pytest.raises(RefreshError, match="Connection refused"):
-        refresh_prices(SNAPSHOT, now=NOW)
+        refresh_prices(now=NOW)
     assert not cache.exists()
 
 
@@ -205,17 +205,17 @@ def test_a_clock_set_back_is_noticed_before_anything_is_fetched(
 ) -> None:
     publish()
     with pytest.raises(RefreshError, match="says 2026-01-01, before the newest shipped price"):
-        refresh_prices(SNAPSHOT, now=datetime(2026, 1, 1, tzinfo=UTC))
+        refresh_prices(now=datetime(2026, 1, 1, tzinfo=UTC))
     assert not cache.exists()
 
 
 def test_a_cache_from_the_future_is_not_overwritten(publish: Publish, cache: Path) -> None:
     publish()
-    refresh_prices(SNAPSHOT, now=NOW + timedelta(days=30))
+    refresh_prices(now=NOW + timedelta(days=30))
     before = cache.read_bytes()
 
     with pytest.raises(RefreshError, match="clock"):
-        refresh_prices(SNAPSHOT, now=NOW)
+        refresh_prices(now=NOW)
     assert cache.read_bytes() == before
 
 
@@ -223,7 +223,7 @@ def test_prices_from_the_future_are_refused(publish: Publish, cache: Path) -> No
     publish(version="20270101-1")
 
     with pytest.raises(RefreshError, match="its prices are of 2027-01-01, after today"):
-        refresh_prices(SNAPSHOT, now=NOW)
+        refresh_prices(now=NOW)
 
 
 def test_a_full_or_locked_folder_is_told(publish: Publish, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_full_or_locked_folder_is_told(publish: Publish, tmp_path: Path) -> No
     blocked.write_text("not a folder", encoding="utf-8")
 
     with pytest.raises(RefreshError, match="cannot be written"):
-        refresh_prices(SNAPSHOT, now=NOW, path=blocked / "prices.json")
+        refresh_prices(now=NOW, path=blocked / "prices.json")
 
 
 def test_an_older_live_list_does_not_replace_a_newer_snapshot(
@@ -240,7 +240,7 @@ def test_an_older_live_list_does_not_replace_a_newer_snapshot(
 ) -> None:
     # The snapshot has an Azure price of 2026-11-09 and OCI prices of 2026-10-05.
     publish(version="20261020-1")
-    refresh_prices(SNAPSHOT, now=NOW)
+    refresh_prices(now=NOW)
     providers = load_catalog().prices.live_providers
 
     assert "Azure" not in providers
