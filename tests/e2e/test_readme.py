@@ -33,7 +33,14 @@ def commands(root: Path, program: str) -> list[list[str]]:
 
 def test_every_command_of_the_readme_runs(root: Path) -> None:
     shown = commands(root, "gpu-advisor")
-    assert {words[1] for words in shown} == {"recommend", "estimate", "compare", "fits", "web"}
+    assert {words[1] for words in shown} == {
+        "recommend",
+        "estimate",
+        "compare",
+        "fits",
+        "prices",
+        "web",
+    }
     for words in shown:
         extra = ["--help"] if words[1] in SERVERS else []
         done = subprocess.run(
