@@ -21,7 +21,6 @@ TABLES: Final = {
     "training_runs": "Training runs",
     "cache_logs": "Start-up logs of serving engines",
     "serving_runs": "Serving",
-    "serving_vision": "Serving of networks that take images",
 }
 """Files below ``data/measurements`` and their headings."""
 
