@@ -289,7 +289,7 @@ def fits(
             },
         }
     )
-    system, _ = hardware_system(card, count, catalog, case)
+    system = hardware_system(card, count, catalog, case)
     names = list_presets() if everything else SHORT_LIST
     return what_fits(
         [(name, resolve_model(ModelSource(preset=name))) for name in names],

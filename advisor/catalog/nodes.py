@@ -40,6 +40,10 @@ RACK_DOMAIN: Final = 72
 SERVER_MEMORY_BYTES: Final = 100.0 * GB
 """Processors that the catalog gives more host memory than this are server parts."""
 
+OFFICE_GBIT_PER_S: Final = 10.0
+"""Joins owned machines whose network nobody states: 10GBASE-T (IEEE 802.3an), the usual port of
+workstation boards and of desktop computers with unified memory, one for each machine. [Gbit/s]"""
+
 _LINK_WORDS = ("nvlink", "infinity", "neuronlink", "roce", "ici", "xe link")
 _MODULE_FORMS = ("SXM", "OAM", "dual-die")
 _UNIFIED_FORMS = ("SoC", "APU", "module", "desktop", "socket")
@@ -80,6 +84,51 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
         msg = f"offer {offer.key} is for {offer.accelerator}, not for {accelerator.key}"
         raise ValueError(msg)
     return _offered_node(accelerator, offer)
+
+
+def owned_node(accelerator: Accelerator, count: int) -> Node:
+    """Return the machines of ``count`` owned accelerators.
+
+    Parameters
+    ----------
+    accelerator : Accelerator
+    count : int
+        Accelerators that work together.
+
+    Returns
+    -------
+    Node
+        The standard machine. Where that has no network, cards share one machine with up to
+        ``MODULES_PER_NODE`` slots; more of them, and chips that are a machine of their own, are
+        joined by office Ethernet. ``assumptions`` says so.
+
+    Examples
+    --------
+    >>> from advisor.catalog import load_catalog
+    >>> node = owned_node(load_catalog().accelerator("rtx-4090"), 16)
+    >>> node.accelerators, node.inter_bytes_per_s
+    (8, 156250000.0)
+    """
+    node = _standard_node(accelerator)
+    reach = max(node.accelerators, node.intra_domain)
+    if node.inter_bytes_per_s is not None or count <= reach:
+        return node
+    slots = 1 if accelerator.form_factor in _UNIFIED_FORMS else MODULES_PER_NODE
+    _, notes = _pcie_bytes_per_s(accelerator)
+    if count <= slots:
+        notes.append(f"Assumed machine: all {count} in one, over PCIe.")
+        return node.model_copy(update={"accelerators": count, "assumptions": tuple(notes)})
+    notes.append(
+        f"Assumed machines: {slots} in each, joined by {OFFICE_GBIT_PER_S:.0f} Gbit/s Ethernet."
+    )
+    network = OFFICE_GBIT_PER_S * GIGABIT_PER_S / slots
+    return node.model_copy(
+        update={
+            "accelerators": slots,
+            "inter_bytes_per_s": network,
+            "assumptions": tuple(notes),
+        }
+    )
 
 
 def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:

@@ -10,9 +10,10 @@ from advisor.case import Case
 from advisor.catalog.catalog import SHIPPED, PriceState
 from advisor.dates import dated, is_stale
 from advisor.estimate.results import StepTime
-from advisor.formatting import duration, money, percent
+from advisor.formatting import duration, money, percent, round_significant
 from advisor.hardware import PriceKind
-from advisor.planning.options import Option, meets_budget, meets_time
+from advisor.limits import Objective
+from advisor.planning.options import Option, best_option, meets_budget, meets_time
 from advisor.planning.results import Advice, Ranking
 from advisor.planning.search import SearchResult
 from advisor.planning.sentences import OBJECTIVE_WORDS, label, too_close
@@ -68,6 +69,7 @@ def advise(
                 )
             )
         found.extend(_tie(case, rankings[0]))
+        found.extend(_less_sure(case, systems, feasible))
         found.extend(_cap(case, rankings))
         if case.limits.price_kind is PriceKind.SPOT:
             found.append(
@@ -159,6 +161,30 @@ def _tie(case: Case, ranking: Ranking) -> list[Advice]:
                 f"{first.count}x {first.accelerator_name} and {second.count}x "
                 f"{second.accelerator_name} are too close to call; choose the one that is easier "
                 "to get."
+            ),
+        )
+    ]
+
+
+def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]) -> list[Advice]:
+    """Name what is expected to cost less than the cheapest plan, but may cost more."""
+    chosen = best_option(feasible, Objective.CHEAPEST)
+    if chosen is None or case.objective is not Objective.CHEAPEST:
+        return []
+    least = min(feasible, key=lambda option: (option.cost_usd, option.time))
+    if least.cost_usd >= chosen.cost_usd:
+        return []
+    figures = [
+        money(round_significant(value, 2)) for value in (least.cost_usd, least.cost_high_usd)
+    ]
+    return [
+        Advice(
+            code="wider-range",
+            severity="info",
+            message=(
+                f"{label(least, systems[least.system])} is expected to cost less, {figures[0]}, "
+                f"but its range reaches {figures[1]}: fewer measurements stand behind it. Plans "
+                "are ranked by the upper end of their range."
             ),
         )
     ]

@@ -32,6 +32,8 @@ class Option:
     """The layout is element ``row`` of ``layouts``."""
     time: float
     """What "fast" means: hours of the run (training), seconds per output token (serving)."""
+    time_high: float
+    """Upper end of its range."""
     first_token_s: float | None
     """Serving only. [s]"""
     tokens_per_s: float | None
@@ -47,20 +49,31 @@ class Option:
         return self.layouts.layout(self.row)
 
     @property
+    def cost_high_usd(self) -> float:
+        """Upper end of the cost: a run pays by the hour, a month of serving is a list price."""
+        return (
+            self.cost_usd if self.first_token_s is not None else self.usd_per_hour * self.time_high
+        )
+
+    @property
     def value(self) -> float:
-        """Cost x time, the smaller the better.
+        """Cost x time at their upper ends, the smaller the better.
 
         Owned hardware costs no rent, so its time alone counts.
         """
-        return self.time * (self.cost_usd if self.cost_usd > 0 else 1.0)
+        return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
 
     def key(self, objective: Objective) -> tuple[float, float]:
-        """Sort key: the objective first, then the other axis."""
+        """Sort key: the objective first, then the other axis.
+
+        Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An
+        accelerator without measurements has a wide range and so has to win clearly.
+        """
         if objective is Objective.CHEAPEST:
-            return (self.cost_usd, self.time)
+            return (self.cost_high_usd, self.time_high)
         if objective is Objective.FASTEST:
-            return (self.time, self.cost_usd)
-        return (self.value, self.cost_usd)
+            return (self.time_high, self.cost_high_usd)
+        return (self.value, self.cost_high_usd)
 
 
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
@@ -75,25 +88,43 @@ def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float
     return offer, price
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What the cheapest instance of a system costs; None for owned hardware."""
+
+    offer: Offer | None
+    usd_per_hour: float
+    """One instance. [USD/h]"""
+    accelerators: int
+    """In one instance."""
+
+    @classmethod
+    def of(cls, system: System, kind: PriceKind) -> Price:
+        """Return the price of a system's cheapest offer."""
+        offer, per_hour = cheapest_offer(system, kind)
+        return cls(offer, per_hour, system.node.accelerators)
+
+
 def priced_option(
     system_index: int,
-    system: System,
+    price: Price,
     *,
     count: int,
     precision: str,
     layouts: LayoutArrays,
     row: int,
     time: float,
-    kind: PriceKind,
+    time_high: float,
     first_token_s: float | None = None,
     tokens_per_s: float | None = None,
 ) -> Option:
-    """Price one configuration with the cheapest offer of its system.
+    """Price one configuration.
 
     Parameters
     ----------
     system_index : int
-    system : System
+    price : Price
+        Of the system.
     count : int
         Accelerators; whole instances are paid.
     precision : str
@@ -102,7 +133,8 @@ def priced_option(
         The layout is element ``row`` of ``layouts``.
     time : float
         Hours of the run (training), seconds per output token (serving).
-    kind : PriceKind
+    time_high : float
+        Upper end of its range.
     first_token_s, tokens_per_s : float, optional
         Serving only: the price is then for a month.
 
@@ -110,19 +142,19 @@ def priced_option(
     -------
     Option
     """
-    offer, price = cheapest_offer(system, kind)
-    instances = -(-count // system.node.accelerators) if offer else 0
-    per_hour = instances * price
+    instances = -(-count // price.accelerators) if price.offer else 0
+    per_hour = instances * price.usd_per_hour
     hours = time if first_token_s is None else HOURS_PER_MONTH
     return Option(
         system=system_index,
         count=count,
         instances=instances,
-        offer=offer,
+        offer=price.offer,
         precision=precision,
         layouts=layouts,
         row=row,
         time=time,
+        time_high=time_high,
         first_token_s=first_token_s,
         tokens_per_s=tokens_per_s,
         usd_per_hour=per_hour,
@@ -163,8 +195,8 @@ def best_option(options: Sequence[Option], objective: Objective) -> Option | Non
         return None
     if objective is not Objective.FASTEST:
         return min(options, key=lambda option: option.key(objective))
-    least = min(option.time for option in options)
-    near = (option for option in options if option.time <= NEAR_FASTEST * least)
+    least = min(option.time_high for option in options)
+    near = (option for option in options if option.time_high <= NEAR_FASTEST * least)
     return min(near, key=lambda option: option.key(Objective.CHEAPEST))
 
 

@@ -20,6 +20,7 @@ from advisor.limits import Constraints, Objective
 from advisor.planning.options import NEAR_FASTEST, Option, meets_budget, meets_time
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.sentences import cost_text
+from advisor.planning.systems import LOWEST_ASK
 from advisor.units import GIB, HOUR_S
 
 
@@ -39,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The least cost and the least time of any configuration within the limits."""
+    """The least cost and the least time of any configuration within the limits, upper ends."""
 
     least_cost_usd: float
     least_time: float
@@ -94,8 +95,8 @@ def reject(
         if meets_time(option, limits) and meets_budget(option, limits)
     ]
     ends = Ends(
-        least_cost_usd=min((option.cost_usd for option in feasible), default=0.0),
-        least_time=min((option.time for option in feasible), default=0.0),
+        least_cost_usd=min((option.cost_high_usd for option in feasible), default=0.0),
+        least_time=min((option.time_high for option in feasible), default=0.0),
     )
     rejections = []
     for accelerator in catalog.accelerators:
@@ -198,6 +199,14 @@ def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints
             unit="accelerators",
         )
     elsewhere = sorted({offer.provider for offer in offers})
+    if not limits.providers and all(offer.tier == LOWEST_ASK for offer in offers):
+        return _rejection(
+            accelerator,
+            RejectionCode.NOT_OFFERED,
+            f"{accelerator.name} has only the lowest ask of a marketplace, which one host can "
+            "withdraw.",
+            f"Name the provider to search it: {', '.join(elsewhere)}.",
+        )
     return _rejection(
         accelerator,
         RejectionCode.NOT_OFFERED,
@@ -308,16 +317,19 @@ def _where_it_wins(
     options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, answer: str
 ) -> str:
     """Say under which other objective the card wins, or how far its rent is from winning."""
-    cheapest = min(options, key=lambda option: (option.cost_usd, option.time))
-    fastest = min(options, key=lambda option: (option.time, option.cost_usd))
-    if cheapest.cost_usd <= ends.least_cost_usd:
+    cheapest = min(options, key=lambda option: option.key(Objective.CHEAPEST))
+    fastest = min(options, key=lambda option: option.key(Objective.FASTEST))
+    if cheapest.cost_high_usd <= ends.least_cost_usd:
         return "Choose it if cost alone matters."
-    if fastest.time <= ends.least_time * NEAR_FASTEST:
+    if fastest.time_high <= ends.least_time * NEAR_FASTEST:
         return f"Choose it if speed alone matters: {_figures(fastest, answer=answer)}."
     if objective is Objective.FASTEST:
         return f"It takes {fastest.time / best.time:.1f} times as long; no rent mends that."
     if best.cost_usd <= 0:
         return "Choose it if the best plan's hardware is taken."
+    if not answer and any(option.cost_usd < best.cost_usd for option in options):
+        upper = money(round_significant(cheapest.cost_high_usd, 2))
+        return f"Its range reaches {upper}: time a few steps on it before you trust the difference."
     nearest = min(options, key=lambda option: option.key(objective))
     ratio = best.key(objective)[0] / nearest.key(objective)[0]
     return f"Its rent would have to fall by {1 - ratio:.0%}."

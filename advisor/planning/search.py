@@ -12,11 +12,14 @@ from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.configuration import check_context
 from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.estimate.serving_report import serving_quantity
+from advisor.estimate.shape import shape_widening
+from advisor.estimate.training import time_quantity
 from advisor.estimate.training_time import model_flops_per_token
 from advisor.planning.layout_space import LayoutSpace
-from advisor.planning.options import Option, priced_option
+from advisor.planning.options import Option, Price, priced_option
 from advisor.planning.reach import within_reach
-from advisor.planning.serving_search import search_serving
+from advisor.planning.serving_search import replica_table, search_serving
 from advisor.planning.systems import System
 from advisor.planning.training_search import search_training
 from advisor.precision import RECIPES, WEIGHT_FORMATS
@@ -85,6 +88,8 @@ def _search_training(
     least: dict[str, float] = {}
     searched = 0
     served: set[int] = set()
+    prices = [Price.of(system, case.limits.price_kind) for system in systems]
+    highs = _high_factors(architecture, systems, calibration, time_quantity(architecture))
     for name, run in runs.items():
         indices = [
             index
@@ -123,13 +128,13 @@ def _search_training(
             target.append(
                 priced_option(
                     index,
-                    systems[index],
+                    prices[index],
                     count=found.count,
                     precision=found.precision,
                     layouts=found.layouts,
                     row=found.row,
                     time=found.hours,
-                    kind=case.limits.price_kind,
+                    time_high=found.hours * highs[index],
                 )
             )
         if name not in lower:
@@ -146,6 +151,23 @@ def _search_training(
         formats=tuple(dict.fromkeys(RECIPES[name].compute for name in proven)),
         runs=runs,
     )
+
+
+def _high_factors(
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+    quantity: str,
+) -> list[float]:
+    """Upper end of the range of times over the expected time, for each system."""
+    factors: dict[str, float] = {}
+    for system in systems:
+        key = system.accelerator.key
+        if key not in factors:
+            _, measured = calibration.kernels_for(system.accelerator)
+            factors[key] = calibration.interval(quantity, measured=measured).high
+    widening = shape_widening(architecture)
+    return [factors[system.accelerator.key] * widening for system in systems]
 
 
 def served_format(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -170,9 +192,12 @@ def _search_serving(
     least: dict[str, float] = {}
     searched = 0
     size = WEIGHT_FORMATS[own].bytes_per_parameter
+    prices = [Price.of(system, case.limits.price_kind) for system in systems]
+    highs = _high_factors(architecture, systems, calibration, serving_quantity(architecture))
+    table = replica_table(architecture, systems, workload.concurrency)
     for name in (own, *(item for item in lower if WEIGHT_FORMATS[item].bytes_per_parameter < size)):
         result = search_serving(
-            architecture, workload, WEIGHT_FORMATS[name], cache, systems, calibration
+            architecture, workload, WEIGHT_FORMATS[name], cache, systems, table, calibration
         )
         searched += result.searched
         target = options if name == own else alternatives
@@ -180,15 +205,15 @@ def _search_serving(
             target.append(
                 priced_option(
                     found.system,
-                    systems[found.system],
+                    prices[found.system],
                     count=found.count,
                     precision=found.precision,
                     layouts=found.layouts,
                     row=found.row,
                     time=found.tpot_s,
+                    time_high=found.tpot_s * highs[found.system],
                     first_token_s=found.ttft_s,
                     tokens_per_s=found.tokens_per_s,
-                    kind=case.limits.price_kind,
                 )
             )
         if name == own:

@@ -52,6 +52,10 @@ def title(option: Option, system: System) -> str:
     name = f"{option.count:,}x {system.accelerator.name}"
     if option.offer is None:
         return f"Use your {name}"
+    rented = option.instances * system.node.accelerators
+    if rented > option.count:
+        whole = f"{rented:,}x {system.accelerator.name}"
+        return f"Rent {whole} at {option.offer.provider} and use {option.count:,}"
     return f"Rent {name} at {option.offer.provider}"
 
 

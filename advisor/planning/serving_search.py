@@ -29,8 +29,6 @@ TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
 WIDE_EXPERTS = 8
 """Experts are kept whole, spread over one machine of this size, or over all replicas."""
-MAX_REPLICAS = 64
-"""Replicas of one deployment that are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +56,17 @@ class ServingSearch:
     """System -> smallest need of any layout, where none fits. [bytes]"""
 
 
-def _rows(
+def replica_table(
     architecture: ModelArchitecture, systems: Sequence[System], concurrency: int
-) -> list[tuple[int, int, int, int, int, int]]:
+) -> Table:
+    """Return every way to divide every number of accelerators into equal replicas.
+
+    A replica answers at least one request at a time. Where the replicas leave accelerators of
+    the last instance idle, the count is that of the accelerators in use.
+    """
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
     divided = generates(architecture)
-    rows: list[tuple[int, int, int, int, int, int]] = []
+    rows: set[tuple[int, int, int, int, int, int]] = set()
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
         for count in system.counts:
@@ -72,18 +75,17 @@ def _rows(
                     continue
                 for pipeline in PIPELINE_DEGREES if divided else (1,):
                     replica = tensor * pipeline
-                    if pipeline > layers or count % replica:
-                        continue
-                    replicas = count // replica
-                    if replicas > min(concurrency, MAX_REPLICAS):
+                    replicas = min(count // replica, concurrency)
+                    used = replicas * replica
+                    if pipeline > layers or used <= max(0, count - system.node.accelerators):
                         continue
                     degrees = {1, min(WIDE_EXPERTS, replicas), replicas}
-                    rows.extend(
-                        (index, count, replicas, tensor, pipeline, expert)
+                    rows.update(
+                        (index, used, replicas, tensor, pipeline, expert)
                         for expert in degrees
                         if replicas % expert == 0 and architecture.num_experts % expert == 0
                     )
-    return rows
+    return np.array(sorted(rows), dtype=np.intp).reshape(-1, 6)
 
 
 def search_serving(
@@ -92,6 +94,7 @@ def search_serving(
     weight_format: WeightFormat,
     kv_cache_format: str,
     systems: Sequence[System],
+    table: Table,
     calibration: Calibration,
 ) -> ServingSearch:
     """Evaluate one weight format on all systems.
@@ -104,6 +107,8 @@ def search_serving(
     kv_cache_format : str
         Key into ``precision.KV_CACHE_FORMATS``.
     systems : sequence of System
+    table : ndarray
+        Of :func:`replica_table`.
     calibration : Calibration
 
     Returns
@@ -111,10 +116,8 @@ def search_serving(
     ServingSearch
         For each system and count, the configurations that none beats in both latencies.
     """
-    rows = _rows(architecture, systems, workload.concurrency)
-    if not rows:
+    if not len(table):
         return ServingSearch(found=(), searched=0, least_memory_bytes={})
-    table = np.array(rows, dtype=np.intp)
     stacked = HardwareArrays.stack(
         [
             (

@@ -2,53 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.catalog import Catalog
-from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
-from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement
-from advisor.estimate.run import recipe_named
+from advisor.estimate.run import recipe_named, resolve_training
+from advisor.estimate.training import evaluate_run_hours, time_quantity
 from advisor.hardware import Accelerator
 from advisor.layout import ParallelLayout, Recompute, Sharding
-from advisor.limits import Objective
-from advisor.planning.options import cheapest_offer
+from advisor.planning.options import (
+    Option,
+    Price,
+    best_option,
+    cheapest_offer,
+    meets_budget,
+    meets_time,
+    priced_option,
+)
 from advisor.planning.search import PROVEN_RECIPES, search, served_format
-from advisor.planning.systems import System, check_names, find_systems
+from advisor.planning.systems import System, check_names, find_systems, owned_system
 from advisor.workload import Serving
 
 
-def hardware_system(
+def hardware_systems(
     accelerator: Accelerator, count: int, catalog: Catalog, case: Case
-) -> tuple[System, bool]:
-    """Return the cheapest rentable system that holds ``count`` accelerators, or a standard node.
+) -> list[System]:
+    """Return what may hold ``count`` accelerators.
 
-    The second value says whether anything rents it.
+    The user's own, else every kind of machine that is rented under the limits, else a standard
+    one without a price.
+
+    Raises
+    ------
+    InputError
+        If the user owns fewer of them.
     """
+    owned = [
+        item.count
+        for item in case.limits.owned
+        if catalog.accelerator(item.accelerator).key == accelerator.key
+    ]
+    if owned and count > max(owned):
+        raise InputError(
+            f"the hardware is more than the {accelerator.name} you own",
+            value=count,
+            allowed=f"up to {max(owned)}",
+            remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",
+            field="hardware.count",
+        )
+    if owned:
+        return [replace(owned_system(accelerator, count), counts=(count,))]
     limits = case.limits.model_copy(
         update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
     )
-    systems = [
-        system
+    rented = [
+        replace(system, counts=(count,))
         for system in find_systems(catalog, limits, training=False)
         if system.node.accelerators >= count or system.node.inter_bytes_per_s is not None
     ]
-    if systems:
+    return rented or [replace(owned_system(accelerator, count), counts=(count,))]
 
-        def price(system: System) -> float:
-            _, per_hour = cheapest_offer(system, limits.price_kind)
-            return per_hour * -(-count // system.node.accelerators)
 
-        return min(systems, key=price), True
-    node = node_for(accelerator, None)
-    if node.inter_bytes_per_s is None and count > node.accelerators:
-        node = node.model_copy(update={"accelerators": count})
-    return System(accelerator, node, (), (count,), owned=True), False
+def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case: Case) -> System:
+    """Return the cheapest of the machines that may hold ``count`` accelerators."""
+    kind = case.limits.price_kind
+
+    def price(system: System) -> float:
+        _, per_hour = cheapest_offer(system, kind)
+        return per_hour * -(-count // system.node.accelerators)
+
+    return min(hardware_systems(accelerator, count, catalog, case), key=price)
 
 
 def supported_precision(case: Case, accelerator: Accelerator) -> str:
@@ -100,34 +132,89 @@ def best_placement(
         raise ValueError(msg)
     check_names(case.limits, catalog)
     count = case.hardware.count
-    system, rented = hardware_system(accelerator, count, catalog, case)
-    offer, per_hour = cheapest_offer(system, case.limits.price_kind)
-    instances = -(-count // system.node.accelerators) if offer else 0
-    serving = isinstance(case.workload, Serving)
+    systems = hardware_systems(accelerator, count, catalog, case)
     precision = (
         served_format(case.workload, architecture)
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator)
     )
-    placement = Placement(
+    if case.layout is None:
+        options: Sequence[Option] = search(case, architecture, systems, calibration).options
+    else:
+        options = _arranged(case, case.layout, precision, architecture, systems, calibration)
+    # Where replicas can use all that was asked for, none is left idle.
+    options = [option for option in options if option.count == count] or options
+    within = [
+        option
+        for option in options
+        if meets_time(option, case.limits) and meets_budget(option, case.limits)
+    ]
+    best = best_option(within or options, case.objective)
+    system = (
+        hardware_system(accelerator, count, catalog, case) if best is None else systems[best.system]
+    )
+    serving = isinstance(case.workload, Serving)
+    layout = case.layout or _leanest(architecture, count, serving=serving)
+    if best is not None and case.layout is None:
+        layout, precision = best.layout, best.precision
+    offer, per_hour = cheapest_offer(system, case.limits.price_kind)
+    instances = -(-count // system.node.accelerators) if offer else 0
+    return Placement(
         accelerator=accelerator,
         node=system.node,
-        count=count,
-        layout=ParallelLayout(data=count),
+        count=count if best is None else best.count,
+        layout=layout,
         precision=precision,
         offer=offer,
-        usd_per_hour=instances * per_hour if rented else None,
+        usd_per_hour=None if system.owned else instances * per_hour,
         instances=instances,
-        owned=not rented,
+        owned=system.owned,
     )
-    if case.layout is not None:
-        return replace(placement, layout=case.layout)
-    fixed = replace(system, counts=(count,))
-    found = search(case, architecture, [fixed], calibration).options
-    if found:
-        best = min(found, key=lambda option: option.key(Objective.FASTEST))
-        return replace(placement, layout=best.layout, precision=best.precision)
-    return replace(placement, layout=_leanest(architecture, count, serving=serving))
+
+
+def _arranged(
+    case: Case,
+    layout: ParallelLayout,
+    precision: str,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> list[Option]:
+    """Return the asked layout on each system, where training time can tell them apart.
+
+    Empty where it is no layout of that count, and for serving: there the price decides.
+    """
+    count = systems[0].counts[0]
+    if isinstance(case.workload, Serving) or layout.accelerators != count:
+        return []
+    recipe = recipe_named(precision)
+    if matmul_peak(systems[0].accelerator, recipe.compute) is None:
+        return []
+    run = resolve_training(case.workload, architecture, recipe)
+    kernels, measured = calibration.kernels_for(systems[0].accelerator)
+    layouts = LayoutArrays.of(layout)
+    candidates = Candidates(
+        layout=layouts.take(np.zeros(len(systems), dtype=np.intp)),
+        hardware=HardwareArrays.stack(
+            [(system.accelerator, system.node, kernels, recipe.compute) for system in systems]
+        ),
+    )
+    hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
+    high = calibration.interval(time_quantity(architecture), measured=measured).high
+    return [
+        priced_option(
+            index,
+            Price.of(system, case.limits.price_kind),
+            count=count,
+            precision=precision,
+            layouts=layouts,
+            row=0,
+            time=time,
+            time_high=time * high,
+        )
+        for index, (system, time) in enumerate(zip(systems, hours.tolist(), strict=True))
+        if np.isfinite(time)
+    ]
 
 
 def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> ParallelLayout:

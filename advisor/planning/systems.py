@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from advisor.catalog import Catalog
-from advisor.catalog.nodes import node_for
+from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
 from advisor.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.limits import Constraints
@@ -15,6 +15,9 @@ LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)
 """Numbers of instances that are searched: powers of two and three times those."""
 
 
+LOWEST_ASK = "marketplace, lowest"
+"""Tier of a price that one host of a marketplace asked at one moment: too little to plan with,
+so it is searched only where the user names the provider."""
 STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
@@ -96,7 +99,9 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
     """
     if limits.owned:
         owned = [
-            _owned(catalog, item.accelerator, min(item.count, limits.max_accelerators))
+            owned_system(
+                catalog.accelerator(item.accelerator), min(item.count, limits.max_accelerators)
+            )
             for item in limits.owned
         ]
         return [item for item in owned if not (training and item.accelerator.inference_only)]
@@ -109,6 +114,8 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
         if allowed and offer.accelerator not in allowed:
             continue
         if providers and offer.provider.casefold() not in providers:
+            continue
+        if offer.tier == LOWEST_ASK and not providers:
             continue
         if regions and offer.region.casefold() not in regions:
             continue
@@ -133,10 +140,7 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
     return systems
 
 
-def _owned(catalog: Catalog, key: str, count: int) -> System:
-    accelerator = catalog.accelerator(key)
-    node = node_for(accelerator, None)
-    if node.inter_bytes_per_s is None and count > node.accelerators:
-        node = node.model_copy(update={"accelerators": count})
-    divisors = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)
-    return System(accelerator, node, (), divisors, owned=True)
+def owned_system(accelerator: Accelerator, count: int) -> System:
+    """Return the system of ``count`` accelerators that the user has."""
+    counts = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)
+    return System(accelerator, owned_node(accelerator, count), (), counts, owned=True)
