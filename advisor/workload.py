@@ -19,10 +19,14 @@ class Optimizer(StrEnum):
 
     ADAMW = "adamw"
     ADAMW_8BIT = "adamw_8bit"
+    PAGED_ADAMW_8BIT = "paged_adamw_8bit"
+    """The same in pages that move to the host's memory when the card's runs out."""
     SGD_MOMENTUM = "sgd_momentum"
     SGD = "sgd"
     LION = "lion"
     ADAFACTOR = "adafactor"
+    MUON = "muon"
+    """For matrices; AdamW for embeddings, head and vectors."""
 
 
 class SoftwareStack(StrEnum):
@@ -36,6 +40,28 @@ class SoftwareStack(StrEnum):
     """Megatron-class fused kernels and vocabulary-parallel loss."""
     LIGER = "liger"
     """Hugging Face modules with Liger kernels: fused norms, activation and loss."""
+
+
+class CrossEntropy(StrEnum):
+    """How the loss is made from the logits: decides what exists of them at once."""
+
+    PLAIN = "plain"
+    """16-bit logits, their fp32 copy, its softmax, the gradient."""
+    FUSED = "fused"
+    """One kernel on 16-bit logits and their gradient."""
+    CHUNKED = "chunked"
+    """Eight chunks of the sequence, one in fp32 at a time."""
+    LINEAR = "linear"
+    """With the projection of the head, chunk by chunk: logits never exist whole."""
+
+
+class Preference(StrEnum):
+    """Training on pairs of answers, of which one is preferred."""
+
+    DPO = "dpo"
+    """Against a frozen reference model."""
+    ORPO = "orpo"
+    """Without a reference model (ORPO, SimPO)."""
 
 
 class AttentionKernel(StrEnum):
@@ -85,6 +111,8 @@ class _Training(_Sized):
     attention: AttentionKernel = AttentionKernel.FLASH
     software: SoftwareStack | None = None
     """None takes the default of the task."""
+    cross_entropy: CrossEntropy | None = None
+    """None takes what the software does."""
 
     @field_validator("precision")
     @classmethod
@@ -115,6 +143,8 @@ class FineTuning(_Training):
     method: FineTuningMethod = FineTuningMethod.LORA
     lora_rank: Annotated[int, Field(ge=1, le=4096)] = 16
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
+    preference: Preference | None = None
+    """Pairs of answers: ``global_batch`` and ``micro_batch`` count pairs, of two sequences each."""
 
 
 class Serving(_Sized):

@@ -20,7 +20,14 @@ from advisor.hardware import Accelerator, Node
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.quantities import Range
 from advisor.units import GIB
-from advisor.workload import AttentionKernel, FineTuningMethod, Optimizer, SoftwareStack
+from advisor.workload import (
+    AttentionKernel,
+    CrossEntropy,
+    FineTuningMethod,
+    Optimizer,
+    Preference,
+    SoftwareStack,
+)
 
 SOFTWARE = {
     "megatron": SoftwareStack.MEGATRON,
@@ -63,6 +70,7 @@ METHODS: dict[str, FineTuningMethod | None] = {
     "lora": FineTuningMethod.LORA,
     "qlora": FineTuningMethod.QLORA,
     "full_finetuning": FineTuningMethod.FULL,
+    "preference_tuning": FineTuningMethod.FULL,
     "cnn_training": None,
     "vit_training": None,
     "diffusion_training": None,
@@ -194,6 +202,8 @@ def _as_told(memory: MemoryBreakdown, basis: str) -> Range:
 def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
     """Return a row's workload with its own software, precision and batch."""
     method = choice(row, "workload", METHODS)
+    if method is FineTuningMethod.FULL and cell(row, "lora_rank"):
+        method = FineTuningMethod.LORA
     samples = unit is not Unit.TOKEN
     sequence = 1 if samples else needed(row, "sequence_length")
     precision = cell(row, "precision")
@@ -226,11 +236,12 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         lora_rank=integer(row, "lora_rank", 16),
         lora_targets=_targets(row),
         assumptions=(),
+        cross_entropy=CrossEntropy.CHUNKED if framework == "torchtune" else None,
+        preference=_preference(row),
         switches=MemorySwitches(
             # Paged states move to the host's memory when the card's runs out.
             offloaded_states=choice(row, "offload", OFFLOADS)
             or cell(row, "optimizer").startswith("paged"),
-            chunked_loss=framework == "torchtune",
             flat_units=framework in FLAT_UNITS,
             reduce_format=REDUCE_FORMATS.get(framework),
             # torchtune's recipe for one card.
@@ -241,6 +252,13 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         ),
         unit=unit,
     )
+
+
+def _preference(row: Row) -> Preference | None:
+    if cell(row, "workload") != "preference_tuning":
+        return None
+    alone = "no_reference_model" in cell(row, "flags").split(";")
+    return Preference.ORPO if alone else Preference.DPO
 
 
 def _targets(row: Row) -> tuple[str, ...]:

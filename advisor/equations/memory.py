@@ -241,6 +241,66 @@ def nf4_bytes(*, parameters: Number) -> Number:
     return parameters / 2 + parameters / 64 + 4 * parameters / 16384
 
 
+def blockwise_state_bytes(*, elements: Number) -> Number:
+    r"""One optimizer state in 8 bits with a scale per block.
+
+    Parameters
+    ----------
+    elements : float or ndarray
+        [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = n + \frac{4 n}{256}
+
+    One byte each and four per block of 256. Leaves out the rounding up of the last block.
+
+    References
+    ----------
+    .. [1] Dettmers et al., 8-bit optimizers, 2022, arXiv:2110.02861, section 2.
+
+    Examples
+    --------
+    >>> blockwise_state_bytes(elements=256.0)
+    260.0
+    """
+    return elements + 4 * elements / 256
+
+
+def factored_state_elements(*, rows: Number, columns: Number) -> Number:
+    r"""Elements that Adafactor keeps of a matrix's second moments: sums of rows and of columns.
+
+    Parameters
+    ----------
+    rows, columns : float or ndarray
+        Shape of the matrix.
+
+    Returns
+    -------
+    float or ndarray
+        [elements]
+
+    Notes
+    -----
+    .. math:: r + c
+
+    References
+    ----------
+    .. [1] Shazeer and Stern, Adafactor, 2018, arXiv:1804.04235, section 3.
+
+    Examples
+    --------
+    >>> factored_state_elements(rows=4096, columns=1024)
+    5120
+    """
+    return rows + columns
+
+
 def adapter_parameters(*, in_features: Number, out_features: Number, rank: Number) -> Number:
     r"""Trainable parameters of one low-rank adapter.
 

@@ -8,6 +8,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration, Interval, MemoryFacts
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
+from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.shape import shape_widening
@@ -160,9 +161,10 @@ def _memory_substitutions(
     split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
     parameters = f"{architecture.total_parameters:,} parameters / ({split})"
     trained = trainable_parameters(architecture, run)
+    states = optimizer_bytes_per_parameter(architecture, run)
     group = layout.data * layout.context
     sharding = f"{layout.sharding.value} over {group}"
-    tokens = layout.micro_batch * run.sequence_length // layout.context
+    tokens = layout.micro_batch * run.tokens_per_sample // layout.context
     return {
         "weights": (
             f"{parameters}, working {recipe.working}"
@@ -171,7 +173,7 @@ def _memory_substitutions(
         ),
         "gradients": f"{trained:,} trained parameters / ({split}), {sharding}",
         "optimizer": (
-            f"{trained:,} trained parameters x {run.optimizer_bytes_per_parameter:.4g} bytes "
+            f"{trained:,} trained parameters x {states:.4g} bytes "
             f"({run.optimizer.value}), {sharding}"
         ),
         "activations": (

@@ -8,12 +8,14 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
-from advisor.precision import FORMAT_BYTES, RECIPES, PrecisionRecipe
+from advisor.precision import RECIPES, PrecisionRecipe
 from advisor.workload import (
     AttentionKernel,
+    CrossEntropy,
     FineTuning,
     FineTuningMethod,
     Optimizer,
+    Preference,
     SoftwareStack,
     Training,
 )
@@ -33,19 +35,6 @@ PRETRAINING_SAMPLES = 90 * 1_281_167
 2017, arXiv:1706.02677, section 5.1)."""
 FINE_TUNING_SAMPLES = 1e5
 """A stated default."""
-
-OPTIMIZER_STATE_FORMATS: dict[Optimizer, tuple[float, int]] = {
-    Optimizer.ADAMW: (2.0, 2),
-    Optimizer.ADAMW_8BIT: (2.0, 2),
-    Optimizer.SGD_MOMENTUM: (1.0, 1),
-    Optimizer.SGD: (0.0, 0),
-    Optimizer.LION: (1.0, 1),
-    Optimizer.ADAFACTOR: (0.0, 0),
-}
-"""State tensors of the parameter's shape, by optimizer (second: as a count)."""
-
-EIGHT_BIT_STATE_BYTES = 1.0 + 4.0 / 256
-"""One byte per state element and one fp32 scale per block of 256 (bitsandbytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +60,6 @@ class MemorySwitches:
     """Master weights and optimizer states live in the host's memory."""
     update_in_backward: bool = False
     """The optimizer updates each weight during the backward pass, and its gradient goes."""
-    chunked_loss: bool = False
-    """The loss is computed in eight chunks of the sequence (torchtune)."""
     trained_ends: bool = False
     """Beside adapters, copies of embedding and head train whole (``modules_to_save``)."""
     adapter_format: str = "fp32"
@@ -101,6 +88,9 @@ class TrainingRun:
     lora_targets: tuple[str, ...]
     assumptions: tuple[str, ...]
     switches: MemorySwitches = MemorySwitches()
+    cross_entropy: CrossEntropy | None = None
+    """None takes what the software does."""
+    preference: Preference | None = None
     unit: Unit = Unit.TOKEN
     """What ``tokens`` counts. Where it is no token, ``sequence_length`` is 1."""
 
@@ -112,19 +102,22 @@ class TrainingRun:
     @property
     def tokens_per_step(self) -> float:
         """Tokens per optimizer step. [tokens]"""
-        return float(self.global_batch * self.sequence_length)
+        return float(self.global_batch * self.tokens_per_sample)
 
     @property
-    def optimizer_bytes_per_parameter(self) -> float:
-        """Optimizer states of one trained parameter. [bytes]
+    def tokens_per_sample(self) -> int:
+        """Tokens of what ``global_batch`` and ``micro_batch`` count: a sequence, or a pair."""
+        return self.sequence_length * (1 if self.preference is None else 2)
 
-        Adafactor keeps row and column sums only, which are left out.
-        """
-        copies, _ = OPTIMIZER_STATE_FORMATS[self.optimizer]
-        if self.optimizer is Optimizer.ADAMW_8BIT:
-            return copies * EIGHT_BIT_STATE_BYTES
-        states = self.switches.adapter_format if self.frozen else self.recipe.optimizer_states
-        return copies * FORMAT_BYTES[states]
+    @property
+    def has_reference(self) -> bool:
+        """Whether a second, frozen model runs forward; adapters are switched off instead."""
+        return self.preference is Preference.DPO and not self.frozen
+
+    @property
+    def reference_passes(self) -> float:
+        """Forward passes of a step beside the training's own."""
+        return float(self.preference is Preference.DPO)
 
 
 def resolve_training(
@@ -156,7 +149,8 @@ def resolve_training(
         batch = _default_batch(architecture.unit, method, sequence, assumptions)
     tokens = workload.tokens
     if workload.samples is not None:
-        tokens = workload.samples * sequence
+        pair = 2 if isinstance(workload, FineTuning) and workload.preference else 1
+        tokens = workload.samples * sequence * pair
     if tokens is None:
         tokens = _default_amount(architecture, method, assumptions)
     software = workload.software
@@ -185,6 +179,8 @@ def resolve_training(
         lora_rank=workload.lora_rank if isinstance(workload, FineTuning) else 0,
         lora_targets=workload.lora_targets if isinstance(workload, FineTuning) else (),
         assumptions=tuple(assumptions),
+        cross_entropy=workload.cross_entropy,
+        preference=workload.preference if isinstance(workload, FineTuning) else None,
         unit=architecture.unit,
     )
 

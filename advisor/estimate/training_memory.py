@@ -40,9 +40,9 @@ from advisor.estimate.training_states import (
     stage_states,
 )
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import SoftwareStack
+from advisor.workload import CrossEntropy, SoftwareStack
 
-LOGITS_BYTES: Final[dict[SoftwareStack, float]] = {
+STACK_LOSS_BYTES: Final[dict[SoftwareStack, float]] = {
     SoftwareStack.HUGGINGFACE: 12.0,
     SoftwareStack.COMPILED: 6.0,
     SoftwareStack.MEGATRON: 8.0,
@@ -55,13 +55,18 @@ accounting of the unfused code). Compiled: 16-bit logits kept, fp32 gradient. Me
 vocabulary-parallel loss on fp32 logits updated in place, and the 16-bit copy and gradient.
 Liger: the loss is computed in chunks and the logits never exist whole."""
 
-
-CHUNKED_LOSS_BYTES: Final = 2 + 10 / 8
-"""The same in eight chunks (torchtune's ``CEWithChunkedOutputLoss``): all logits in 16 bits, and
-of one chunk the fp32 copy, its softmax and the 16-bit gradient."""
+LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
+    CrossEntropy.PLAIN: 12.0,
+    CrossEntropy.FUSED: 4.0,
+    CrossEntropy.CHUNKED: 2 + 10 / 8,
+    CrossEntropy.LINEAR: 0.0,
+}
+"""The same where the loss is chosen apart from the stack. Fused: 16-bit logits and gradient
+(flash-attention's kernel). Chunked: all logits in 16 bits, and of one chunk in eight the fp32 copy,
+its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``)."""
 
 PARALLEL_LOSS_BYTES: Final = 16.0
-"""The same with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
+"""The plain loss with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
 
 FORWARD_PEAK_OF_LOSS: Final = 10 / 12
 """Largest moment of the loss's forward pass over that of its backward pass (same source)."""
@@ -138,7 +143,7 @@ def training_memory(
     )
 
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
-    tokens = layout.micro_batch * run.sequence_length / layout.context
+    tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one_block, stored_block = _blocks(architecture, run, layout, tokens, layers)
     accumulates = micro_batches > 1
 
@@ -198,14 +203,16 @@ def _loss_bytes(
     architecture: ModelArchitecture, run: TrainingRun, tokens: Floats, tensor: Floats
 ) -> Floats:
     """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
-    chunked = run.switches.chunked_loss
-    entry = np.full_like(tensor, CHUNKED_LOSS_BYTES if chunked else LOGITS_BYTES[run.software])
-    spread = tensor
-    if run.software is SoftwareStack.HUGGINGFACE and not chunked:
-        if run.switches.gathered_logits:
-            spread = np.ones_like(tensor)
-        else:
-            entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
+    chosen = run.cross_entropy
+    plain = chosen is CrossEntropy.PLAIN or (
+        chosen is None and run.software is SoftwareStack.HUGGINGFACE
+    )
+    size = STACK_LOSS_BYTES[run.software] if chosen is None else LOSS_BYTES[chosen]
+    entry, spread = np.full_like(tensor, size), tensor
+    if plain and run.switches.gathered_logits:
+        spread = np.ones_like(tensor)
+    elif plain:
+        entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
     return np.asarray(
         logits_bytes(
             tokens=tokens * answers_per_sample(architecture),

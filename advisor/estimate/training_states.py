@@ -19,6 +19,10 @@ from advisor.estimate.fold import (
     fold_adapters,
     fold_parameters,
 )
+from advisor.estimate.optimizer_states import (
+    optimizer_bytes_per_parameter,
+    update_temporary_bytes,
+)
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import FineTuningMethod, SoftwareStack
@@ -140,8 +144,10 @@ def stage_states(
     weights = _copy(stage, working, level3)
     if recipe.master is not None and not run.switches.offloaded_states:
         weights = weights + _copy(stage, FORMAT_BYTES[recipe.master], level1)
+    if run.has_reference:
+        weights = weights + _copy(stage, FORMAT_BYTES["bf16"], level3)
     gradients = _copy(stage, gradient_size, level2)
-    optimizer = _copy(stage, run.optimizer_bytes_per_parameter, level1)
+    optimizer = _copy(stage, optimizer_bytes_per_parameter(architecture, run), level1)
     if run.switches.offloaded_states:
         optimizer = zero
     if recipe.master is None:
@@ -167,7 +173,8 @@ def stage_states(
         at_first_block=passing.at_first_block,
         at_last_block=passing.at_last_block,
         at_end=passing.at_end,
-        at_update=foreach * run.switches.foreach_optimizer,
+        at_update=foreach * run.switches.foreach_optimizer
+        + update_temporary_bytes(architecture, run) / layout.tensor,
     )
 
 
@@ -309,7 +316,8 @@ def _frozen_states(
         gradients=adapters * gradient_bytes_per_parameter(run)
         + ends * ends_size
         + frozen_gradients,
-        optimizer=adapters * run.optimizer_bytes_per_parameter + 2 * ends * ends_size,
+        optimizer=adapters * optimizer_bytes_per_parameter(architecture, run)
+        + 2 * ends * ends_size,
         held_gradients=zero,
         always=always,
         at_loss=some_ends + (0.0 if apart else 1.0) * one_layer,

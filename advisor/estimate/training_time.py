@@ -27,6 +27,7 @@ from advisor.estimate.kernel_times import (
     recurrence_passes,
     scan_forward,
 )
+from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_states import gradient_bytes_per_parameter
 from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
@@ -119,7 +120,7 @@ def training_time(
         )
     )
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
-    tokens = layout.micro_batch * run.sequence_length / layout.context
+    tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one = one_micro_batch(architecture, run, candidates, software, share, tokens)
     kernels = one.matmul + one.attention + one.elementwise + one.recompute
     launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
@@ -174,26 +175,27 @@ def one_micro_batch(
     total = _Pass(zero, zero.copy(), zero.copy(), zero.copy(), zero.copy())
     recomputes_all = layout.recompute >= 2
     recomputes_some = layout.recompute >= 1
+    reference = run.reference_passes
     for op in architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         block = op.part is Part.BLOCK
         if is_product(op):
             forward = matmul_forward(op, run, candidates, software, tokens)
             frozen = run.frozen
-            total.matmul += held * forward * (2.0 if frozen else 3.0)
+            total.matmul += held * forward * ((2.0 if frozen else 3.0) + reference)
             adapter = adapter_forward(op, run, candidates, tokens)
             expanded = np.zeros_like(adapter)
             if run.method is FineTuningMethod.QLORA and block:
                 expanded = dequantise_time(op, candidates)
             # Adapters train, so their backward is twice their forward; frozen 4-bit weights are
             # expanded once for each pass.
-            total.elementwise += held * (3.0 * adapter + 2.0 * expanded)
+            total.elementwise += held * (3.0 * adapter + (2.0 + reference) * expanded)
             if block:
                 pass_again = forward + adapter + expanded
                 total.recompute += np.where(recomputes_all, held * pass_again, 0.0)
         elif op.kind is OperatorKind.ATTENTION:
             forward, backward = attention_passes(op, run, candidates, software, tokens)
-            total.attention += held * (forward + backward)
+            total.attention += held * (forward * (1 + reference) + backward)
             again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
             total.recompute += np.where(again, held * forward, 0.0)
         elif op.kind is OperatorKind.SCAN:
@@ -206,11 +208,11 @@ def one_micro_batch(
             total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
             forward = elementwise_forward(op, run, candidates, software, tokens)
-            total.elementwise += held * forward * (1 + ELEMENTWISE_BACKWARD)
+            total.elementwise += held * forward * (1 + reference + ELEMENTWISE_BACKWARD)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
         launches = _launches(op, run, candidates, software)
-        passes = 3.0 + (recomputes_all if block else 0.0)
+        passes = 3.0 + reference + (recomputes_all if block else 0.0)
         total.launches += held * launches * passes
     return total
 
@@ -230,7 +232,7 @@ def _optimizer_time(
 ) -> Floats:
     """Update of the parameters: memory-bound. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
-    states = run.optimizer_bytes_per_parameter
+    states = optimizer_bytes_per_parameter(architecture, run)
     master = FORMAT_BYTES[run.recipe.master or run.recipe.working]
     gradient = gradient_bytes_per_parameter(run)
     written = FORMAT_BYTES[run.recipe.working] if run.recipe.master else 0.0
@@ -257,11 +259,15 @@ def _optimizer_time(
 
 
 def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> float:
-    """Forward and backward FLOPs of one trained token, without recomputation. [FLOPs]"""
+    """Forward and backward FLOPs of one trained token, without recomputation. [FLOPs]
+
+    The forward pass of a preference's reference model counts too.
+    """
     fold = fold_flops(architecture, run.sequence_length, run)
+    reference = run.reference_passes * (fold.forward - fold.adapters)
     if run.frozen:
-        return 2 * fold.forward + fold.block_attention + fold.adapters
-    return 3 * fold.forward
+        return 2 * fold.forward + fold.block_attention + fold.adapters + reference
+    return 3 * fold.forward + reference
 
 
 def hardware_flops_per_token(

@@ -127,7 +127,7 @@ def _kernel_times(
     software: SoftwareFacts,
 ) -> Sequence[Floats]:
     """Kernels and launches of one micro-batch: of all layers, and of the ends alone. [s]"""
-    tokens = candidates.layout.micro_batch * run.sequence_length / candidates.layout.context
+    tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
 
     def both(share: float) -> tuple[Floats, Floats]:
         one = one_micro_batch(
@@ -148,7 +148,7 @@ def _traffic_times(
     software: SoftwareFacts,
 ) -> Floats:
     """Traffic that divides layers, of one micro-batch through all layers. [s]"""
-    tokens = candidates.layout.micro_batch * run.sequence_length / candidates.layout.context
+    tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(
             architecture, run, candidates, network, software, np.ones_like(tokens), tokens

@@ -21,6 +21,8 @@ CASE_FIELDS: Final = {
     "workload.precision": "precision",
     "workload.optimizer": "optimizer",
     "workload.software": "software",
+    "workload.cross_entropy": "cross_entropy",
+    "workload.preference": "preference",
     "workload.lora_rank": "rank",
     "workload.input_tokens": "prompt",
     "workload.output_tokens": "answer",
@@ -84,10 +86,13 @@ def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, obj
         precision=inputs.precision or None,
         optimizer=str(inputs.optimizer),
         software=inputs.software or None,
+        cross_entropy=inputs.cross_entropy or None,
     )
     if task is Task.PRETRAIN:
         return {"kind": "pretraining", **shared}
     fine_tuning = {"kind": "fine_tuning", "method": task.value, **shared}
+    if inputs.preference:
+        fine_tuning["preference"] = inputs.preference
     if task is not Task.FULL:
         fine_tuning["lora_rank"] = _whole(numbers["rank"])
     return fine_tuning

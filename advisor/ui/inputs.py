@@ -14,7 +14,7 @@ from typing import Final
 from advisor.hardware import PriceKind
 from advisor.limits import Constraints, Objective
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.workload import Optimizer, SoftwareStack
+from advisor.workload import CrossEntropy, Optimizer, Preference, SoftwareStack
 
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"
@@ -112,6 +112,8 @@ class Inputs:
     batch: str = ""
     optimizer: str = Optimizer.ADAMW
     software: str = ""
+    cross_entropy: str = ""
+    preference: str = ""
     rank: str = "16"
     prompt: str = "7168"
     answer: str = "1024"
@@ -199,10 +201,12 @@ RULES: Final[dict[str, Rules]] = {
         options={
             Optimizer.ADAMW: "AdamW",
             Optimizer.ADAMW_8BIT: "AdamW, 8-bit states",
+            Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit states in pages",
             Optimizer.SGD_MOMENTUM: "SGD with momentum",
             Optimizer.SGD: "SGD",
             Optimizer.LION: "Lion",
             Optimizer.ADAFACTOR: "Adafactor",
+            Optimizer.MUON: "Muon",
         },
         advanced=True,
     ),
@@ -216,6 +220,30 @@ RULES: Final[dict[str, Rules]] = {
             SoftwareStack.LIGER: "Hugging Face with Liger kernels",
             SoftwareStack.COMPILED: "torch.compile (torchtitan)",
             SoftwareStack.MEGATRON: "Megatron-class",
+        },
+        advanced=True,
+    ),
+    "cross_entropy": Rules(
+        "Loss",
+        Kind.CHOICE,
+        TRAINING,
+        options={
+            "": "As the software does",
+            CrossEntropy.PLAIN: "Plain cross-entropy",
+            CrossEntropy.FUSED: "One fused kernel",
+            CrossEntropy.CHUNKED: "In chunks",
+            CrossEntropy.LINEAR: "Fused with the head",
+        },
+        advanced=True,
+    ),
+    "preference": Rules(
+        "Preference pairs",
+        Kind.CHOICE,
+        FINE_TUNING,
+        options={
+            "": "None",
+            Preference.DPO: "DPO, with a reference model",
+            Preference.ORPO: "ORPO or SimPO, without",
         },
         advanced=True,
     ),

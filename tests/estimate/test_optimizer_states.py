@@ -1,0 +1,49 @@
+"""State bytes of optimizers, against what PyTorch and bitsandbytes hold for whole models."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.architecture.resolve import resolve_model
+from advisor.case import ModelSource
+from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter, update_temporary_bytes
+from advisor.estimate.run import resolve_training
+from advisor.precision import RECIPES
+from advisor.workload import Optimizer, Pretraining
+
+# PyTorch 2.13 and bitsandbytes on real tensors: model, recipe whose states have the format, bytes.
+STATES = (
+    ("llama-3.2-1b", Optimizer.ADAMW, "bf16_amp", 9_886_515_200),
+    ("llama-3.1-8b", Optimizer.ADAMW, "bf16_pure", 32_121_044_992),
+    ("llama-3.1-8b", Optimizer.SGD_MOMENTUM, "bf16_amp", 32_121_044_992),
+    ("llama-3.1-8b", Optimizer.SGD, "bf16_amp", 0),
+    ("llama-3.1-8b", Optimizer.LION, "bf16_pure", 16_060_522_496),
+    ("llama-3.1-8b", Optimizer.ADAMW_8BIT, "bf16_pure", 16_311_468_160),
+    ("llama-3.1-8b", Optimizer.PAGED_ADAMW_8BIT, "bf16_pure", 16_311_468_160),
+    ("llama-3.2-1b", Optimizer.ADAFACTOR, "bf16_amp", 3_609_600),
+    ("llama-3.1-8b", Optimizer.ADAFACTOR, "bf16_amp", 12_609_536),
+    ("llama-3.1-8b", Optimizer.ADAFACTOR, "bf16_pure", 6_304_768),
+    ("qwen2.5-7b", Optimizer.ADAFACTOR, "bf16_amp", 12_670_976),
+    ("qwen2.5-7b", Optimizer.MUON, "bf16_amp", 34_823_778_304),
+    ("gpt2", Optimizer.MUON, "bf16_amp", 655_779_840),
+)
+
+
+@pytest.mark.parametrize(("name", "optimizer", "recipe", "measured"), STATES)
+def test_states_are_those_that_the_libraries_hold(
+    name: str, optimizer: Optimizer, recipe: str, measured: int
+) -> None:
+    model = resolve_model(ModelSource(preset=name))
+    run = resolve_training(Pretraining(optimizer=optimizer), model, RECIPES[recipe])
+
+    states = optimizer_bytes_per_parameter(model, run) * model.total_parameters
+
+    assert states == pytest.approx(measured, rel=2e-4)
+
+
+def test_muon_works_on_one_matrix_at_a_time() -> None:
+    """The widest matrix of Llama 3.1 8B has 14,336 x 4,096 elements, at 9 bytes each."""
+    model = resolve_model(ModelSource(preset="llama-3.1-8b"))
+    run = resolve_training(Pretraining(optimizer=Optimizer.MUON), model, RECIPES["bf16_amp"])
+
+    assert update_temporary_bytes(model, run) == 9 * 14_336 * 4_096
