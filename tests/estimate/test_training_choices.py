@@ -23,8 +23,18 @@ TOKENS, VOCABULARY = 8192, 128_256
 FULL = ParallelLayout(recompute=Recompute.FULL)
 
 
-def run_of(method: FineTuningMethod = FineTuningMethod.FULL, **fields: object) -> TrainingRun:
-    workload = FineTuning(method=method, sequence_length=TOKENS, **fields)
+def run_of(
+    method: FineTuningMethod = FineTuningMethod.FULL,
+    *,
+    cross_entropy: CrossEntropy | None = None,
+    preference: Preference | None = None,
+) -> TrainingRun:
+    workload = FineTuning(
+        method=method,
+        sequence_length=TOKENS,
+        cross_entropy=cross_entropy,
+        preference=preference,
+    )
     return resolve_training(workload, MODEL, RECIPES["bf16_pure"])
 
 
