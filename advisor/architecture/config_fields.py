@@ -116,8 +116,8 @@ class ConfigFields:
             self.fail(f"config field {spelling} is not a boolean", spelling, value, "true or false")
         return value
 
-    def share(self, name: str, default: float) -> float:
-        """Return a number from 0 to 1.
+    def number(self, name: str, default: float, *, minimum: float, maximum: float) -> float:
+        """Return a number within its bounds.
 
         Raises
         ------
@@ -127,9 +127,18 @@ class ConfigFields:
         spelling, value = self._find(name)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            self.fail(f"config field {spelling} is not a share", spelling, value, "0 to 1")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not minimum <= value <= maximum
+        ):
+            allowed = f"{minimum:g} to {maximum:g}"
+            self.fail(f"config field {spelling} is not usable", spelling, value, allowed)
         return float(value)
+
+    def share(self, name: str, default: float) -> float:
+        """Return a number from 0 to 1, as :meth:`number`."""
+        return self.number(name, default, minimum=0, maximum=1)
 
     def text(self, name: str, default: str) -> str:
         """Return a string.

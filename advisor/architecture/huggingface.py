@@ -12,7 +12,9 @@ from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.quantization import weight_format
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
+from advisor.architecture.sample import SampleSize
 from advisor.architecture.shapes import TransformerShape
+from advisor.architecture.stack import Stack, stack_architecture
 from advisor.architecture.towers import Towers, towers_architecture
 from advisor.architecture.transformer import routed, transformer_operators
 from advisor.errors import UnsupportedArchitectureError
@@ -47,6 +49,7 @@ def architecture_from_config(
     name: str | None = None,
     hub_id: str | None = None,
     source: str = "config",
+    sample: SampleSize | None = None,
 ) -> ModelArchitecture:
     """Architecture of a Hugging Face configuration.
 
@@ -60,6 +63,8 @@ def architecture_from_config(
         Where it was published.
     source : str
         ``preset`` or ``config``.
+    sample : SampleSize, optional
+        Size of one input, of networks whose table depends on it.
 
     Returns
     -------
@@ -82,6 +87,18 @@ def architecture_from_config(
     stored, notes = weight_format(text if "quantization_config" in text else config)
     assumptions = (*assumptions, *guessed, *_left_out(fields), *notes)
     shown = name or _published_name(fields) or kind or "pasted config"
+    if isinstance(shape, Stack):
+        return stack_architecture(
+            shape,
+            name=shown,
+            family=family.title,
+            hub_id=hub_id,
+            source=source,
+            sample=sample,
+            assumptions=assumptions,
+            max_position_embeddings=fields.optional_count("max_position_embeddings"),
+            weight_format=stored,
+        )
     if isinstance(shape, Towers):
         return towers_architecture(
             shape,

@@ -142,6 +142,9 @@ class Operator(Noun):
     """Forward FLOPs that do not depend on the context; a multiply-add counts 2."""
     flops_per_token_per_key: float = 0.0
     """Attention rows: forward FLOPs per key attended to."""
+    input_gradient: bool = True
+    """False where nobody asks for the gradient of the input: the first layer of a network whose
+    input is no embedding. Its backward pass is one product, not two."""
     causal: bool = False
     """A token attends to half of its sequence on average."""
     window: int | None = None

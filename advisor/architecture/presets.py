@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import SampleSize
 from advisor.errors import CatalogError, InputError
 from advisor.noun import Noun
 from advisor.resources import data_path
@@ -74,6 +75,16 @@ def _names() -> dict[str, str]:
     return names | {name: name for name in _load().presets}
 
 
+@lru_cache(maxsize=1)
+def _compact_names() -> dict[str, str]:
+    """The same without dashes and underscores: ``resnet50``, ``vit_base_patch16_224``."""
+    return {_compact(spelled): name for spelled, name in _names().items()}
+
+
+def _compact(name: str) -> str:
+    return name.replace("-", "").replace("_", "")
+
+
 def list_presets() -> tuple[str, ...]:
     """Names of all presets, in the order of the file.
 
@@ -86,7 +97,8 @@ def list_presets() -> tuple[str, ...]:
 
 def find_preset(name: str) -> str | None:
     """Return the preset that a name, a hub id or ``org__name`` means; None if there is none."""
-    return _names().get(name.strip().lower())
+    spelled = name.strip().lower()
+    return _names().get(spelled) or _compact_names().get(_compact(spelled))
 
 
 def preset_source(name: str) -> PresetSource:
@@ -101,7 +113,7 @@ def preset_source(name: str) -> PresetSource:
     return content.sources[content.presets[name].source]
 
 
-def load_preset(name: str) -> ModelArchitecture:
+def load_preset(name: str, sample: SampleSize | None = None) -> ModelArchitecture:
     """Architecture of a well-known model.
 
     Parameters
@@ -109,6 +121,8 @@ def load_preset(name: str) -> ModelArchitecture:
     name : str
         ``llama-3.1-8b``, a hub id like ``meta-llama/Llama-3.1-8B`` in any case, or
         ``meta-llama__Llama-3.1-8B``.
+    sample : SampleSize, optional
+        Size of one input, of networks whose table depends on it.
 
     Returns
     -------
@@ -133,15 +147,16 @@ def load_preset(name: str) -> ModelArchitecture:
             "parameter count.",
             field="model.preset",
         )
-    return _build(known)
+    return _build(known, sample)
 
 
 @lru_cache(maxsize=256)
-def _build(name: str) -> ModelArchitecture:
+def _build(name: str, sample: SampleSize | None) -> ModelArchitecture:
     preset = _load().presets[name]
     return architecture_from_config(
         preset.config,
         name=name,
         hub_id=preset.hub[0] if preset.hub else None,
         source="preset",
+        sample=sample,
     )

@@ -8,14 +8,17 @@ from typing import Final, NamedTuple
 from advisor.architecture import (
     classic_families,
     compressed_families,
+    convolutional_families,
     families,
     hybrid_families,
+    mobile_families,
     recent_families,
     routed_families,
     tower_families,
 )
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.shapes import TransformerShape
+from advisor.architecture.stack import Stack
 from advisor.architecture.towers import Towers
 
 
@@ -23,7 +26,7 @@ class Family(NamedTuple):
     """A supported family: its name for people, and the reader of its configurations."""
 
     title: str
-    read: Callable[[ConfigFields], TransformerShape | Towers]
+    read: Callable[[ConfigFields], TransformerShape | Towers | Stack]
     estimated: bool = True
     """False where parameters are counted, and memory and time are not estimated yet."""
 
@@ -35,11 +38,13 @@ FAMILIES: Final[dict[str, Family]] = {
     "clip": Family("CLIP", tower_families.clip, estimated=False),
     "cohere": Family("Command-R", families.cohere),
     "cohere2": Family("Command-R7B and Command A", families.cohere2),
+    "convnext": Family("ConvNeXt", convolutional_families.convnext),
     "deepseek_ref": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "deepseek_v2": Family("DeepSeek V2", routed_families.deepseek),
     "deepseek_v3": Family("DeepSeek V3", routed_families.deepseek),
     "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
     "deepseek_v4": Family("DeepSeek V4", compressed_families.deepseek_v4),
+    "efficientnet": Family("EfficientNet", mobile_families.efficientnet),
     "falcon": Family("Falcon", classic_families.falcon),
     "falcon_mamba": Family("Falcon Mamba", hybrid_families.mamba),
     "gemma": Family("Gemma", families.gemma),
@@ -66,6 +71,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "ministral": Family("Ministral", families.mistral),
     "mistral": Family("Mistral", families.mistral),
     "mixtral": Family("Mixtral", routed_families.mixtral),
+    "mobilenet_v3": Family("MobileNetV3", mobile_families.mobilenet_v3),
     "mpt": Family("MPT", classic_families.mpt),
     "mt5": Family("mT5", tower_families.t5, estimated=False),
     "nemotron_h": Family("Nemotron-H and Nemotron 3", hybrid_families.nemotron_h),
@@ -88,11 +94,15 @@ FAMILIES: Final[dict[str, Family]] = {
     "qwen3_next": Family("Qwen3-Next", hybrid_families.qwen3_next),
     "qwen3_vl_moe_text": Family("Qwen 3 VL", routed_families.qwen3_moe),
     "qwen3_vl_text": Family("Qwen 3 VL", families.qwen3),
+    "regnet": Family("RegNet", convolutional_families.regnet),
+    "resnet": Family("ResNet and ResNeXt", convolutional_families.resnet),
     "roberta": Family("RoBERTa", tower_families.bert, estimated=False),
     "smollm3": Family("SmolLM 3", families.smollm3),
     "starcoder2": Family("StarCoder 2", classic_families.starcoder2),
     "step3p7": Family("Step 3.7", recent_families.step3),
     "t5": Family("T5", tower_families.t5, estimated=False),
+    "unet": Family("U-Net", convolutional_families.unet),
+    "vgg": Family("VGG", convolutional_families.vgg),
     "vit": Family("ViT", tower_families.vit, estimated=False),
     "whisper": Family("Whisper", tower_families.whisper, estimated=False),
     "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert, estimated=False),

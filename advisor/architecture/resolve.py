@@ -12,6 +12,7 @@ from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.parameter_count import architecture_from_parameters
 from advisor.architecture.presets import find_preset, load_preset
+from advisor.architecture.sample import SampleSize
 from advisor.architecture.weights_file import (
     SNIFFED_BYTES,
     architecture_from_weights,
@@ -25,12 +26,14 @@ IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safete
 """What a folder is read by, in this order."""
 
 
-def resolve_model(source: ModelSource) -> ModelArchitecture:
+def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> ModelArchitecture:
     """Architecture that a case names.
 
     Parameters
     ----------
     source : ModelSource
+    sample : SampleSize, optional
+        Size of one input, of networks whose table depends on it; their own default without.
 
     Returns
     -------
@@ -43,11 +46,11 @@ def resolve_model(source: ModelSource) -> ModelArchitecture:
         reach or the family unsupported.
     """
     if source.preset is not None:
-        return load_preset(source.preset)
+        return require_estimated(load_preset(source.preset, sample))
     if source.config is not None:
-        return require_estimated(_from_config(source.config))
+        return require_estimated(_from_config(source.config, sample))
     if source.hub is not None:
-        return require_estimated(_from_hub(source.hub))
+        return require_estimated(_from_hub(source.hub, sample))
     if source.parameters is not None:
         return architecture_from_parameters(source.parameters)
     raise InputError(
@@ -88,18 +91,21 @@ def require_estimated(architecture: ModelArchitecture) -> ModelArchitecture:
     )
 
 
-def _from_config(config: str | Mapping[str, object]) -> ModelArchitecture:
+def _from_config(
+    config: str | Mapping[str, object], sample: SampleSize | None
+) -> ModelArchitecture:
     """Architecture of a mapping, a JSON text, or the path of a configuration or weights file."""
     if isinstance(config, Mapping):
-        return architecture_from_config(config)
+        return architecture_from_config(config, sample=sample)
     text = config.lstrip("\ufeff")
     if text.lstrip().startswith(("{", "[")):
-        return architecture_from_config(load_config_text(text))
+        return architecture_from_config(load_config_text(text), sample=sample)
     path = _located(config)
     start = read_start(path, SNIFFED_BYTES)
     if is_weights_file(path, start):
         return architecture_from_weights(path, start)
-    return architecture_from_config(load_config_text(read_start(path, MAX_CONFIG_BYTES + 1)))
+    content = load_config_text(read_start(path, MAX_CONFIG_BYTES + 1))
+    return architecture_from_config(content, sample=sample)
 
 
 def _located(name: str) -> Path:
@@ -128,8 +134,10 @@ def _unreadable(name: str, reason: str) -> NoReturn:
     ) from None
 
 
-def _from_hub(hub_id: str) -> ModelArchitecture:
+def _from_hub(hub_id: str, sample: SampleSize | None) -> ModelArchitecture:
     if find_preset(hub_id) is not None:
-        return load_preset(hub_id)
+        return load_preset(hub_id, sample)
     config = load_config_text(fetch_config(hub_id))
-    return architecture_from_config(config, name=hub_id.rpartition("/")[2], hub_id=hub_id)
+    return architecture_from_config(
+        config, name=hub_id.rpartition("/")[2], hub_id=hub_id, sample=sample
+    )

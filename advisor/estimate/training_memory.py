@@ -302,8 +302,13 @@ def _fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool)
     """Pick the moment at which the sum is largest, for each configuration."""
     totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
     fullest = np.argmax(np.stack(np.broadcast_arrays(*totals)), axis=0)
+    # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
     chosen = [
-        np.choose(fullest, np.broadcast_arrays(*(moment[position] for moment in moments)))
+        np.take_along_axis(
+            np.stack([np.broadcast_to(moment[position], fullest.shape) for moment in moments]),
+            fullest[None],
+            axis=0,
+        )[0]
         for position in range(4)
     ]
     names = np.array([moment[4] for moment in moments])

@@ -1,0 +1,180 @@
+"""Families of inverted bottlenecks: EfficientNet and MobileNetV3.
+
+Fields and defaults are those of the configuration classes of Hugging Face transformers 5.23
+(Apache-2.0) where there is one, else of torchvision 0.24 (BSD-3-Clause).
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from advisor.architecture.config_fields import ConfigFields
+from advisor.architecture.convolutional_families import classes, image_stack, normed, stage_counts
+from advisor.architecture.layers import (
+    Activation,
+    Dropout,
+    Function,
+    Layer,
+    Linear,
+    Pool,
+    Repeat,
+    Residual,
+    Section,
+    SqueezeExcite,
+)
+from advisor.architecture.stack import Stack
+
+
+def _rounded(width: float, divisor: int) -> int:
+    """Nearest multiple of the divisor that is at least nine tenths of the width."""
+    near = max(divisor, int(width + divisor / 2) // divisor * divisor)
+    return near if near >= 0.9 * width else near + divisor
+
+
+def efficientnet(fields: ConfigFields) -> Stack:
+    """EfficientNet: inverted bottlenecks with squeeze and excitation, scaled together.
+
+    Tan and Le 2019, arXiv:1905.11946; B0 to B7 differ in ``width_coefficient``,
+    ``depth_coefficient`` and image size.
+    """
+    wide = fields.number("width_coefficient", 2.0, minimum=0.01, maximum=100)
+    deep = fields.number("depth_coefficient", 3.1, minimum=0.01, maximum=100)
+    squeeze = fields.share("squeeze_expansion_ratio", 0.25)
+    divisor = fields.count("depth_divisor", 8, maximum=1024)
+    columns = [
+        stage_counts(fields, name, default)
+        for name, default in (
+            ("in_channels", (32, 16, 24, 40, 80, 112, 192)),
+            ("out_channels", (16, 24, 40, 80, 112, 192, 320)),
+            ("kernel_sizes", (3, 3, 5, 3, 5, 5, 3)),
+            ("strides", (1, 2, 2, 2, 1, 2, 1)),
+            ("num_block_repeats", (1, 2, 2, 3, 3, 4, 1)),
+            ("expand_ratios", (1, 6, 6, 6, 6, 6, 6)),
+        )
+    ]
+    if len({len(column) for column in columns}) > 1:
+        fields.fail("lists of stages differ in length", "kernel_sizes", None, "one each per stage")
+    body: list[Layer] = [
+        Section(
+            name="stem", layers=normed(_rounded(32 * wide, divisor), 3, stride=2, function="silu")
+        )
+    ]
+    blocks = 0
+    for index, (read, made, kernel, stride, repeats, expand) in enumerate(
+        zip(*columns, strict=True)
+    ):
+        width, out = _rounded(read * wide, divisor), _rounded(made * wide, divisor)
+        depth = ceil(deep * repeats)
+        first = inverted(width, out, kernel, stride, width * expand, max(1, int(width * squeeze)))
+        later = inverted(out, out, kernel, 1, out * expand, max(1, int(out * squeeze)))
+        layers: list[Layer] = list(first)
+        if depth > 1:
+            # Drop path is there as a dropout of single elements.
+            layers.append(Repeat(times=depth - 1, layers=(Residual(body=(*later, Dropout())),)))
+        body.append(Section(name=f"stage_{index + 1}", layers=tuple(layers)))
+        blocks += depth
+    top = _rounded(fields.count("top_channels", 1280) * wide, divisor)
+    head = (
+        *normed(top, function="silu"),
+        Pool(kind="average", kernel=None),
+        Dropout(),
+        Linear(out=classes(fields)),
+    )
+    return image_stack(fields, tuple(body), head, blocks=blocks)
+
+
+def inverted(
+    width: int,
+    out: int,
+    kernel: int,
+    stride: int,
+    expanded: int,
+    squeezed: int,
+    *,
+    function: Function = "silu",
+    squeeze_function: Function | None = None,
+    gate: Function = "sigmoid",
+) -> tuple[Layer, ...]:
+    """Return an inverted bottleneck: widened, convolved by channel, weighted, narrowed."""
+    widened = normed(expanded, function=function) if expanded != width else ()
+    weighted: tuple[Layer, ...] = ()
+    if squeezed:
+        inner = squeeze_function or function
+        weighted = (SqueezeExcite(hidden=squeezed, function=inner, gate=gate),)
+    return (
+        *widened,
+        *normed(None, kernel, stride=stride, groups="depthwise", function=function),
+        *weighted,
+        *normed(out),
+    )
+
+
+MOBILE_LARGE = (
+    (3, 16, 16, 0, "relu", 1),
+    (3, 64, 24, 0, "relu", 2),
+    (3, 72, 24, 0, "relu", 1),
+    (5, 72, 40, 24, "relu", 2),
+    (5, 120, 40, 32, "relu", 1),
+    (5, 120, 40, 32, "relu", 1),
+    (3, 240, 80, 0, "hardswish", 2),
+    (3, 200, 80, 0, "hardswish", 1),
+    (3, 184, 80, 0, "hardswish", 1),
+    (3, 184, 80, 0, "hardswish", 1),
+    (3, 480, 112, 120, "hardswish", 1),
+    (3, 672, 112, 168, "hardswish", 1),
+    (5, 672, 160, 168, "hardswish", 2),
+    (5, 960, 160, 240, "hardswish", 1),
+    (5, 960, 160, 240, "hardswish", 1),
+)
+"""Kernel, expanded width, width, squeezed width, function and stride (arXiv:1905.02244, table 1;
+squeezed widths are a quarter of the expanded ones, in multiples of 8)."""
+
+MOBILE_SMALL = (
+    (3, 16, 16, 8, "relu", 2),
+    (3, 72, 24, 0, "relu", 2),
+    (3, 88, 24, 0, "relu", 1),
+    (5, 96, 40, 24, "hardswish", 2),
+    (5, 240, 40, 64, "hardswish", 1),
+    (5, 240, 40, 64, "hardswish", 1),
+    (5, 120, 48, 32, "hardswish", 1),
+    (5, 144, 48, 40, "hardswish", 1),
+    (5, 288, 96, 72, "hardswish", 2),
+    (5, 576, 96, 144, "hardswish", 1),
+    (5, 576, 96, 144, "hardswish", 1),
+)
+"""The same, table 2."""
+
+
+def mobilenet_v3(fields: ConfigFields) -> Stack:
+    """MobileNetV3: inverted bottlenecks for phones, large or small."""
+    large = fields.text("size", "large") != "small"
+    body: list[Layer] = [Section(name="stem", layers=normed(16, 3, stride=2, function="hardswish"))]
+    width = 16
+    for index, (kernel, expanded, out, squeezed, name, stride) in enumerate(
+        MOBILE_LARGE if large else MOBILE_SMALL
+    ):
+        function: Function = "relu" if name == "relu" else "hardswish"
+        inner = inverted(
+            width,
+            out,
+            kernel,
+            stride,
+            expanded,
+            squeezed,
+            function=function,
+            squeeze_function="relu",
+            gate="hardsigmoid",
+        )
+        layers = (Residual(body=inner),) if stride == 1 and width == out else inner
+        body.append(Section(name=f"block_{index + 1}", layers=layers))
+        width = out
+    hidden, last = (1280, 960) if large else (1024, 576)
+    head = (
+        *normed(last, function="hardswish"),
+        Pool(kind="average", kernel=None),
+        Linear(out=hidden),
+        Activation(function="hardswish"),
+        Dropout(),
+        Linear(out=classes(fields)),
+    )
+    return image_stack(fields, tuple(body), head, blocks=len(body) - 1)

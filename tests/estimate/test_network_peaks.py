@@ -1,0 +1,38 @@
+"""Peaks of training networks of unlike layers against PyTorch's own accounting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.architecture.presets import load_preset
+from advisor.architecture.sample import SampleSize
+from advisor.catalog.constants import load_calibration
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.run import recipe_named, resolve_training
+from advisor.estimate.training_memory import training_memory
+from advisor.layout import ParallelLayout
+from advisor.workload import Pretraining
+
+FACTS: dict[str, Any] = yaml.safe_load(
+    (Path(__file__).parents[1] / "golden" / "networks.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize(
+    "fact", FACTS["peaks"], ids=lambda f: f"{f['preset']}-{f['batch']}-{f['precision']}"
+)
+def test_peak(fact: dict[str, Any]) -> None:
+    model = load_preset(fact["preset"], SampleSize(image_size=224))
+    workload = Pretraining.model_validate(
+        {"optimizer": "sgd_momentum", "global_batch": fact["batch"]}
+    )
+    run = resolve_training(workload, model, recipe_named(fact["precision"]))
+    # Nothing but tensors was accounted.
+    facts = load_calibration().memory.model_copy(update={"workspace_bytes": 0.0})
+    layout = LayoutArrays.of(ParallelLayout(micro_batch=fact["batch"]))
+    allocated = training_memory(model, run, layout, facts).allocated[0]
+    assert allocated == pytest.approx(fact["bytes"], rel=0.03)
