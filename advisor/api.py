@@ -25,6 +25,7 @@ from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.nodes import node_for
 from advisor.catalog.overview import PriceOverview, price_overview
 from advisor.errors import InputError
+from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.hardware import Accelerator
@@ -257,7 +258,7 @@ def fits(
     concurrency : int, optional
         Sequences served at once, beside one alone.
     everything : bool, optional
-        Every preset instead of a short list.
+        Every preset that writes text instead of a short list.
     catalog : Catalog, optional
 
     Returns
@@ -291,8 +292,10 @@ def fits(
     )
     system = hardware_system(card, count, catalog, case)
     names = list_presets() if everything else SHORT_LIST
+    models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
     return what_fits(
-        [(name, resolve_model(ModelSource(preset=name))) for name in names],
+        # What fits is told for prompts and answers.
+        [(name, model) for name, model in models if generates(model)],
         system,
         count=count,
         precision=supported_precision(case, card),
