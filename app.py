@@ -28,6 +28,13 @@ page = st.navigation(
             help="Which models a card can serve and train.",
         ),
         st.Page(
+            PAGES / "rent_or_buy.py",
+            title="Rent or buy",
+            icon=":material/balance:",
+            url_path="rent-or-buy",
+            help="Above how many hours a month buying a GPU beats renting it.",
+        ),
+        st.Page(
             PAGES / "accuracy.py",
             title="Accuracy",
             icon=":material/science:",

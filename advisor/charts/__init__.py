@@ -4,6 +4,14 @@ from advisor.charts.accuracy import accuracy_alt, accuracy_chart
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
 from advisor.charts.fits import fits_alt, fits_chart
 from advisor.charts.memory import memory_alt, memory_chart
+from advisor.charts.ownership import (
+    effects_alt,
+    effects_chart,
+    strip_alt,
+    strip_chart,
+    timeline_alt,
+    timeline_chart,
+)
 from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
 
 __all__ = [
@@ -14,9 +22,15 @@ __all__ = [
     "accuracy_chart",
     "cost_time_alt",
     "cost_time_chart",
+    "effects_alt",
+    "effects_chart",
     "fits_alt",
     "fits_chart",
     "memory_alt",
     "memory_chart",
+    "strip_alt",
+    "strip_chart",
     "theme_named",
+    "timeline_alt",
+    "timeline_chart",
 ]

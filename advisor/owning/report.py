@@ -15,7 +15,7 @@ from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
 from advisor.formatting import count as whole
-from advisor.formatting import hourly_price, money
+from advisor.formatting import hourly_price, money, round_significant
 from advisor.hardware import Accelerator, PriceKind
 from advisor.owning.assumptions import resolve
 from advisor.owning.compare import Comparison
@@ -23,6 +23,7 @@ from advisor.owning.costs import Size, owning_cost
 from advisor.owning.rents import Tenancy, run_rent_usd, tenancies
 from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, RentCost, RentKind
 from advisor.owning.spread import Spread
+from advisor.owning.strips import strips
 from advisor.owning.work import Work, work_of
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOURS_PER_MONTH, MILLION
@@ -111,9 +112,11 @@ def rent_or_buy(
         place=place.name,
         own=owning_cost(spread, size, hours=hours, months=owning.months, work=work),
         rents=rents,
+        against=compared.index(main) if main else None,
         saving_usd=compared[0].saving_range() if compared else None,
         timeline=main.timeline() if main else (),
         effects=main.effects() if main else (),
+        strips=strips(main) if main else (),
         processors=processors,
         budget=budget,
         inputs=inputs,
@@ -273,17 +276,18 @@ def _answer(
         if even.hours_at_best is not None:
             lead += f" At best it pays above {even.hours_at_best:,.0f} hours a month."
     else:
-        high = "more than all of them" if even.may_never else f"{value.high:,.0f}"
+        worst = "never" if even.may_never else f"above {value.high:,.0f}"
         lead = (
             f"Buy {cards} if you use them more than {value.expected:,.0f} hours a month "
-            f"({value.low:,.0f} to {high}) for {years}, else rent from {against}."
+            f"(at best above {value.low:,.0f}, at worst {worst}) for {years}, else rent from "
+            f"{against}."
         )
     return f"{lead} {_verdict(compared[0].saving_range(), rents[0].title, hours)}"
 
 
 def _verdict(saving: Range, rent: str, hours: float) -> str:
     """Say which is cheaper at the stated hours, or that the range does not tell."""
-    amount = money(abs(saving.expected))
+    amount = money(round_significant(abs(saving.expected), 2))
     if saving.low < 0 < saving.high:
         side = "less" if saving.expected >= 0 else "more"
         return (

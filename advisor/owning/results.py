@@ -40,6 +40,17 @@ class Effect(Noun):
     """Value at which owning and renting cost the same; None where none in reason does."""
 
 
+class Strip(Noun):
+    """Break-even hours across the range of one input, all others at their expected values."""
+
+    field: str
+    value: float
+    """The value in use."""
+    values: tuple[float, ...]
+    hours: tuple[float | None, ...]
+    """Break-even hours a month at each value; None where no use pays. [h]"""
+
+
 class Line(Noun):
     """One line of a bill, present value over the horizon."""
 
@@ -136,7 +147,7 @@ class Month(Noun):
     month: int
     own_usd: Range
     rent_usd: Range
-    """Of the cheapest way of renting without a commitment."""
+    """Of the way of renting that ``Ownership.against`` names."""
 
 
 class ProcessorOption(Noun):
@@ -215,11 +226,16 @@ class Ownership(Noun):
     own: OwningCost
     rents: tuple[RentCost, ...]
     """Cheapest over the horizon first; empty where nothing rents the hardware."""
+    against: int | None
+    """Which of ``rents`` the timeline, effects and strips are told against: the cheapest without
+    commitment, spot only where it was asked for."""
     saving_usd: Range | None
     """Cheapest way of renting less owning; positive where owning is cheaper. [USD]"""
     timeline: tuple[Month, ...]
     effects: tuple[Effect, ...]
-    """Largest first, against the cheapest way of renting without a commitment."""
+    """Largest first, against the same."""
+    strips: tuple[Strip, ...]
+    """Against the same."""
     processors: tuple[ProcessorOption, ...]
     budget: BudgetAnswer | None
     inputs: tuple[Assumption, ...]

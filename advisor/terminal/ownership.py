@@ -7,23 +7,22 @@ from typing import Final
 from rich.console import Console
 
 from advisor.dates import dated
-from advisor.formatting import count, duration, money, plain, rate, term_value
+from advisor.formatting import count, duration, money, rate, term_value
 from advisor.owning.results import (
     Assumption,
-    BreakEven,
     BudgetAnswer,
     Effect,
     Ownership,
     ProcessorOption,
     RentCost,
 )
+from advisor.owning.words import amount, break_even_text, input_text
 from advisor.quantities import Range
 from advisor.terminal.console import bullets, definitions, heading, paragraph, table
 from advisor.units import HOUR_S
 
 SHOWN_EFFECTS: Final = 6
 SHOWN_PROCESSORS: Final = 5
-NEVER: Final = "never"
 
 
 def show_ownership(console: Console, found: Ownership, *, explain: bool = False) -> None:
@@ -84,42 +83,24 @@ def _owning_sentence(found: Ownership) -> str:
     return f"{'; '.join(part for part in parts if part)}. Energy {energy}, carbon {carbon}."
 
 
-def hours_text(even: BreakEven, *, committed: bool = False) -> str:
-    """Return break-even hours with their range, in words where no use pays."""
-    if committed:
-        return "any use is paid"
-    value = even.hours_per_month
-    if value is None:
-        return NEVER if even.hours_at_best is None else f"never (at best {even.hours_at_best:,.0f})"
-    high = "never" if even.may_never else f"{value.high:,.0f}"
-    return f"{value.expected:,.0f} ({value.low:,.0f} to {high})"
-
-
 def _rent_row(rent: RentCost) -> tuple[str, ...]:
     even = rent.break_even
     return (
         rent.title,
         f"{rent.usd_per_hour:,.2f}",
         money(rent.total_usd),
-        hours_text(even, committed=rent.kind.value == "committed"),
+        break_even_text(rent),
         f"{even.month}" if even.month else "-",
         dated(rent.price_date) or "by you",
     )
 
 
-def input_value(value: float, unit: str) -> str:
-    """Return an input as people write it: shares in percent, amounts as they are."""
-    if unit.startswith("of ") or unit == "per year":
-        return f"{value:.1%}"
-    return f"{plain(value, 3)} {unit}".rstrip()
-
-
 def _effect_row(effect: Effect) -> tuple[str, ...]:
     return (
         effect.title,
-        f"{input_value(effect.low, effect.unit)}: {_signed(effect.saving_at_low_usd)}",
-        f"{input_value(effect.high, effect.unit)}: {_signed(effect.saving_at_high_usd)}",
-        "-" if effect.flips_at is None else input_value(effect.flips_at, effect.unit),
+        f"{input_text(effect.low, effect.unit)}: {_signed(effect.saving_at_low_usd)}",
+        f"{input_text(effect.high, effect.unit)}: {_signed(effect.saving_at_high_usd)}",
+        "-" if effect.flips_at is None else input_text(effect.flips_at, effect.unit),
     )
 
 
@@ -140,14 +121,10 @@ def _processor_row(item: ProcessorOption) -> tuple[str, ...]:
         alone,
         count(item.count),
         money(item.purchase_usd) if item.purchase_usd else "unknown",
-        _kilo(item.draw_kw, "kW"),
-        _kilo(item.cooling_kw, "kW"),
-        _kilo(item.energy_kwh, "kWh"),
+        amount(item.draw_kw, "kW"),
+        amount(item.cooling_kw, "kW"),
+        amount(item.energy_kwh, "kWh"),
     )
-
-
-def _kilo(value: float | None, unit: str) -> str:
-    return "unknown" if value is None else f"{plain(value, 2)} {unit}"
 
 
 def _budget(console: Console, budget: BudgetAnswer | None) -> None:
@@ -193,8 +170,8 @@ def _explain(console: Console, found: Ownership) -> None:
 def input_range(item: Assumption) -> str:
     """Return an input with its bounds."""
     value: Range = item.value
-    text = input_value(value.expected, item.unit)
+    text = input_text(value.expected, item.unit)
     if value.low == value.high:
         return text
-    low, high = input_value(value.low, item.unit), input_value(value.high, item.unit)
+    low, high = input_text(value.low, item.unit), input_text(value.high, item.unit)
     return f"{text} ({low} to {high})"

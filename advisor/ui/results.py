@@ -32,10 +32,15 @@ SAME_PRICE: Final = 0.01
 
 
 def headline(found: Answer) -> None:
-    """Say the answer in one sentence, in a live region that screen readers announce."""
+    """Say the answer in one sentence."""
+    status(found.recommendation.answer)
+
+
+def status(answer: str) -> None:
+    """Say an answer in a live region that screen readers announce."""
     st.html(
         '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
-        f"{escape(found.recommendation.answer)}</p>"
+        f"{escape(answer)}</p>"
     )
 
 

@@ -18,6 +18,8 @@ EVIDENCE: Final = {
 }
 """What a range rests on. The bounds are those of an 80 % interval, see ``quantities.Range``."""
 ROW_PX: Final = 32
+PHONE: Final = "Mobi"
+"""What browsers on phones put into their user agent."""
 NUMBER_AND_UNIT: Final = re.compile(
     r"(\d) (?=(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
 )
@@ -46,6 +48,11 @@ def text_table(table: frames.Table, *, tallest_px: int | None = None) -> None:
         hide_index=True,
         height=tallest_px if long and tallest_px else "content",
     )
+
+
+def on_phone() -> bool:
+    """Whether the browser says that it runs on a phone."""
+    return PHONE in st.context.headers.get("User-Agent", "")
 
 
 def span(text: str) -> str:

@@ -5,9 +5,7 @@ import streamlit as st
 from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui import accuracy, controls, details, results, state
-
-PHONE = "Mobi"
-"""What browsers on phones put into their user agent."""
+from advisor.ui.words import on_phone
 
 st.title("Which GPU, how many, at what cost?", anchor=False)
 with state.Boundary():
@@ -33,7 +31,7 @@ with state.Boundary():
         recommendation,
         chosen,
         theme=theme_named(st.context.theme.type),
-        compact=PHONE in st.context.headers.get("User-Agent", ""),
+        compact=on_phone(),
     )
     details.rejections(recommendation)
     details.computed(chosen)

@@ -1,0 +1,178 @@
+"""Rent or buy as tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from advisor.dates import dated
+from advisor.formatting import count, duration, hourly_price, money, rate
+from advisor.owning.results import Ownership, Strip
+from advisor.owning.words import NEVER, amount, break_even_text, input_text
+from advisor.units import HOUR_S
+
+
+def timeline_frame(found: Ownership) -> pd.DataFrame:
+    """Return cumulative cost by month.
+
+    Returns
+    -------
+    DataFrame
+        ``month``, and ``own`` and ``rent`` with ``_low_usd, _usd, _high_usd`` each.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "month": item.month,
+                "own_low_usd": item.own_usd.low,
+                "own_usd": item.own_usd.expected,
+                "own_high_usd": item.own_usd.high,
+                "rent_low_usd": item.rent_usd.low,
+                "rent_usd": item.rent_usd.expected,
+                "rent_high_usd": item.rent_usd.high,
+            }
+            for item in found.timeline
+        ]
+    )
+
+
+def timeline_table(found: Ownership) -> pd.DataFrame:
+    """Return the cumulative cost at the end of each year and at the start, as text."""
+    return pd.DataFrame(
+        [
+            {
+                "After": f"{item.month} months",
+                "Owning": money(item.own_usd, with_range=True),
+                "Renting": money(item.rent_usd, with_range=True),
+            }
+            for item in found.timeline
+            if item.month % 6 == 0 or item.month == found.months
+        ]
+    )
+
+
+def effects_frame(found: Ownership) -> pd.DataFrame:
+    """Return what each uncertain input does to the saving, largest first.
+
+    Returns
+    -------
+    DataFrame
+        ``title, low_text, high_text, low_usd, high_usd, expected_usd``
+    """
+    last = found.timeline[-1] if found.timeline else None
+    base = last.rent_usd.expected - last.own_usd.expected if last else 0.0
+    columns = ["title", "low_text", "high_text", "low_usd", "high_usd", "expected_usd"]
+    rows = [
+        (
+            item.title,
+            input_text(item.low, item.unit),
+            input_text(item.high, item.unit),
+            item.saving_at_low_usd,
+            item.saving_at_high_usd,
+            base,
+        )
+        for item in found.effects
+        if item.low < item.high
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def effects_table(found: Ownership) -> pd.DataFrame:
+    """Return the inputs with their bounds, break-even there, and where the answer flips."""
+    return pd.DataFrame(
+        [
+            {
+                "Input": item.title,
+                "From": input_text(item.low, item.unit),
+                "Buy above": _hours(item.hours_at_low),
+                "To": input_text(item.high, item.unit),
+                "Buy above ": _hours(item.hours_at_high),
+                "Both cost the same at": (
+                    "-" if item.flips_at is None else input_text(item.flips_at, item.unit)
+                ),
+            }
+            for item in found.effects
+        ]
+    )
+
+
+def bill_table(found: Ownership) -> pd.DataFrame:
+    """Return the lines of owning, exact to the cent, with their total."""
+    rows = [(line.title, line.usd) for line in found.own.lines if line.usd]
+    rows.append(("Total", found.own.total_usd.expected))
+    cells = [(title, f"{usd:,.2f}") for title, usd in rows]
+    return pd.DataFrame(cells, columns=["Owning, money of today", "USD"])
+
+
+def rents_table(found: Ownership) -> pd.DataFrame:
+    """Return the ways of renting, cheapest first."""
+    return pd.DataFrame(
+        [
+            {
+                "Offer": item.title,
+                "Rent": hourly_price(item.usd_per_hour),
+                "In all": money(item.total_usd, with_range=True),
+                "One run": money(item.usd_per_run) if item.usd_per_run else "-",
+                "A million": money(item.usd_per_million) if item.usd_per_million else "-",
+                "Buy above, h a month": break_even_text(item),
+                "From month": f"{item.break_even.month}" if item.break_even.month else "-",
+                "Price of": dated(item.price_date) or "you",
+            }
+            for item in found.rents
+        ]
+    )
+
+
+def processors_table(found: Ownership) -> pd.DataFrame:
+    """Return the same work on processors, the hardware compared with first."""
+    return pd.DataFrame(
+        [
+            {
+                "Hardware": item.accelerator_name,
+                "One alone": (
+                    duration(item.hours.scaled(HOUR_S), with_range=True)
+                    if item.hours
+                    else rate(item.tokens_per_s, "tokens/s", with_range=True)
+                    if item.tokens_per_s
+                    else "-"
+                ),
+                "As fast": f"{count(item.count)}x",
+                "Price": money(item.purchase_usd) if item.purchase_usd else "unknown",
+                "Draw": amount(item.draw_kw, "kW"),
+                "Cooling": amount(item.cooling_kw, "kW"),
+                "Energy": amount(item.energy_kwh, "kWh"),
+                "Carbon": amount(item.carbon_kg, "kg"),
+            }
+            for item in found.processors
+        ]
+    )
+
+
+def inputs_table(found: Ownership) -> pd.DataFrame:
+    """Return every input with its bounds and source."""
+    return pd.DataFrame(
+        [
+            {
+                "Input": item.title,
+                "Value": input_text(item.value.expected, item.unit),
+                "Range": (
+                    "given"
+                    if item.given
+                    else "-"
+                    if item.value.low == item.value.high
+                    else f"{input_text(item.value.low, item.unit)} to "
+                    f"{input_text(item.value.high, item.unit)}"
+                ),
+                "Source": item.source,
+            }
+            for item in found.inputs
+        ]
+    )
+
+
+def strip_frame(strip: Strip) -> pd.DataFrame:
+    """Return ``value, hours`` of a strip; hours are missing where no use pays."""
+    return pd.DataFrame({"value": strip.values, "hours": strip.hours}).astype(float)
+
+
+def _hours(value: float | None) -> str:
+    return NEVER if value is None else f"{value:,.0f} h"

@@ -1,0 +1,11 @@
+"""The page *Rent or buy*: above how many hours a month owning beats renting."""
+
+import streamlit as st
+
+from advisor.charts import theme_named
+from advisor.ui import rent_or_buy, state
+from advisor.ui.words import on_phone
+
+st.title("Rent or buy", anchor=False)
+with state.Boundary():
+    rent_or_buy.page(theme=theme_named(st.context.theme.type), compact=on_phone())

@@ -1,0 +1,30 @@
+"""The page *Rent or buy* in a browser: a person enters 200 hours and reads the break-even."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+import advisor
+
+
+def test_a_person_finds_the_break_even_at_200_hours(page: Page, app_url: str) -> None:
+    page.goto(app_url)
+    page.get_by_role("link", name="Rent or buy").first.click()
+    hours = page.get_by_label("Hours a month")
+    hours.fill("250")
+    hours.press("Enter")
+    found = advisor.own(
+        {
+            "model": {"preset": "qwen3-0.6b"},
+            "workload": {"kind": "fine_tuning", "method": "qlora"},
+            "hardware": {"accelerator": "h100-sxm", "count": 8},
+            "owning": {"hours_per_month": 250, "months": 36},
+        }
+    )
+    expect(page.get_by_role("status").filter(has_text="hours a month")).to_have_text(found.answer)
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    wide = page.evaluate(
+        "document.querySelector('[data-testid=stMain]').scrollWidth"
+        " - document.querySelector('[data-testid=stMain]').clientWidth"
+    )
+    assert wide <= 0

@@ -1,0 +1,143 @@
+"""The page *Rent or buy*: the engine's numbers, and what its charts draw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import advisor
+import advisor.ui.pages
+from advisor import frames
+from advisor.charts import (
+    LIGHT,
+    effects_alt,
+    effects_chart,
+    strip_alt,
+    strip_chart,
+    timeline_alt,
+    timeline_chart,
+)
+from advisor.owning.results import Ownership
+
+PAGE = Path(advisor.ui.pages.__file__).parent / "rent_or_buy.py"
+WORK = {
+    "model": {"preset": "qwen3-0.6b"},
+    "workload": {"kind": "fine_tuning", "method": "qlora"},
+}
+
+
+def engine(card: str, count: int, **owning: float) -> Ownership:
+    return advisor.own(
+        {
+            **WORK,
+            "hardware": {"accelerator": card, "count": count},
+            "owning": {"hours_per_month": 200, "months": 36, **owning},
+        }
+    )
+
+
+def opened() -> AppTest:
+    return AppTest.from_file(str(PAGE), default_timeout=60).run()
+
+
+def said(page: AppTest) -> str:
+    return str(page.get("html")[0].proto.body)
+
+
+def test_the_page_says_what_the_engine_says() -> None:
+    page = opened()
+    assert not page.exception
+    assert not page.error
+    found = engine("h100-sxm", 8)
+    assert found.answer in said(page)
+    [owning, *_] = page.metric
+    assert owning.label == "Owning"
+    total = str(page.table[0].value.iloc[-1, 1]).replace("\\", "")
+    assert total == f"{found.own.total_usd.expected:,.2f}"
+
+
+def test_hours_and_price_change_the_answer() -> None:
+    page = opened()
+    page.number_input(key="own_hours").set_value(500).run()
+    page.number_input(key="own_price").set_value(20000.0).run()
+    assert not page.exception
+    found = engine("h100-sxm", 8, hours_per_month=500, purchase_usd=20000)
+    assert found.answer in said(page)
+
+
+def test_a_card_without_a_price_asks_for_it() -> None:
+    page = opened()
+    page.selectbox(key="own_card").set_value("a100-pcie-40gb").run()
+    assert "no purchase price in the catalog" in page.error[0].value
+    page.number_input(key="own_price").set_value(8000.0).run()
+    assert not page.error
+    assert "A100" in said(page)
+
+
+@pytest.fixture(scope="module")
+def found() -> Ownership:
+    """Bought for 2000 with a quote of 1 USD: 500 h a month pass the price within four months."""
+    return advisor.own(
+        {
+            **WORK,
+            "hardware": {"accelerator": "rtx-4090", "count": 1},
+            "owning": {
+                "hours_per_month": 500,
+                "months": 12,
+                "purchase_usd": 2000,
+                "host_share": 0,
+                "electricity_usd_per_kwh": 0,
+                "discount_rate": 0,
+            },
+            "renting": {"usd_per_hour": 1, "rent_change": 0},
+        }
+    )
+
+
+def test_the_lines_of_the_timeline(found: Ownership) -> None:
+    frame = frames.timeline_frame(found)
+    assert frame["month"].tolist() == list(range(13))
+    assert frame["rent_usd"].tolist() == pytest.approx([500.0 * month for month in range(13)])
+    # Bought on the first day; sold for the expected four fifths of a five-year life at the end.
+    assert frame["own_usd"].tolist() == pytest.approx([2000.0] * 12 + [400.0])
+    even = found.rents[0].break_even
+    assert even.month == 4
+    chart = timeline_chart(frame, months=(4, 4, 4), theme=LIGHT)
+    assert [trace.name for trace in chart.data if trace.name] == ["Owning", "Renting"]
+    assert chart.layout.shapes[-1].x0 == 4
+    words = timeline_alt(frame, month=even.month)
+    assert "month 4" in words
+    assert "$6,000" in words
+
+
+def test_the_tornado_starts_at_the_expected_saving(found: Ownership) -> None:
+    frame = frames.effects_frame(found)
+    assert frame["expected_usd"].tolist() == pytest.approx([5600.0] * len(frame))
+    assert frame["title"].iloc[0] == "Worth at the end"
+    # A life of three years leaves two thirds of 2000, one of six years five sixths.
+    assert frame["low_usd"].iloc[0] == pytest.approx(6000 - 2000 * (1 - 2 / 3))
+    assert frame["high_usd"].iloc[0] == pytest.approx(6000 - 2000 * (1 - 5 / 6))
+    chart = effects_chart(frame, theme=LIGHT)
+    assert chart.data[0].base == pytest.approx(5600.0)
+    assert "Worth at the end matters most" in effects_alt(frame)
+
+
+def test_a_strip_is_the_break_even_along_one_input(found: Ownership) -> None:
+    strips = {strip.field: strip for strip in found.strips}
+    frame = frames.strip_frame(strips["purchase_usd"])
+    # 400 USD are lost of 2000 in twelve months: 33.3 h a month at 1 USD; in proportion to price.
+    assert frame["value"].iloc[[0, -1]].tolist() == pytest.approx([500.0, 5000.0])
+    assert frame["hours"].iloc[[0, -1]].tolist() == pytest.approx([400 / 12 / 4, 400 / 12 * 2.5])
+    chart = strip_chart(frame, value=2000.0, hours=500.0, ticks="$~s", theme=LIGHT)
+    assert chart.layout.shapes[0].x0 == 2000.0
+    assert "between 8 and 83 hours" in strip_alt(frame, title="Price", value_text="$2,000")
+
+
+def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
+    bill = frames.bill_table(found)
+    assert bill.iloc[:, 1].tolist() == ["2,000.00", "-1,600.00", "400.00"]
+    assert frames.processors_table(found)["As fast"].iloc[0] == "1x"
+    assert "given" in set(frames.inputs_table(found)["Range"])
+    assert frames.rents_table(found)["Rent"].tolist() == ["$1.00/h"]
