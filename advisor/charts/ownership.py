@@ -151,7 +151,9 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
         "xaxis": axis(
             theme,
-            "USD that owning saves" if compact else "Owning dearer \u2190 USD \u2192 owning cheaper",
+            "USD that owning saves"
+            if compact
+            else "Owning dearer \u2190 USD \u2192 owning cheaper",
             nticks=4 if compact else 8,
             range=[float(ends.min()) - room, float(ends.max()) + room],
             tickformat="$~s",
