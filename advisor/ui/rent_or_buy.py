@@ -19,7 +19,6 @@ from advisor.charts import (
 )
 from advisor.errors import InputError
 from advisor.formatting import hourly_price, money, rate
-from advisor.owning.results import Strip
 from advisor.quantities import Range
 from advisor.ui import state
 from advisor.ui.results import CHART_CONFIG, status, table_below
@@ -180,7 +179,7 @@ def _strips(
     """Draw break-even across each input below its box."""
     for strip in found.strips:
         with slots[strip.field]:
-            ticks, text = _strip_text(strip)
+            ticks, text = _strip_text(strip.field, strip.value)
             frame = frames.strip_frame(strip)
             st.markdown(f"In use: {plain(text)}")
             st.plotly_chart(
@@ -198,15 +197,15 @@ def _strips(
             )
 
 
-def _strip_text(strip: Strip) -> tuple[str, str]:
+def _strip_text(field: str, value: float) -> tuple[str, str]:
     """Return the format of a strip's ticks, and the value in use as text."""
-    if strip.field == "resale_share":
-        return "~%", f"{strip.value:.0%}"
-    if strip.field == "electricity_usd_per_kwh":
-        return "$.2f", f"${strip.value:.3f}/kWh"
-    if strip.field == "usd_per_hour":
-        return "$~s", hourly_price(strip.value)
-    return "$~s", money(strip.value)
+    if field == "resale_share":
+        return "~%", f"{value:.0%}"
+    if field == "electricity_usd_per_kwh":
+        return "$.2f", f"${value:.3f}/kWh"
+    if field == "usd_per_hour":
+        return "$~s", hourly_price(value)
+    return "$~s", money(value)
 
 
 def _span(value: Range) -> str:
