@@ -207,6 +207,19 @@ def points_table(frame: pd.DataFrame, shown: Axes) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
+def fewest_table(recommendation: Recommendation) -> pd.DataFrame:
+    """Return the fewest of each accelerator that meet the deadline, as text for people."""
+    rows = [
+        (
+            item.label,
+            _spread(_bounds(item.hours), "h"),
+            "no rent" if item.cost_usd is None else _spread(_bounds(item.cost_usd), "$"),
+        )
+        for item in recommendation.fewest
+    ]
+    return pd.DataFrame(rows, columns=["Hardware", "Time of the run", "Cost of the run"])
+
+
 def _spread(bounds: tuple[float, float, float], unit: str) -> str:
     if unit == "$":
         low, text, high = (money(item) for item in bounds)

@@ -16,6 +16,7 @@ TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8)
 EXPERT_DEGREES = (1, 2, 4, 8, 32)
+VIRTUAL_STAGES = (1, 2, 4)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)
 """Images are smaller than sequences of thousands of tokens."""
@@ -81,10 +82,13 @@ def _rows(
                 levels = (0, 3) if pipeline == 1 else (0,)
             else:
                 levels = (1, 3) if pipeline == 1 else (1,)
-            # Fewest layers per chunk that still divide evenly: the shortest bubble.
+            # Most chunks that leave the fullest stage no fuller: the shortest bubble.
+            fullest = -(-layers // pipeline)
             virtual = max(
-                (v for v in (1, 2, 4) if pipeline > 1 and layers % (pipeline * v) == 0),
-                default=1,
+                v
+                for v in VIRTUAL_STAGES
+                if v == 1 or (pipeline > 1 and v * pipeline <= layers)
+                if v * -(-layers // (pipeline * v)) <= fullest
             )
             for virtual_stages in sorted({1, virtual}):
                 for micro_batch in micro_batches:

@@ -166,9 +166,14 @@ def meets_time(option: Option, limits: Constraints) -> bool:
     """Return whether an option meets the deadline (training) or the latency targets (serving)."""
     if option.first_token_s is None:
         return limits.deadline_hours is None or option.time <= limits.deadline_hours
-    return (limits.max_tpot_ms is None or option.time * 1e3 <= limits.max_tpot_ms) and (
+    return meets_tpot(option, limits) and (
         limits.max_ttft_ms is None or option.first_token_s * 1e3 <= limits.max_ttft_ms
     )
+
+
+def meets_tpot(option: Option, limits: Constraints) -> bool:
+    """Return whether a served option meets the target for the time per output token."""
+    return limits.max_tpot_ms is None or option.time * 1e3 <= limits.max_tpot_ms
 
 
 def meets_budget(option: Option, limits: Constraints) -> bool:

@@ -7,34 +7,29 @@ from collections.abc import Callable, Sequence
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.catalog import Catalog
-from advisor.efficiency import Calibration, Interval
+from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, Parameters
-from advisor.estimate.serving_report import serving_quantity
-from advisor.estimate.training import parameters_of, time_quantity
+from advisor.estimate.training import parameters_of
 from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
 from advisor.planning.options import (
     Option,
-    best_of_systems,
     best_option,
     best_per_accelerator,
-    frontier,
     meets_budget,
     meets_time,
 )
+from advisor.planning.points import as_candidates, chart_points, fewest
 from advisor.planning.rejections import Outcome, reject
-from advisor.planning.results import Candidate, Plan, Ranking, Recommendation, Rejection
+from advisor.planning.results import Plan, Ranking, Recommendation, Rejection
 from advisor.planning.search import SearchResult, search
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.systems import System, check_names, find_systems
-from advisor.quantities import Evidence, Range
 from advisor.workload import FineTuning, FineTuningMethod, Serving
 
 PLANS_PER_OBJECTIVE = 3
-CHART_CANDIDATES = 240
-"""Points shown in the cost-time chart, the frontier included."""
 
 
 def recommend(
@@ -96,7 +91,7 @@ def recommend(
     rejections = _rejections(
         case, catalog, systems, result, chosen=chosen, best=best, batches=batches
     )
-    chart = _chart(feasible or result.options, systems, architecture, calibration)
+    chart = chart_points(feasible or result.options, systems, architecture, calibration)
     return Recommendation(
         case=case,
         answer=_answer(rankings[0].plans, rejections, limits),
@@ -105,6 +100,11 @@ def recommend(
         rankings=rankings,
         frontier=tuple(item for item in chart if item.on_frontier),
         candidates=chart,
+        fewest=()
+        if limits.deadline_hours is None
+        else as_candidates(
+            fewest(feasible, systems), systems, architecture, calibration, on_frontier=set()
+        ),
         rejections=rejections,
         advice=advise(
             case,
@@ -223,73 +223,6 @@ def memory_remedy(case: Case) -> str:
             return "LoRA trains adapters only; 8-bit optimizer states halve the rest."
         return "Shorten the sequence or choose a smaller model."
     return "More accelerators share the states; shorter sequences save activations."
-
-
-def _chart(
-    options: Sequence[Option],
-    systems: Sequence[System],
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> tuple[Candidate, ...]:
-    """Frontier and the best of each accelerator and system, fastest first."""
-    best = frontier(options)
-    keep = dict.fromkeys((*best, *best_of_systems(options)))
-    on_frontier = set(best)
-    shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
-    shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
-    known = {
-        index: calibration.kernels_for(systems[index].accelerator)
-        for index in {option.system for option in shown}
-    }
-    quantity = (
-        serving_quantity(architecture)
-        if shown and shown[0].first_token_s is not None
-        else time_quantity(architecture)
-    )
-
-    def interval(index: int) -> tuple[Interval, Evidence]:
-        kernels, measured = known[index]
-        found = calibration.interval(quantity, measured=measured)
-        return found, found.evidence.weakest(kernels.evidence)
-
-    return tuple(
-        _candidate(option, systems[option.system], *interval(option.system), option in on_frontier)
-        for option in shown
-    )
-
-
-def _candidate(
-    option: Option,
-    system: System,
-    interval: Interval,
-    evidence: Evidence,
-    on_frontier: bool,
-) -> Candidate:
-    serving = option.first_token_s is not None
-    time = Range.around(
-        option.time,
-        low_factor=interval.low,
-        high_factor=interval.high,
-        evidence=evidence,
-    )
-    if option.offer is None:
-        cost = None
-    elif serving:
-        cost = Range.exact(option.cost_usd)
-    else:
-        cost = time.scaled(option.usd_per_hour)
-    return Candidate(
-        accelerator=system.accelerator.key,
-        accelerator_name=system.accelerator.name,
-        count=option.count,
-        provider=option.offer.provider if option.offer else None,
-        instance_type=option.offer.instance_type if option.offer else None,
-        hours=None if serving else time,
-        tpot_ms=time.scaled(1e3) if serving else None,
-        cost_usd=cost,
-        on_frontier=on_frontier,
-        label=label(option, system),
-    )
 
 
 def _parameters(architecture: ModelArchitecture, result: SearchResult) -> Parameters:

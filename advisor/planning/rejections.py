@@ -17,11 +17,11 @@ from advisor.formatting import (
 )
 from advisor.hardware import Accelerator, PriceKind
 from advisor.limits import Constraints, Objective
-from advisor.planning.options import NEAR_FASTEST, Option, meets_budget, meets_time
+from advisor.planning.options import NEAR_FASTEST, Option, meets_budget, meets_time, meets_tpot
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.sentences import cost_text
 from advisor.planning.systems import LOWEST_ASK
-from advisor.units import GIB, HOUR_S
+from advisor.units import GIB, HOUR_S, MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +239,9 @@ def _too_small(
         return _rejection(
             accelerator,
             RejectionCode.MEMORY,
-            f"{accelerator.name} has no layout for this model: its nodes are too small to divide "
-            "the work.",
-            memory_remedy,
-            limit=usable / GIB,
-            unit="GiB",
+            f"{accelerator.name} has no layout for this work: its smallest machine has more "
+            "accelerators than a step has sequences and the model can be divided into.",
+            "Raise the global batch, or choose a smaller machine.",
         )
     needs, has = memory_against(least_bytes, usable)
     return _rejection(
@@ -354,11 +352,16 @@ def _late(accelerator: Accelerator, options: Sequence[Option], limits: Constrain
 
 def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:
     per_token = min(option.time for option in options)
+    first_token = min(option.first_token_s or 0.0 for option in options)
+    if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
+        prompt = [option for option in options if meets_tpot(option, limits)]
+        if prompt and first_token * 1e3 <= limits.max_ttft_ms:
+            return _not_both(accelerator, prompt, limits.max_ttft_ms)
     if limits.max_tpot_ms is not None and per_token * 1e3 > limits.max_tpot_ms:
         what, actual, limit = "time per output token", per_token * 1e3, limits.max_tpot_ms
     else:
         what = "time to first token"
-        actual = min(option.first_token_s or 0.0 for option in options) * 1e3
+        actual = first_token * 1e3
         limit = limits.max_ttft_ms or 0.0
     return _rejection(
         accelerator,
@@ -368,5 +371,22 @@ def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constr
         f"Allow {milliseconds(actual / 1e3)}, quantise the weights, or lower the concurrency.",
         actual=actual,
         limit=limit,
+        unit="ms",
+    )
+
+
+def _not_both(accelerator: Accelerator, options: Sequence[Option], max_ttft_ms: float) -> Rejection:
+    """Reject a card that meets either latency target, but not both with one layout."""
+    nearest = min(options, key=lambda option: option.first_token_s or 0.0)
+    first = nearest.first_token_s or 0.0
+    return _rejection(
+        accelerator,
+        RejectionCode.LATENCY,
+        f"{accelerator.name} meets either latency target, but no layout meets both: with "
+        f"{milliseconds(nearest.time)} per token the first token takes {milliseconds(first)}, "
+        f"limit {milliseconds(max_ttft_ms * MILLISECOND)}.",
+        f"Allow {milliseconds(first)} to the first token, or relax the time per token.",
+        actual=first / MILLISECOND,
+        limit=max_ttft_ms,
         unit="ms",
     )

@@ -197,7 +197,14 @@ def _search_serving(
     table = replica_table(architecture, systems, workload.concurrency)
     for name in (own, *(item for item in lower if WEIGHT_FORMATS[item].bytes_per_parameter < size)):
         result = search_serving(
-            architecture, workload, WEIGHT_FORMATS[name], cache, systems, table, calibration
+            architecture,
+            workload,
+            WEIGHT_FORMATS[name],
+            cache,
+            systems,
+            table,
+            case.limits,
+            calibration,
         )
         searched += result.searched
         target = options if name == own else alternatives

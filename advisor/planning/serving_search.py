@@ -14,6 +14,7 @@ from advisor.estimate.batch_serving import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving import compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
+from advisor.limits import Constraints
 from advisor.planning.layout_space import CHUNK
 from advisor.planning.systems import System
 from advisor.precision import KV_CACHE_FORMATS, WeightFormat
@@ -95,6 +96,7 @@ def search_serving(
     kv_cache_format: str,
     systems: Sequence[System],
     table: Table,
+    limits: Constraints,
     calibration: Calibration,
 ) -> ServingSearch:
     """Evaluate one weight format on all systems.
@@ -109,12 +111,15 @@ def search_serving(
     systems : sequence of System
     table : ndarray
         Of :func:`replica_table`.
+    limits : Constraints
+        Its latency targets.
     calibration : Calibration
 
     Returns
     -------
     ServingSearch
-        For each system and count, the configurations that none beats in both latencies.
+        For each system and count, the configurations with the least of either latency, and the
+        one that comes nearest to both targets.
     """
     if not len(table):
         return ServingSearch(found=(), searched=0, least_memory_bytes={})
@@ -138,6 +143,10 @@ def search_serving(
         found = evaluate(candidates)
         tpot[part], ttft[part], throughput[part], fits[part], need[part] = found
     places = np.flatnonzero(fits > 0)
+    merits = [tpot, ttft]
+    if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
+        # Where one layout meets both targets, the one whose worse miss is least does.
+        merits.append(np.maximum(tpot / limits.max_tpot_ms, ttft / limits.max_ttft_ms))
     kept = tuple(
         FoundServing(
             system=int(table[place, 0]),
@@ -149,7 +158,7 @@ def search_serving(
             ttft_s=float(ttft[place]),
             tokens_per_s=float(throughput[place]),
         )
-        for place in _best_places(table, places, tpot, ttft)
+        for place in _best_places(table, places, merits)
     )
     fitting = set(table[places, 0].tolist())
     least = {
@@ -191,11 +200,11 @@ def _evaluator(
     return text
 
 
-def _best_places(table: Table, places: Indices, tpot: Floats, ttft: Floats) -> list[int]:
-    """Of each system and count, the rows with the least of either latency."""
+def _best_places(table: Table, places: Indices, merits: Sequence[Floats]) -> list[int]:
+    """Of each system and count, the rows with the least of each merit."""
     kept: set[int] = set()
-    for latency in (tpot, ttft):
-        order = places[np.lexsort((latency[places], table[places, 1], table[places, 0]))]
+    for merit in merits:
+        order = places[np.lexsort((merit[places], table[places, 1], table[places, 0]))]
         keys = table[order, :2]
         first = np.ones(len(order), dtype=bool)
         first[1:] = (keys[1:] != keys[:-1]).any(axis=1)

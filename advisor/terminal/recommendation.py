@@ -32,6 +32,7 @@ from advisor.terminal.estimate import RANGES, arrangement
 from advisor.units import HOUR_S, MILLISECOND
 
 SHOWN_TRADE_OFFS: Final = 10
+SHOWN_FEWEST: Final = 8
 SHOWN_REJECTIONS: Final = 12
 
 REASONS: Final = {
@@ -78,6 +79,7 @@ def show_recommendation(
         _ranking(console, ranking, top, shown, answer=recommendation.answer)
     if recommendation.frontier:
         _frontier(console, recommendation, everything=everything)
+    _fewest(console, recommendation.fewest, everything=everything)
     _rejections(console, recommendation.rejections, everything=everything)
     bullets(
         console, "Advice", (f"{item.severity}: {item.message}" for item in recommendation.advice)
@@ -159,6 +161,15 @@ def _frontier(console: Console, recommendation: Recommendation, *, everything: b
             right=(0, 1),
         )
     )
+
+
+def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) -> None:
+    if not fewest:
+        return
+    shown = fewest if everything else fewest[:SHOWN_FEWEST]
+    heading(console, f"Fewest that meet the deadline ({len(shown)} of {len(fewest)})")
+    rows = [(item.label, _time(item), _cost(item)) for item in shown]
+    console.print(table(["What", "Time", "Cost"], rows))
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:

@@ -14,6 +14,8 @@ from advisor.ui.state import Answer
 from advisor.ui.words import plain, text_table
 
 PAGE_ROWS: Final = 12
+TABLE_PX: Final = 420
+"""A longer table scrolls on its own. [px]"""
 ALL_REASONS: Final = "All reasons"
 
 
@@ -73,6 +75,22 @@ def rejections(recommendation: api.Recommendation) -> None:
             on_click="ignore",
             icon=":material/download:",
         )
+
+
+@st.fragment
+def fewest(recommendation: api.Recommendation) -> None:
+    """List the smallest number of each accelerator that meets the deadline."""
+    if not recommendation.fewest:
+        return
+    expander = st.expander(
+        f"Fewest that meet the deadline ({len(recommendation.fewest)})",
+        key="fewest",
+        on_change="rerun",
+        icon=":material/timer:",
+    )
+    if expander.open:
+        with expander:
+            text_table(frames.fewest_table(recommendation), tallest_px=TABLE_PX)
 
 
 @st.fragment

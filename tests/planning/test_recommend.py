@@ -344,3 +344,36 @@ def test_many_owned_cards_are_joined_by_ethernet_not_by_one_machine() -> None:
     assert any("10 Gbit/s Ethernet" in item for item in found.assumptions)
     assert found.time is not None
     assert found.time.bound_by == "network"
+
+
+def test_a_deadline_names_the_fewest_of_each_accelerator() -> None:
+    """Fewer than named miss the deadline: the whole curve of one machine shows it."""
+    case = changed(CASES["pretrain"], deadline_hours=240, budget_usd=None)
+    case = changed(case, accelerators=["h100-sxm"], providers=["Lambda"])
+    result = advisor.recommend(case)
+    [found] = result.fewest
+    assert found.hours is not None
+    assert found.hours.expected <= 240
+    half = {"accelerator": "h100-sxm", "count": found.count // 2}
+    slower = advisor.estimate({**case, "hardware": half}).time
+    assert slower is not None
+    assert slower.run_hours.expected > 240
+
+
+def test_two_targets_that_no_layout_meets_together_are_told_so() -> None:
+    """Pipelined replicas answer the first token sooner, tensor-parallel ones the later tokens."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "concurrency": 64, "input_tokens": 4096},
+        "limits": {"accelerators": ["h100-sxm"], "max_accelerators": 8, "providers": ["Lambda"]},
+        "objective": "fastest",
+    }
+    serving = advisor.recommend(case).plans[0].estimate.serving
+    assert serving is not None
+    tpot, ttft = serving.tpot_ms.expected, serving.ttft_ms.expected
+    assert advisor.recommend(changed(case, max_ttft_ms=0.9 * ttft)).plans
+    assert advisor.recommend(changed(case, max_tpot_ms=1.01 * tpot)).plans
+    both = advisor.recommend(changed(case, max_tpot_ms=1.01 * tpot, max_ttft_ms=0.9 * ttft))
+    assert not both.plans
+    [lost] = [item for item in both.rejections if item.code is RejectionCode.LATENCY]
+    assert "no layout meets both" in lost.message

@@ -34,6 +34,7 @@ with state.Boundary():
         compact=on_phone(),
     )
     details.rejections(recommendation)
+    details.fewest(recommendation)
     details.computed(chosen)
     accuracy.similar(recommendation)
     details.assumptions(recommendation)
