@@ -109,6 +109,9 @@ class NetworkEfficiency(Noun):
     inter_latency_s: NonNegative
     overlap: Fraction
     """Share of the backward (and forward) pass that data-parallel traffic can hide behind."""
+    host_bytes_per_s: Annotated[float, Field(gt=0)] = 100e9
+    """What the memory of a machine's host sustains; assumed: half of eight channels of
+    DDR4-3200. [bytes/s]"""
     source: str
     """Of what happens inside a node."""
     inter_source: str = ""

@@ -318,4 +318,12 @@ LAYOUT: Final = (
         read_count,
     ),
     Flag("--recompute", "layout.recompute", "HOW", "none, selective or full", _word),
+    Flag(
+        "--offload",
+        "layout.offload",
+        "WHAT",
+        "to the host: optimizer, parameters or activations; repeatable",
+        _word,
+        repeat=True,
+    ),
 )

@@ -29,6 +29,15 @@ class Recompute(StrEnum):
     FULL = "full"
 
 
+class Offload(StrEnum):
+    """What lives in the host's memory and comes over PCIe when it is needed."""
+
+    OPTIMIZER = "optimizer"
+    """Master weights and optimizer states; the host does the update."""
+    PARAMETERS = "parameters"
+    ACTIVATIONS = "activations"
+
+
 class ParallelLayout(Noun):
     """Degrees of parallelism and what is kept.
 
@@ -49,6 +58,8 @@ class ParallelLayout(Noun):
     """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
     virtual_stages: Degree = 1
     """Model chunks per pipeline stage (interleaved schedule)."""
+    offload: tuple[Offload, ...] = ()
+    """What the host's memory holds instead of the accelerator's."""
 
     @property
     def accelerators(self) -> int:
@@ -65,5 +76,12 @@ class ParallelLayout(Noun):
             raise ValueError(msg)
         if self.virtual_stages > 1 and self.pipeline == 1:
             msg = "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1"
+            raise ValueError(msg)
+        if (
+            Offload.PARAMETERS in self.offload
+            and self.data > 1
+            and self.sharding is not Sharding.ZERO3
+        ):
+            msg = "offload of parameters over data-parallel ranks needs sharding zero3"
             raise ValueError(msg)
         return self

@@ -39,6 +39,13 @@ _ALL = (
         locator="arXiv:1910.02054, section 5 and figure 1",
     ),
     Reference(
+        key="ren2021",
+        title="ZeRO-Offload: Democratizing Billion-Scale Model Training",
+        authors="J. Ren, S. Rajbhandari, R. Y. Aminabadi, O. Ruwase and others",
+        year=2021,
+        locator="arXiv:2101.06840, sections 4 and 5",
+    ),
+    Reference(
         key="micikevicius2018",
         title="Mixed Precision Training",
         authors="P. Micikevicius et al.",

@@ -17,7 +17,7 @@ from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.run import MemorySwitches, TrainingRun, recipe_named
 from advisor.estimate.training import describe_time
 from advisor.hardware import Accelerator, Node
-from advisor.layout import ParallelLayout, Recompute, Sharding
+from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.quantities import Range
 from advisor.units import GIB
 from advisor.workload import (
@@ -52,7 +52,9 @@ SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
     "": Sharding.DDP,
     "none": Sharding.DDP,
 }
-OFFLOADS = {"": False, "none": False, "optimizer": True}
+OFFLOADS: dict[str, tuple[Offload, ...]] = {"": (), "none": ()} | {
+    what.value: (what,) for what in Offload
+}
 RECOMPUTES = {policy.value: policy for policy in Recompute} | {"": Recompute.NONE}
 MOST_RECOMPUTE = {"nemo": Recompute.SELECTIVE}
 """Most that a framework's recipes recompute where they do not say: NeMo's Megatron Bridge names
@@ -80,7 +82,6 @@ OPTIMIZERS = {optimizer.value: optimizer for optimizer in Optimizer} | {
     "adam": Optimizer.ADAMW,
     # Two moments, as Adam's.
     "lamb": Optimizer.ADAMW,
-    "paged_adamw_8bit": Optimizer.ADAMW_8BIT,
 }
 TARGETS = {
     "qkv": ("q", "k", "v"),
@@ -239,9 +240,6 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         cross_entropy=CrossEntropy.CHUNKED if framework == "torchtune" else None,
         preference=_preference(row),
         switches=MemorySwitches(
-            # Paged states move to the host's memory when the card's runs out.
-            offloaded_states=choice(row, "offload", OFFLOADS)
-            or cell(row, "optimizer").startswith("paged"),
             flat_units=framework in FLAT_UNITS,
             reduce_format=REDUCE_FORMATS.get(framework),
             # torchtune's recipe for one card.
@@ -305,6 +303,7 @@ def row_layout(row: Row) -> ParallelLayout:
         sequence_parallel=flag(row, "sequence_parallel")
         or (not cell(row, "sequence_parallel") and cell(row, "attention") != "eager"),
         virtual_stages=integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1,
+        offload=choice(row, "offload", OFFLOADS),
     )
 
 

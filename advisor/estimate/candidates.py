@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from advisor.efficiency import KernelEfficiency
 from advisor.hardware import Accelerator, Node
-from advisor.layout import ParallelLayout, Recompute, Sharding
+from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
 
 Floats = NDArray[np.float64]
 
 SHARDING_LEVEL = {level: index for index, level in enumerate(Sharding)}
+OFFLOAD_BITS = {what: float(2**place) for place, what in enumerate(Offload)}
 RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
 
 
@@ -40,6 +41,8 @@ class LayoutArrays:
     sequence_parallel: Floats
     """1 or 0."""
     virtual_stages: Floats
+    offload: Floats
+    """Sum of the bits of what is on the host: 1 optimizer, 2 parameters, 4 activations."""
 
     @property
     def accelerators(self) -> Floats:
@@ -64,6 +67,7 @@ class LayoutArrays:
             recompute=one(RECOMPUTE_LEVEL[layout.recompute]),
             sequence_parallel=one(float(layout.sequence_parallel)),
             virtual_stages=one(layout.virtual_stages),
+            offload=one(sum(OFFLOAD_BITS[what] for what in set(layout.offload))),
         )
 
     def layout(self, index: int) -> ParallelLayout:
@@ -82,6 +86,9 @@ class LayoutArrays:
             recompute=recompute,
             sequence_parallel=bool(self.sequence_parallel[index]),
             virtual_stages=int(self.virtual_stages[index]),
+            offload=tuple(
+                what for what, bit in OFFLOAD_BITS.items() if self.offload[index] // bit % 2
+            ),
         )
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> LayoutArrays:

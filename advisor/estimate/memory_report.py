@@ -143,6 +143,7 @@ def describe_memory(
         total_bytes=Range(low=low, expected=expected, high=high, evidence=evidence),
         usable_bytes=accelerator.memory_reported_bytes,
         fits=high <= accelerator.memory_reported_bytes,
+        host_bytes=spread(float(memory.host[0])),
         peak_moment=MOMENTS[int(memory.moment[0])],
         limiting_stage="all"
         if layout.pipeline == 1

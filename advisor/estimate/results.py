@@ -42,6 +42,8 @@ class MemoryBreakdown(Noun):
     """True only if the high end of the range fits."""
     peak_moment: str
     """``forward_end`` | ``backward_end`` | ``optimizer_step`` | ``serving``."""
+    host_bytes: Range = Range.exact(0.0)
+    """What one accelerator needs of its host's memory: states or activations moved there."""
     limiting_stage: str = ""
     """Which pipeline stage is the fullest: ``first`` | ``last`` | ``all``."""
     terms: tuple[Term, ...]
@@ -82,7 +84,7 @@ class StepTime(Noun):
     """Start-up, all steps, and what failures and checkpoints add."""
     bound_by: str
     """Largest share of the step: ``compute`` | ``bandwidth`` | ``network`` | ``bubble`` |
-    ``launch`` | ``optimizer``."""
+    ``launch`` | ``host``."""
     terms: tuple[Term, ...]
     """Exclusive shares that sum to ``step_s.expected``. [s]"""
 
@@ -151,6 +153,8 @@ class WayOut(Noun):
     """[bytes]"""
     saved_bytes: float
     """High end of the total before, less that afterwards. [bytes]"""
+    host_bytes: float = 0.0
+    """What one accelerator then needs of its host's memory, at most. [bytes]"""
     time_ratio: float
     """Time of the run (training) or per output token (serving) over that of a card with enough
     memory for the case as asked. Under 1 is faster."""

@@ -56,8 +56,6 @@ class MemorySwitches:
     allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""
     reduce_format: str | None = None
     """Format in which sharded gradients are reduced; None takes that of the gradients."""
-    offloaded_states: bool = False
-    """Master weights and optimizer states live in the host's memory."""
     update_in_backward: bool = False
     """The optimizer updates each weight during the backward pass, and its gradient goes."""
     trained_ends: bool = False

@@ -92,6 +92,12 @@ TRAINING_TIME: dict[str, TermText] = {
         "rajbhandari2020",
     ),
     "optimizer": TermText("Optimizer update", "state bytes moved / bandwidth", "williams2009"),
+    "offload": TermText(
+        "Waiting for the host",
+        "states moved / PCIe + host's update, and weights and activations that computation does "
+        "not hide",
+        "ren2021",
+    ),
     "software": TermText("Software stack", "(slowdown - 1) x sum of the above", None),
 }
 

@@ -186,6 +186,7 @@ _BINDING = {
     ),
     "bubble": ("bubble",),
     "launch": ("launch",),
+    "host": ("offload",),
 }
 
 

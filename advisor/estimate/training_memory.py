@@ -6,11 +6,10 @@ it is not the sum of all terms. The same code serves one configuration and a mil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Part
@@ -30,17 +29,28 @@ from advisor.estimate.activations import (
 )
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import fold_parameters
+from advisor.estimate.host_memory import (
+    RESIDENT_LAYERS,
+    activations_on_host,
+    states_on_host,
+)
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.sample_memory import Moment, answers_per_sample, sample_moments
+from advisor.estimate.sample_memory import answers_per_sample, sample_moments
+from advisor.estimate.training_moments import (
+    FORWARD_PEAK_OF_LOSS,
+    TrainingMemory,
+    fullest,
+    larger,
+    peak_of_blocks,
+)
 from advisor.estimate.training_states import (
     SHARD_GRAD_OP,
     StageParameters,
-    StageStates,
     autocast_copies,
     stage_states,
 )
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import CrossEntropy, SoftwareStack
+from advisor.workload import CrossEntropy, Optimizer, SoftwareStack
 
 STACK_LOSS_BYTES: Final[dict[SoftwareStack, float]] = {
     SoftwareStack.HUGGINGFACE: 12.0,
@@ -67,37 +77,6 @@ its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``).""
 
 PARALLEL_LOSS_BYTES: Final = 16.0
 """The plain loss with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
-
-FORWARD_PEAK_OF_LOSS: Final = 10 / 12
-"""Largest moment of the loss's forward pass over that of its backward pass (same source)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingMemory:
-    """Terms at the peak, one element per configuration. [bytes]"""
-
-    weights: Floats
-    gradients: Floats
-    optimizer: Floats
-    activations: Floats
-    logits: Floats
-    workspace: Floats
-    moment: Floats
-    """0 forward end (loss), 1 backward end, 2 optimizer step."""
-    last_stage: Floats
-    """1 where the last pipeline stage is the fullest."""
-
-    @property
-    def allocated(self) -> Floats:
-        """Sum of all tensors."""
-        return (
-            self.weights
-            + self.gradients
-            + self.optimizer
-            + self.activations
-            + self.logits
-            + self.workspace
-        )
 
 
 def training_memory(
@@ -160,6 +139,14 @@ def training_memory(
         )
         has_head = np.asarray(~piped | is_last)
         stored = stored_block * layers * share * np.asarray(held)
+        if np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT:
+            blocks = block_dense + block_expert
+            whole = stage.dense + stage.expert
+            resident = whole - blocks * (1 - np.minimum(1.0, RESIDENT_LAYERS / (layers * share)))
+            kept_weights = states.weights * resident / np.maximum(whole, 1.0)
+            states = states_on_host(states, run, layout, kept_weights)
+            stored, moved = activations_on_host(stored, layers * share, layout)
+            states = replace(states, host=states.host + moved)
         loss = _loss_bytes(architecture, run, tokens, tensor) * has_head
         casts = autocast_copies(architecture, run, layout, layers * share, has_head)
         # A tied table's two gradients exist side by side before they are added.
@@ -180,10 +167,10 @@ def training_memory(
                 (loss * FORWARD_PEAK_OF_LOSS, loss),
             )
             update = (states.gradients, 0.0 * stored, 0.0 * stored, states.at_update, 2.0)
-            results.append(_fullest((*moments, update), states, is_last=is_last))
+            results.append(fullest((*moments, update), states, is_last=is_last))
             continue
         results.append(
-            _peak(
+            peak_of_blocks(
                 states=states,
                 stored=stored,
                 one_block=one_block,
@@ -196,7 +183,20 @@ def training_memory(
                 is_last=is_last,
             )
         )
-    return _larger(results[0], results[1])
+    return larger(results[0], results[1])
+
+
+def stored_per_micro_batch(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
+) -> Floats:
+    """Activations that one micro-batch leaves on the fullest stage. [bytes]"""
+    layers = float(architecture.num_hidden_layers)
+    share = np.asarray(
+        stage_share(layers=layers, pipeline=layout.pipeline, virtual_stages=layout.virtual_stages)
+    )
+    tokens = layout.micro_batch * run.tokens_per_sample / layout.context
+    _, stored = _blocks(architecture, run, layout, tokens, layers)
+    return np.asarray(stored * layers * share)
 
 
 def _loss_bytes(
@@ -255,90 +255,3 @@ def _blocks(
         layout.recompute >= 2, boundary, np.where(layout.recompute >= 1, selective, whole)
     )
     return whole, stored
-
-
-def _peak(
-    *,
-    states: StageStates,
-    stored: Floats,
-    one_block: Floats,
-    recomputed: Floats,
-    layers_held: Floats,
-    loss: Floats,
-    casts: tuple[Floats, Floats],
-    tied_gradient: Floats,
-    accumulates: NDArray[np.bool_],
-    is_last: bool,
-) -> TrainingMemory:
-    """Pick the fullest moment of a step."""
-    gradients = states.gradients
-    held = np.where(accumulates, gradients, states.held_gradients)
-    closing = one_block + stored / layers_held
-    loss_larger = loss >= one_block
-    none = 0.0 * stored
-    # Each moment: gradients, activations, logits, workspace; and the name it is told by.
-    moments: tuple[Moment, ...] = (
-        (held, stored + casts[0], loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
-        (
-            held,
-            stored + casts[1] + np.where(loss_larger, 0.0, one_block),
-            loss * loss_larger,
-            states.at_loss,
-            0.0,
-        ),
-        (held, stored + casts[1] + recomputed, none, states.at_first_block, 0.0),
-        (gradients, closing, none, states.at_last_block, 1.0),
-        # After the first block's backward, the embedding's gradient.
-        (gradients, tied_gradient, none, states.at_end, 1.0),
-        (gradients, none, none, states.at_update, 2.0),
-    )
-    if not np.any(casts[0]):
-        # Without casts the loss holds more in its backward pass; the search is quicker for it.
-        moments = moments[1:]
-    return _fullest(moments, states, is_last=is_last)
-
-
-def _fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
-    """Pick the moment at which the sum is largest, for each configuration."""
-    totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
-    fullest = np.argmax(np.stack(np.broadcast_arrays(*totals)), axis=0)
-    # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
-    chosen = [
-        np.take_along_axis(
-            np.stack([np.broadcast_to(moment[position], fullest.shape) for moment in moments]),
-            fullest[None],
-            axis=0,
-        )[0]
-        for position in range(4)
-    ]
-    names = np.array([moment[4] for moment in moments])
-    shape = np.broadcast_shapes(fullest.shape, states.weights.shape, states.optimizer.shape)
-    return TrainingMemory(
-        weights=np.broadcast_to(states.weights, shape),
-        gradients=np.broadcast_to(chosen[0], shape),
-        optimizer=np.broadcast_to(states.optimizer, shape),
-        activations=np.broadcast_to(chosen[1], shape),
-        logits=np.broadcast_to(chosen[2], shape),
-        workspace=np.broadcast_to(chosen[3] + states.always, shape),
-        moment=np.broadcast_to(names[fullest], shape),
-        last_stage=np.full(shape, float(is_last)),
-    )
-
-
-def _larger(first: TrainingMemory, last: TrainingMemory) -> TrainingMemory:
-    """Pick the fuller of two stages, element by element."""
-    choose_last = last.allocated >= first.allocated
-
-    def pick(name: str) -> Floats:
-        return np.asarray(np.where(choose_last, getattr(last, name), getattr(first, name)))
-
-    return TrainingMemory(
-        weights=pick("weights"),
-        gradients=pick("gradients"),
-        optimizer=pick("optimizer"),
-        activations=pick("activations"),
-        logits=pick("logits"),
-        workspace=pick("workspace"),
-        moment=pick("moment"),
-        last_stage=pick("last_stage"),
-    )

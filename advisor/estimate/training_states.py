@@ -47,6 +47,8 @@ class StageStates:
     """What a stage holds of its parameters, and what passes through at each moment. [bytes]"""
 
     weights: Floats
+    """In the working format, and of a reference model."""
+    master: Floats
     gradients: Floats
     """All of them, at the end of the backward pass."""
     optimizer: Floats
@@ -64,6 +66,8 @@ class StageStates:
     """Gradients of the embedding on their way."""
     at_update: Floats
     """Temporaries of the optimizer."""
+    host: Floats
+    """What one accelerator needs of its host's memory."""
 
 
 def _shards(layout: LayoutArrays, level: float) -> tuple[Floats, Floats]:
@@ -142,14 +146,13 @@ def stage_states(
     megatron = run.software is SoftwareStack.MEGATRON
 
     weights = _copy(stage, working, level3)
-    if recipe.master is not None and not run.switches.offloaded_states:
-        weights = weights + _copy(stage, FORMAT_BYTES[recipe.master], level1)
+    master = zero
+    if recipe.master is not None:
+        master = _copy(stage, FORMAT_BYTES[recipe.master], level1)
     if run.has_reference:
         weights = weights + _copy(stage, FORMAT_BYTES["bf16"], level3)
     gradients = _copy(stage, gradient_size, level2)
     optimizer = _copy(stage, optimizer_bytes_per_parameter(architecture, run), level1)
-    if run.switches.offloaded_states:
-        optimizer = zero
     if recipe.master is None:
         shards = _copy(stage, working, level2)
         weights = np.where(layout.sharding == SHARD_GRAD_OP, shards, weights)
@@ -165,6 +168,7 @@ def stage_states(
         gradients = np.minimum(gradients, block_parameters / layers_held * gradient_size)
     return StageStates(
         weights=weights,
+        master=master,
         gradients=gradients + passing.undivided_lookup,
         optimizer=optimizer,
         held_gradients=gradients if megatron or run.switches.kept_gradients else zero,
@@ -175,6 +179,7 @@ def stage_states(
         at_end=passing.at_end,
         at_update=foreach * run.switches.foreach_optimizer
         + update_temporary_bytes(architecture, run) / layout.tensor,
+        host=zero,
     )
 
 
@@ -313,6 +318,7 @@ def _frozen_states(
     return StageStates(
         # Trained ends are in the format of the base, and so are their gradients and states.
         weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format] + ends * ends_size,
+        master=zero,
         gradients=adapters * gradient_bytes_per_parameter(run)
         + ends * ends_size
         + frozen_gradients,
@@ -325,6 +331,7 @@ def _frozen_states(
         at_last_block=in_block,
         at_end=zero,
         at_update=zero,
+        host=zero,
     )
 
 

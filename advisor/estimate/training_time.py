@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Operator, OperatorKind, Part
@@ -17,6 +18,7 @@ from advisor.equations.pipeline import bubble_time_s
 from advisor.equations.roofline import bandwidth_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import fold_adapters, fold_flops
+from advisor.estimate.host_memory import offloads
 from advisor.estimate.kernel_times import (
     adapter_forward,
     attention_passes,
@@ -29,10 +31,12 @@ from advisor.estimate.kernel_times import (
 )
 from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.training_states import gradient_bytes_per_parameter
+from advisor.estimate.training_offload import offload_time
+from advisor.estimate.training_states import SHARD_GRAD_OP, gradient_bytes_per_parameter
 from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
+from advisor.layout import Offload
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import AttentionKernel, FineTuningMethod
+from advisor.workload import AttentionKernel, FineTuningMethod, Optimizer
 
 ELEMENTWISE_BACKWARD = 2.0
 """Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
@@ -60,6 +64,8 @@ class TrainingTime:
     data_traffic: Floats
     """Gradient and parameter traffic that computation does not hide."""
     optimizer: Floats
+    offload: Floats
+    """Traffic with the host and the host's update, where something lives there."""
     software: Floats
     """Host gaps and stragglers of the software stack."""
 
@@ -137,7 +143,21 @@ def training_time(
         exposed = data_traffic(
             architecture, run, candidates, network, share, micro_batches, kernels + launch
         )
-    optimizer = _optimizer_time(architecture, run, candidates, share)
+    updated = _updated_parameters(architecture, run, candidates, share)
+    optimizer = _optimizer_time(architecture, run, candidates, updated)
+    offload = np.zeros_like(kernels)
+    if np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT:
+        offload = offload_time(
+            architecture,
+            run,
+            candidates,
+            network,
+            updated=updated,
+            weights=_held_weights(architecture, candidates, share),
+            micro_batches=micro_batches,
+            cover_s=kernels + launch,
+        )
+        optimizer = np.where(offloads(layout, Offload.OPTIMIZER), 0.0, optimizer)
     shares = {
         "matmul": micro_batches * one.matmul,
         "attention": micro_batches * one.attention,
@@ -151,6 +171,7 @@ def training_time(
         "bubble": bubble,
         "data_traffic": exposed,
         "optimizer": optimizer,
+        "offload": offload,
     }
     total = np.zeros_like(kernels)
     for value in shares.values():
@@ -227,30 +248,52 @@ def _launches(
     return launches * run.sequence_length if op.kind is OperatorKind.RECURRENCE else launches
 
 
-def _optimizer_time(
+def _updated_parameters(
     architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, share: Floats
 ) -> Floats:
+    """Parameters that one rank updates. [elements]"""
+    layout = candidates.layout
+    sharded = layout.sharding >= 1
+    if run.frozen:
+        dense_adapters, routed_adapters = fold_adapters(architecture, run)
+        local = (dense_adapters + routed_adapters / layout.expert) / layout.tensor
+        return np.asarray(local / layout.pipeline / np.where(sharded, layout.data, 1.0))
+    return _shared_out(architecture, candidates, share, sharded)
+
+
+def _held_weights(architecture: ModelArchitecture, candidates: Candidates, share: Floats) -> Floats:
+    """Parameters that one rank holds. [elements]"""
+    return _shared_out(architecture, candidates, share, candidates.layout.sharding > SHARD_GRAD_OP)
+
+
+def _shared_out(
+    architecture: ModelArchitecture,
+    candidates: Candidates,
+    share: Floats,
+    sharded: NDArray[np.bool_],
+) -> Floats:
+    layout = candidates.layout
+    group = layout.data * layout.context
+    dense, expert = local_parameters(architecture, candidates, share)
+    return np.asarray(
+        dense / np.where(sharded, group, 1.0)
+        + expert / np.where(sharded, group / layout.expert, 1.0)
+    )
+
+
+def _optimizer_time(
+    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, updated: Floats
+) -> Floats:
     """Update of the parameters: memory-bound. [s]"""
-    layout, hardware = candidates.layout, candidates.hardware
+    hardware = candidates.hardware
     states = optimizer_bytes_per_parameter(architecture, run)
     master = FORMAT_BYTES[run.recipe.master or run.recipe.working]
     gradient = gradient_bytes_per_parameter(run)
     written = FORMAT_BYTES[run.recipe.working] if run.recipe.master else 0.0
     moved = gradient + 2 * (master + states) + written
-    group = layout.data * layout.context
-    sharded = layout.sharding >= 1
-    if run.frozen:
-        dense_adapters, routed_adapters = fold_adapters(architecture, run)
-        local = (dense_adapters + routed_adapters / layout.expert) / layout.tensor
-        local = local / layout.pipeline / np.where(sharded, layout.data, 1.0)
-    else:
-        dense, expert = local_parameters(architecture, candidates, share)
-        local = dense / np.where(sharded, group, 1.0) + expert / np.where(
-            sharded, group / layout.expert, 1.0
-        )
     return np.asarray(
         bandwidth_time_s(
-            moved_bytes=moved * local,
+            moved_bytes=moved * updated,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             efficiency=hardware.elementwise_bandwidth,
             overhead_s=hardware.matmul_overhead_s,

@@ -73,7 +73,8 @@ def memory_table(chosen: Sequence[Pick]) -> pd.DataFrame:
     """Return memory by component as text, one column for each chosen plan."""
     table: dict[str, list[str]] = {"On each accelerator": []}
     labels = [title for _, fields in MEMORY_GROUPS for _, title in fields]
-    table["On each accelerator"] = [*labels, "Total", "Usable"]
+    hosted = any(pick.plan.estimate.memory.host_bytes.expected > 0 for pick in chosen)
+    table["On each accelerator"] = [*labels, "Total", "Usable", *["In host memory"] * hosted]
     for pick in chosen:
         breakdown = pick.plan.estimate.memory
         cells = [
@@ -86,6 +87,7 @@ def memory_table(chosen: Sequence[Pick]) -> pd.DataFrame:
             *cells,
             memory(breakdown.total_bytes, with_range=True),
             memory(breakdown.usable_bytes),
+            *[memory(breakdown.host_bytes, with_range=True)] * hosted,
         ]
     return pd.DataFrame(table)
 

@@ -148,5 +148,6 @@ def layout_grid(
             recompute=recompute,
             sequence_parallel=np.ones(RECOMPUTE_LEVELS * rows),
             virtual_stages=tripled[:, 8],
+            offload=np.zeros(RECOMPUTE_LEVELS * rows),
         ),
     )

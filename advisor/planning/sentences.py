@@ -33,6 +33,7 @@ BOUND_WORDS = {
     "network": "traffic between accelerators",
     "bubble": "the pipeline bubble",
     "launch": "kernel launches",
+    "host": "the host's memory and its link",
     "optimizer": "the optimizer update",
     "weights": "reading the weights from memory",
     "cache": "reading the key-value cache from memory",

@@ -227,4 +227,5 @@ def _layouts(table: Table) -> LayoutArrays:
         recompute=0 * one,
         sequence_parallel=0 * one,
         virtual_stages=one,
+        offload=0 * one,
     )

@@ -13,7 +13,7 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, WayOut
-from advisor.layout import ParallelLayout, Recompute, Sharding
+from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.planning.search import LOW_PRECISION_WEIGHTS
 from advisor.planning.single import best_placement
 from advisor.precision import WEIGHT_FORMATS
@@ -25,6 +25,13 @@ MAX_GROWTH: Final = 6
 SACRIFICES: Final = ("time", "load", "numerics", "method", "cards")
 """Smallest first: the same result later; fewer requests; other rounding; another kind of
 training; more money."""
+
+
+HOSTED: Final = {
+    Offload.OPTIMIZER: "optimizer states",
+    Offload.PARAMETERS: "weights",
+    Offload.ACTIVATIONS: "activations",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,7 @@ def ways_out(
             needed_bytes=needed,
             usable_bytes=result.memory.usable_bytes,
             saved_bytes=estimate.memory.total_bytes.high - needed,
+            host_bytes=result.memory.host_bytes.high,
             time_ratio=_time(result) / before,
         )
 
@@ -169,6 +177,28 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
         least["sharding"] = Sharding.ZERO3
     if len(words) > 1:
         yield " and ".join(words), layout.model_copy(update=least)
+    yield from _offloaded(case, layout, least)
+
+
+def _offloaded(
+    case: Case, layout: ParallelLayout, least: dict[str, object]
+) -> Iterator[tuple[str, ParallelLayout]]:
+    """Yield layouts with something more in the host's memory, last with all that can go."""
+    trains_all = getattr(case.workload, "method", None) in (None, FineTuningMethod.FULL)
+    moved = list(layout.offload)
+    for what in Offload:
+        if what in layout.offload or (what is Offload.OPTIMIZER and not trains_all):
+            continue
+        moved.append(what)
+        change: dict[str, object] = {"offload": (*layout.offload, what)}
+        if what is Offload.PARAMETERS:
+            change["sharding"] = Sharding.ZERO3 if layout.data > 1 else layout.sharding
+        yield f"keep {HOSTED[what]} on the host", layout.model_copy(update=change)
+    if len(moved) > len(layout.offload) + 1:
+        sharding = Sharding.ZERO3 if layout.data > 1 else layout.sharding
+        every = {**least, "offload": tuple(moved), "sharding": sharding}
+        names = " and ".join(HOSTED[what] for what in moved)
+        yield f"keep {names} on the host, the least on the card", layout.model_copy(update=every)
 
 
 def _named(level: Sharding) -> str:

@@ -63,7 +63,11 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
 def way_out(way: WayOut) -> str:
     """Return a change with the memory it needs and the time it costs."""
     need, usable = memory_against(way.needed_bytes, way.usable_bytes)
-    return f"{way.change}: up to {need} of {usable}, takes {plain(way.time_ratio, 2)} times as long"
+    host = f", {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
+    return (
+        f"{way.change}: up to {need} of {usable}{host}, takes {plain(way.time_ratio, 2)} times "
+        "as long"
+    )
 
 
 def arrangement(estimate: Estimate) -> str:
@@ -91,6 +95,8 @@ def arrangement(estimate: Estimate) -> str:
         parts.append(f"micro-batch {layout.micro_batch}")
         if layout.recompute is not Recompute.NONE:
             parts.append(f"{layout.recompute.value} recompute")
+        if layout.offload:
+            parts.append(f"{' and '.join(what.value for what in layout.offload)} on the host")
     return "Arranged as " + ", ".join(parts)
 
 
@@ -115,6 +121,8 @@ def numbers(estimate: Estimate) -> list[Row]:
     if 0 < parameters.trainable < parameters.total:
         rows.append(("Trained parameters", count(parameters.trainable), parameters.evidence.value))
     rows.append(_row("Memory on each", memory, estimate.memory.total_bytes))
+    if estimate.memory.host_bytes.expected > 0:
+        rows.append(_row("Host memory for each", memory, estimate.memory.host_bytes))
     rows.extend(_training_rows(estimate))
     rows.extend(_serving_rows(estimate))
     rows.extend(_cost_rows(estimate))

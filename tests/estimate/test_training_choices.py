@@ -11,7 +11,8 @@ from advisor.case import ModelSource
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training_memory import TrainingMemory, training_memory
+from advisor.estimate.training_memory import training_memory
+from advisor.estimate.training_moments import TrainingMemory
 from advisor.estimate.training_time import model_flops_per_token
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.precision import RECIPES

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import advisor
+from advisor.catalog.constants import load_calibration
 from advisor.planning.ways_out import SACRIFICES
 from advisor.terminal import new_console, show_estimate
 
@@ -89,3 +90,20 @@ def test_the_terminal_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "What would make it fit" in text
     assert "train by QLoRA: up to" in text
+
+
+def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
+    """Weights 2, master 4, two moments of 4 and gradients of 2 bytes for half of the parameters,
+    and 30 of 32 layers' 16-bit vectors of half a sequence; two layers' weights, embedding and head
+    stay. At the high end of the range."""
+    case = changed(
+        LORA, workload={"method": "full"}, hardware={"accelerator": "rtx-4090", "count": 2}
+    )
+    high = load_calibration().intervals["training_memory"].high
+
+    hosted = way(case, "keep optimizer states and weights and activations on the host")
+
+    states, vectors = 16 * 8_030_261_248 / 2, 30 * 2 * 4096 * 4096 / 2
+    stay = 2 * (2 * 218_112_000 + 2 * 128_256 * 4096) / 2
+    assert hosted.host_bytes == pytest.approx(high * (states + vectors - stay), rel=0.01)
+    assert hosted.needed_bytes <= hosted.usable_bytes

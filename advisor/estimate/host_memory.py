@@ -1,0 +1,79 @@
+"""What a layout moves from the accelerator to its host, and what stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.training_states import SHARD_GRAD_OP, StageStates
+from advisor.layout import Offload
+from advisor.workload import Optimizer
+
+RESIDENT_LAYERS = 2.0
+"""Layers on the accelerator while the rest is on its host: the one at work and the next, in
+flight (ZeRO-Infinity, Rajbhandari et al. 2021, arXiv:2104.07857, section 5.1.2)."""
+
+
+def offloads(layout: LayoutArrays, what: Offload) -> NDArray[np.bool_]:
+    """Return which configurations keep ``what`` in the host's memory."""
+    bit = OFFLOAD_BITS[what]
+    return np.asarray(np.floor(layout.offload / bit) % 2 > 0)
+
+
+def states_on_host(
+    states: StageStates, run: TrainingRun, layout: LayoutArrays, resident: Floats
+) -> StageStates:
+    """Move states to the host.
+
+    Parameters
+    ----------
+    states : StageStates
+        Of one stage. [bytes]
+    run : TrainingRun
+    layout : LayoutArrays
+    resident : ndarray
+        Gathered ends and layers that stay when the weights are moved. [bytes]
+
+    Returns
+    -------
+    StageStates
+        What is left on the accelerator, and what the host holds.
+
+    Notes
+    -----
+    With the optimizer go the master weights and a copy of the gradients, for the host does the
+    update (Ren et al. 2021, arXiv:2101.06840, section 4.1). Paged states are counted on the host:
+    they move there when the card runs short. Leaves out pinned buffers.
+    """
+    optimizer = offloads(layout, Offload.OPTIMIZER)
+    paged = optimizer | (run.optimizer is Optimizer.PAGED_ADAMW_8BIT)
+    parameters = offloads(layout, Offload.PARAMETERS)
+    # Fully sharded ranks gather what they need, which is counted as passing through.
+    gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
+    left = np.minimum(states.weights, np.where(gathers, 0.0, resident))
+    host = (
+        paged * states.optimizer
+        + optimizer * (states.master + states.gradients)
+        + parameters * (states.weights - left)
+    )
+    return replace(
+        states,
+        weights=np.where(parameters, left, states.weights),
+        master=np.where(optimizer, 0.0, states.master),
+        optimizer=np.where(paged, 0.0, states.optimizer),
+        at_update=np.where(optimizer, 0.0, states.at_update),
+        host=np.asarray(host),
+    )
+
+
+def activations_on_host(
+    stored: Floats, layers_held: Floats, layout: LayoutArrays
+) -> tuple[Floats, Floats]:
+    """Split kept activations between accelerator and host. [bytes], [bytes]"""
+    moved = offloads(layout, Offload.ACTIVATIONS)
+    left = np.where(moved, stored * np.minimum(1.0, RESIDENT_LAYERS / layers_held), stored)
+    return left, stored - left

@@ -1,0 +1,136 @@
+"""The fullest moment of a training step, and the fuller of two pipeline stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.estimate.candidates import Floats
+from advisor.estimate.sample_memory import Moment
+from advisor.estimate.training_states import StageStates
+
+FORWARD_PEAK_OF_LOSS: Final = 10 / 12
+"""Largest moment of the loss's forward pass over that of its backward pass (PyTorch's own
+accounting of the unfused code)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMemory:
+    """Terms at the peak, one element per configuration. [bytes]"""
+
+    weights: Floats
+    gradients: Floats
+    optimizer: Floats
+    activations: Floats
+    logits: Floats
+    workspace: Floats
+    moment: Floats
+    """0 forward end (loss), 1 backward end, 2 optimizer step."""
+    last_stage: Floats
+    """1 where the last pipeline stage is the fullest."""
+    host: Floats
+    """What one accelerator needs of its host's memory. [bytes]"""
+
+    @property
+    def allocated(self) -> Floats:
+        """Sum of all tensors."""
+        return (
+            self.weights
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.logits
+            + self.workspace
+        )
+
+
+def peak_of_blocks(
+    *,
+    states: StageStates,
+    stored: Floats,
+    one_block: Floats,
+    recomputed: Floats,
+    layers_held: Floats,
+    loss: Floats,
+    casts: tuple[Floats, Floats],
+    tied_gradient: Floats,
+    accumulates: NDArray[np.bool_],
+    is_last: bool,
+) -> TrainingMemory:
+    """Pick the fullest moment of a step."""
+    gradients = states.gradients
+    held = np.where(accumulates, gradients, states.held_gradients)
+    closing = one_block + stored / layers_held
+    loss_larger = loss >= one_block
+    none = 0.0 * stored
+    # Each moment: gradients, activations, logits, workspace; and the name it is told by.
+    moments: tuple[Moment, ...] = (
+        (held, stored + casts[0], loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
+        (
+            held,
+            stored + casts[1] + np.where(loss_larger, 0.0, one_block),
+            loss * loss_larger,
+            states.at_loss,
+            0.0,
+        ),
+        (held, stored + casts[1] + recomputed, none, states.at_first_block, 0.0),
+        (gradients, closing, none, states.at_last_block, 1.0),
+        # After the first block's backward, the embedding's gradient.
+        (gradients, tied_gradient, none, states.at_end, 1.0),
+        (gradients, none, none, states.at_update, 2.0),
+    )
+    if not np.any(casts[0]):
+        # Without casts the loss holds more in its backward pass; the search is quicker for it.
+        moments = moments[1:]
+    return fullest(moments, states, is_last=is_last)
+
+
+def fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
+    """Pick the moment at which the sum is largest, for each configuration."""
+    totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
+    fullest = np.argmax(np.stack(np.broadcast_arrays(*totals)), axis=0)
+    # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
+    chosen = [
+        np.take_along_axis(
+            np.stack([np.broadcast_to(moment[position], fullest.shape) for moment in moments]),
+            fullest[None],
+            axis=0,
+        )[0]
+        for position in range(4)
+    ]
+    names = np.array([moment[4] for moment in moments])
+    shape = np.broadcast_shapes(fullest.shape, states.weights.shape, states.optimizer.shape)
+    return TrainingMemory(
+        weights=np.broadcast_to(states.weights + states.master, shape),
+        gradients=np.broadcast_to(chosen[0], shape),
+        optimizer=np.broadcast_to(states.optimizer, shape),
+        activations=np.broadcast_to(chosen[1], shape),
+        logits=np.broadcast_to(chosen[2], shape),
+        workspace=np.broadcast_to(chosen[3] + states.always, shape),
+        moment=np.broadcast_to(names[fullest], shape),
+        last_stage=np.full(shape, float(is_last)),
+        host=np.broadcast_to(states.host, shape),
+    )
+
+
+def larger(first: TrainingMemory, last: TrainingMemory) -> TrainingMemory:
+    """Pick the fuller of two stages, element by element."""
+    choose_last = last.allocated >= first.allocated
+
+    def pick(name: str) -> Floats:
+        return np.asarray(np.where(choose_last, getattr(last, name), getattr(first, name)))
+
+    return TrainingMemory(
+        weights=pick("weights"),
+        gradients=pick("gradients"),
+        optimizer=pick("optimizer"),
+        activations=pick("activations"),
+        logits=pick("logits"),
+        workspace=pick("workspace"),
+        moment=pick("moment"),
+        last_stage=pick("last_stage"),
+        host=pick("host"),
+    )

@@ -1,0 +1,112 @@
+"""What goes to the host's memory, and what waiting for it costs, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.architecture.resolve import resolve_model
+from advisor.case import ModelSource
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.nodes import node_for
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.estimate.training_memory import training_memory
+from advisor.estimate.training_moments import TrainingMemory
+from advisor.estimate.training_time import TrainingTime, training_time
+from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.precision import RECIPES
+from advisor.workload import FineTuning, FineTuningMethod, Optimizer
+
+MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
+PARAMETERS = 8_030_261_248
+LAYERS, HIDDEN, TOKENS = 32, 4096, 4096
+ONE = ParallelLayout(recompute=Recompute.FULL)
+CALIBRATION = load_calibration()
+
+
+def run_of(optimizer: Optimizer = Optimizer.ADAMW) -> TrainingRun:
+    workload = FineTuning(
+        method=FineTuningMethod.FULL, sequence_length=TOKENS, global_batch=8, optimizer=optimizer
+    )
+    return resolve_training(workload, MODEL, RECIPES["bf16_mixed"])
+
+
+def memory_of(layout: ParallelLayout, optimizer: Optimizer = Optimizer.ADAMW) -> TrainingMemory:
+    return training_memory(MODEL, run_of(optimizer), LayoutArrays.of(layout), CALIBRATION.memory)
+
+
+def time_of(layout: ParallelLayout) -> TrainingTime:
+    card = load_catalog().accelerator("h100-sxm")
+    kernels, _ = CALIBRATION.kernels_for(card)
+    hardware = HardwareArrays.of(card, node_for(card, None), kernels, compute="bf16")
+    return training_time(
+        MODEL,
+        run_of(),
+        Candidates(layout=LayoutArrays.of(layout), hardware=hardware),
+        CALIBRATION.network,
+        CALIBRATION.software[run_of().software],
+    )
+
+
+def moved(layout: ParallelLayout, *what: Offload) -> ParallelLayout:
+    return layout.model_copy(update={"offload": what})
+
+
+def test_nothing_is_on_the_host_unless_asked() -> None:
+    assert float(memory_of(ONE).host[0]) == 0
+    assert float(time_of(ONE).offload[0]) == 0
+
+
+def test_the_host_holds_master_weights_states_and_gradients() -> None:
+    """Master 4, two moments of 4, gradients of 2 bytes; the card keeps 16-bit weights."""
+    memory = memory_of(moved(ONE, Offload.OPTIMIZER))
+
+    assert float(memory.host[0]) == pytest.approx(14 * PARAMETERS)
+    assert float(memory.optimizer[0]) == 0
+    assert float(memory.weights[0]) == pytest.approx(2 * PARAMETERS)
+
+
+def test_shards_go_to_the_host_of_their_rank() -> None:
+    layout = ParallelLayout(data=8, sharding=Sharding.ZERO3, recompute=Recompute.FULL)
+
+    memory = memory_of(moved(layout, Offload.OPTIMIZER, Offload.PARAMETERS))
+
+    assert float(memory.host[0]) == pytest.approx(16 * PARAMETERS / 8)
+    assert float(memory.weights[0]) == 0
+
+
+def test_two_layers_of_activations_stay() -> None:
+    """Full recomputation keeps one 16-bit vector per token and layer."""
+    boundary = 2 * HIDDEN * TOKENS
+
+    memory = memory_of(moved(ONE, Offload.ACTIVATIONS))
+
+    assert float(memory.host[0]) == pytest.approx((LAYERS - 2) * boundary)
+
+
+def test_paged_states_need_no_memory_of_the_card() -> None:
+    """Two states of 1 + 4/256 bytes."""
+    memory = memory_of(ONE, Optimizer.PAGED_ADAMW_8BIT)
+
+    assert float(memory.host[0]) == pytest.approx(2.03125 * PARAMETERS)
+    assert float(memory.optimizer[0]) == 0
+
+
+def test_the_update_waits_for_link_and_host() -> None:
+    """Gradients and weights of 2 bytes cross; gradient, master and states move on the host."""
+    network = CALIBRATION.network
+    card = load_catalog().accelerator("h100-sxm")
+    share = network.pcie_bandwidth or network.intra_bandwidth
+    link = node_for(card, None).pcie_bytes_per_s * share
+    expected = 4 * PARAMETERS / link + 26 * PARAMETERS / network.host_bytes_per_s
+
+    # Norms are no part of what is divided: under a hundredth of a percent.
+    assert float(time_of(moved(ONE, Offload.OPTIMIZER)).offload[0]) == pytest.approx(
+        expected, rel=1e-3
+    )
+
+
+def test_parameters_of_many_ranks_must_be_sharded_to_be_moved() -> None:
+    with pytest.raises(ValueError, match="needs sharding zero3"):
+        ParallelLayout(data=2, offload=(Offload.PARAMETERS,))
