@@ -28,6 +28,7 @@ from advisor.errors import InputError
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
+from advisor.estimate.sample import sample_of
 from advisor.hardware import Accelerator
 from advisor.owning.answer import answer_own
 from advisor.owning.results import Ownership
@@ -175,7 +176,7 @@ def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None)
     case = _as_case(case)
     return _recommend(
         case,
-        architecture=resolve_model(case.model),
+        architecture=resolve_model(case.model, sample_of(case.workload)),
         catalog=_priced(case, catalog),
         calibration=load_calibration(),
     )
@@ -210,7 +211,7 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
             field="hardware",
         )
     catalog = _priced(case, catalog)
-    architecture = resolve_model(case.model)
+    architecture = resolve_model(case.model, sample_of(case.workload))
     calibration = load_calibration()
     accelerator = catalog.accelerator(case.hardware.accelerator)
     placement = best_placement(
@@ -328,7 +329,7 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     case = _as_case(case)
     return answer_own(
         case,
-        architecture=resolve_model(case.model),
+        architecture=resolve_model(case.model, sample_of(case.workload)),
         catalog=_priced(case, catalog),
         calibration=load_calibration(),
         economy=load_economy(),

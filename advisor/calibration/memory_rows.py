@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, flag, integer, needed, number
@@ -110,7 +111,8 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
         update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
     )
     kind, layout = _layout(row)
-    memory = training_memory(architecture, _run(row, layout), LayoutArrays.of(layout), facts)
+    run = _run(row, layout, architecture.unit)
+    memory = training_memory(architecture, run, LayoutArrays.of(layout), facts)
     interval = calibration.interval("training_tensors", measured=True)
     predicted = Range.around(
         float(memory.allocated[0]),
@@ -168,7 +170,7 @@ def _shard_group(row: Row) -> int:
     return integer({"mesh": shards}, "mesh", 1)
 
 
-def _run(row: Row, layout: ParallelLayout) -> TrainingRun:
+def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
     frozen = "base" in row
     mode = cell(row, "mode")
     recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
@@ -192,7 +194,7 @@ def _run(row: Row, layout: ParallelLayout) -> TrainingRun:
         )
     return TrainingRun(
         tokens=1.0,
-        sequence_length=needed(row, "seq_len"),
+        sequence_length=needed(row, "seq_len") if unit is Unit.TOKEN else 1,
         global_batch=layout.micro_batch * layout.data,
         recipe=recipe,
         optimizer=choice(row, "optimizer", OPTIMIZERS),
@@ -203,6 +205,7 @@ def _run(row: Row, layout: ParallelLayout) -> TrainingRun:
         lora_targets=_targets(row) if frozen else (),
         assumptions=(),
         switches=switches,
+        unit=unit,
     )
 
 

@@ -13,20 +13,37 @@ from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.resolve import require_estimated
+from advisor.architecture.sample import SampleSize
 from advisor.errors import InputError
 
 MAX_TABLE_BYTES = 50_000_000
 LARGEST = 1e18
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 
-SHORT_NAMES = {"gpt-2-124m": "gpt2", "bert-large": "bert-large-uncased"}
-"""Names of the memory tables, in lower case, that are no preset's."""
+SHORT_NAMES = {
+    "gpt-2-124m": "gpt2",
+    "bert-large": "bert-large-uncased",
+    "bert-large pretrain": "bert-large-uncased",
+    "bert-large squad": "bert-large-uncased",
+    "resnet-50 v1.5": "resnet-50",
+    "vit-b/16": "vit-base-patch16-224",
+    "stable diffusion v1 u-net dreambooth": "sd-1.5-unet",
+    "t5-v1.1-small": "google/t5-v1_1-small",
+    "t5-v1.1-xl": "google/t5-v1_1-xl",
+    "t5-v1.1-xxl": "google/t5-v1_1-xxl",
+}
+"""Names of the tables, in lower case, that are no preset's."""
+LIBRARY_PREFIX = "timm "
+"""Before the names of image networks that a library published times of."""
 
 DROPOUT_FRAMEWORKS = ("deeplearningexamples", "megatron")
 """Frameworks whose models of 2018 to 2021 (BERT, GPT) train with dropout of 0.1."""
 
 SHAPE_MISFIT = 1.5
 """Ratio of parameters counted to stated from which shape columns describe another model."""
+
+LATENT_SCALE = 8
+"""Pixels for each element of a latent, along a side (Stable Diffusion)."""
 
 Row = Mapping[str, str]
 
@@ -174,9 +191,10 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
     key = cell(row, "architecture_key")
     name = key or cell(row, "model")
     if name:
-        preset = find_preset(SHORT_NAMES.get(name.lower(), name).replace("__", "/"))
+        spelled = name.lower().removeprefix(LIBRARY_PREFIX)
+        preset = find_preset(SHORT_NAMES.get(spelled, spelled).replace("__", "/"))
         if preset is not None:
-            return load_preset(preset)
+            return _sized_preset(preset, row)
         stored = _stored_config(name, configs)
         if stored is not None:
             found = architecture_from_config(
@@ -207,6 +225,36 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
             field="architecture_key",
         )
     return built
+
+
+def _sized_preset(name: str, row: Row) -> ModelArchitecture:
+    """Return a preset, built for the row's sizes where it depends on any."""
+    architecture = require_estimated(load_preset(name))
+    default = architecture.sample
+    if default is None:
+        return architecture
+    return load_preset(name, row_sample(row, default))
+
+
+def row_sample(row: Row, default: SampleSize) -> SampleSize:
+    """Return the size of a row's input.
+
+    Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image or of its
+    latent (an eighth), or what a decoder writes.
+    """
+    size = {
+        field: integer(row, field, 0) or None
+        for field in ("image_size", "sequence_length", "decoder_sequence_length")
+    }
+    told = integer(row, "seq_len", 0) or integer(row, "px", 0)
+    if told and default.image_size is not None:
+        latent = default.image_size == LATENT_SCALE * told
+        size["image_size"] = LATENT_SCALE * told if latent else told
+    elif told:
+        size["decoder_sequence_length"] = told
+        if default.sequence_length == default.decoder_sequence_length:
+            size["sequence_length"] = told
+    return SampleSize.model_validate(size)
 
 
 def _stored_config(name: str, configs: Path | None) -> Path | None:
