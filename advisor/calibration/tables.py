@@ -44,6 +44,8 @@ SHAPE_MISFIT = 1.5
 
 LATENT_SCALE = 8
 """Pixels for each element of a latent, along a side (Stable Diffusion)."""
+LEAST_LATENT = 512
+"""Diffusion networks make images of this side and more by default. [pixels]"""
 
 Row = Mapping[str, str]
 
@@ -239,8 +241,8 @@ def _sized_preset(name: str, row: Row) -> ModelArchitecture:
 def row_sample(row: Row, default: SampleSize) -> SampleSize:
     """Return the size of a row's input.
 
-    Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image or of its
-    latent (an eighth), or what a decoder writes.
+    Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image, of a
+    diffusion network's latent, or the tokens of both halves of a pair.
     """
     size = {
         field: integer(row, field, 0) or None
@@ -248,11 +250,11 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
     }
     told = integer(row, "seq_len", 0) or integer(row, "px", 0)
     if told and default.image_size is not None:
-        latent = default.image_size == LATENT_SCALE * told
+        latent = default.image_size >= LEAST_LATENT and 4 * told <= default.image_size
         size["image_size"] = LATENT_SCALE * told if latent else told
     elif told:
         size["decoder_sequence_length"] = told
-        if default.sequence_length == default.decoder_sequence_length:
+        if default.sequence_length is not None:
             size["sequence_length"] = told
     return SampleSize.model_validate(size)
 
