@@ -18,9 +18,11 @@ TABLES: Final = {
     "memory_ddp": "Memory of tensors, data parallel",
     "memory_tp": "Memory of tensors, tensor parallel",
     "memory_lora": "Memory of tensors, adapters",
+    "memory_vision": "Memory of tensors, convolutional networks",
     "training_runs": "Training runs",
     "cache_logs": "Start-up logs of serving engines",
     "serving_runs": "Serving",
+    "serving_vision": "Serving of networks that take images",
 }
 """Files below ``data/measurements`` and their headings."""
 

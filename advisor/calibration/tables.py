@@ -27,6 +27,8 @@ SHORT_NAMES = {
     "bert-large squad": "bert-large-uncased",
     "resnet-50 v1.5": "resnet-50",
     "vit-b/16": "vit-base-patch16-224",
+    "deit_base_patch16_224": "vit-base-patch16-224",
+    "mobilenetv3_large_100": "mobilenet-v3-large",
     "stable diffusion v1 u-net dreambooth": "sd-1.5-unet",
     "t5-v1.1-small": "google/t5-v1_1-small",
     "t5-v1.1-xl": "google/t5-v1_1-xl",

@@ -162,6 +162,10 @@ def _rates(
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
+    # The curve of 16 bits stands in for formats without one of their own. Filling and draining a
+    # tile takes its time whatever the arithmetic: counted in work, less at a lower peak.
+    own = compute in kernels.matmul
+    saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
         "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
@@ -172,8 +176,8 @@ def _rates(
         "matmul_overhead_s": matmul.overhead_s,
         "matmul_compute": matmul.compute,
         "matmul_bandwidth": matmul.bandwidth,
-        "matmul_half_tiles": matmul.half_tiles,
-        "matmul_half_depth": matmul.half_depth,
+        "matmul_half_tiles": matmul.half_tiles * saturation,
+        "matmul_half_depth": matmul.half_depth * saturation,
         "attention_overhead_s": kernels.attention.overhead_s,
         "attention_forward": kernels.attention.forward,
         "attention_backward": kernels.attention.backward,
