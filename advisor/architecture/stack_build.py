@@ -120,6 +120,10 @@ class Build:
             )
         return self.saved[name]
 
+    def ends_in(self, kinds: frozenset[OperatorKind]) -> bool:
+        """Return whether the last row is of one of these kinds."""
+        return bool(self.rows) and self.rows[-1].kind in kinds
+
     def add(self, row: Operator) -> None:
         """Append a row."""
         if len(self.rows) >= MAX_ROWS:

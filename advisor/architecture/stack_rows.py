@@ -16,6 +16,9 @@ from advisor.architecture.stack_build import COMPUTE, STREAM, Build, Signal, fre
 KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoid"})
 """Functions whose gradient follows from their output."""
 
+FUSING: Final = frozenset({OperatorKind.NORMALIZATION, OperatorKind.ELEMENTWISE})
+"""Rows in whose pass a compiler runs what follows elementwise."""
+
 INDEX_ELEMENTS: Final = 2
 """An index of 64 bits, in elements of 32."""
 
@@ -99,9 +102,8 @@ def normalization(layer: vocabulary.Normalization, build: Build) -> None:
     build.memory_bound(
         f"{layer.kind}_norm",
         kind=OperatorKind.NORMALIZATION,
-        moved=2.0 * signal.elements,
-        # Statistics over other samples need a pass of their own.
-        unfused=(3.0 if layer.kind in ("batch", "group") else 2.0) * signal.elements,
+        # Statistics over other positions need a pass of their own.
+        moved=(3.0 if layer.kind in ("batch", "group") else 2.0) * signal.elements,
         parameters=elements,
         saved=saved,
     )
@@ -124,7 +126,8 @@ def activated(function: vocabulary.Function, build: Build) -> None:
     build.memory_bound(
         function,
         kind=OperatorKind.ACTIVATION,
-        moved=2.0 * signal.elements,
+        # Compilers run it in the pass of the norm or sum before it.
+        moved=0.0 if build.ends_in(FUSING) else 2.0 * signal.elements,
         unfused=(6.0 if function == "quick_gelu" else 2.0) * signal.elements,
         launches=3 if function == "quick_gelu" else 1,
         saved=saved,

@@ -203,7 +203,8 @@ def one_micro_batch(
         if is_product(op):
             forward = matmul_forward(op, run, candidates, software, tokens)
             frozen = run.frozen
-            total.matmul += held * forward * ((2.0 if frozen else 3.0) + reference)
+            products = 1.0 + op.input_gradient + (not frozen)
+            total.matmul += held * forward * (products + reference)
             adapter = adapter_forward(op, run, candidates, tokens)
             expanded = np.zeros_like(adapter)
             if run.method is FineTuningMethod.QLORA and block:
@@ -308,9 +309,13 @@ def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> 
     """
     fold = fold_flops(architecture, run.sequence_length, run)
     reference = run.reference_passes * (fold.forward - fold.adapters)
+    # Nobody asks for the gradient of an image.
+    spared = sum(
+        op.layers * op.flops_per_token for op in architecture.operators if not op.input_gradient
+    )
     if run.frozen:
-        return 2 * fold.forward + fold.block_attention + fold.adapters + reference
-    return 3 * fold.forward + reference
+        return 2 * fold.forward - spared + fold.block_attention + fold.adapters + reference
+    return 3 * fold.forward - spared + reference
 
 
 def hardware_flops_per_token(
