@@ -35,6 +35,13 @@ page = st.navigation(
             help="Above how many hours a month buying a GPU beats renting it.",
         ),
         st.Page(
+            PAGES / "catalog.py",
+            title="Catalog",
+            icon=":material/inventory_2:",
+            url_path="catalog",
+            help="Accelerators and prices: browse, compare, see sources.",
+        ),
+        st.Page(
             PAGES / "accuracy.py",
             title="Accuracy",
             icon=":material/science:",

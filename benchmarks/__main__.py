@@ -1,12 +1,12 @@
-"""Run all benchmarks: ``python -m benchmarks [engine|process|page]``."""
+"""Run all benchmarks: ``python -m benchmarks [catalog|engine|process|page]``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import engine, page, process
+from benchmarks import catalog, engine, page, process
 
-PARTS = {"engine": engine.main, "process": process.main, "page": page.main}
+PARTS = {"catalog": catalog.main, "engine": engine.main, "process": process.main, "page": page.main}
 
 
 def main() -> int:

@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "export": ENGINE - {"calibration"},
     "api": ENGINE | {"export", "probe"},
     "__init__": ENGINE | {"api", "export", "probe"},  # lazily: see LAZY
-    "frames": ENGINE | {"export", "probe"},
+    "frames": ENGINE | {"compare", "export", "probe"},
     "charts": ENGINE | {"export", "frames", "probe"},
     "compare": BASE | {"catalog", "planning"},
     "terminal": ENGINE | {"compare"},

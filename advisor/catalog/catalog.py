@@ -42,7 +42,7 @@ class PriceState(Noun):
     live_providers: tuple[str, ...]
     """Providers whose live prices are in use."""
     fetched_at: str
-    """Day on which they were fetched, ISO 8601; empty for the shipped snapshot."""
+    """When they were fetched, ISO 8601 with time; empty for the shipped snapshot."""
     problem: str
     """Why cached live prices are not used; empty where nothing is wrong."""
 
@@ -51,10 +51,10 @@ class PriceState(Noun):
         """What is in use, in words."""
         if not self.live_providers:
             return "Prices of the snapshot that ships with the program."
-        names = ", ".join(self.live_providers)
+        names, day = ", ".join(self.live_providers), self.fetched_at[:10]
         return (
-            f"Live prices of {names}, fetched on {self.fetched_at} through gpuhunt; all others of "
-            "the shipped snapshot."
+            f"Live prices of {names}, fetched on {day} through gpuhunt; all others of the shipped "
+            "snapshot."
         )
 
 

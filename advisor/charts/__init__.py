@@ -1,6 +1,7 @@
 """Tables to Plotly figures: pure functions, a theme as argument, a sentence for each chart."""
 
 from advisor.charts.accuracy import accuracy_alt, accuracy_chart
+from advisor.charts.catalog import spread_alt, spread_chart
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
 from advisor.charts.fits import fits_alt, fits_chart
 from advisor.charts.memory import memory_alt, memory_chart
@@ -28,6 +29,8 @@ __all__ = [
     "fits_chart",
     "memory_alt",
     "memory_chart",
+    "spread_alt",
+    "spread_chart",
     "strip_alt",
     "strip_chart",
     "theme_named",

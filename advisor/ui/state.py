@@ -115,7 +115,7 @@ def answer(inputs: Inputs) -> Answer:
 
 def _answered(inputs: Inputs, problems: Mapping[str, str]) -> Answer:
     case = api.load_case(case_mapping(inputs))
-    return Answer(inputs, recommended(case.to_json(indent=None)), problems)
+    return Answer(inputs, _fresh(case), problems)
 
 
 def case_mapping(inputs: Inputs) -> dict[str, object]:
@@ -123,10 +123,15 @@ def case_mapping(inputs: Inputs) -> dict[str, object]:
     return case_of(inputs, read(inputs).numbers)
 
 
+def _fresh(case: Case) -> api.Recommendation:
+    return recommended(case.to_json(indent=None), api.load_catalog().prices.fetched_at)
+
+
 # A resource, not data: the nouns are frozen, so sessions can share them without copies.
 @st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
-def recommended(case_json: str) -> api.Recommendation:
-    """Return the engine's answer to a case."""
+def recommended(case_json: str, prices: str) -> api.Recommendation:
+    """Return the engine's answer to a case; ``prices`` tells answers before a refresh apart."""
+    del prices
     return api.recommend(Case.model_validate_json(case_json))
 
 

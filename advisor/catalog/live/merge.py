@@ -60,7 +60,7 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
         {**catalog.sources, SOURCE: _source(live)},
         PriceState(
             live_providers=tuple(sorted(item.name for item in used)),
-            fetched_at=live.fetched_at.date().isoformat(),
+            fetched_at=live.fetched_at.isoformat(),
             problem="",
         ),
     )

@@ -36,7 +36,7 @@ def test_live_prices_replace_those_of_the_snapshot(publish: Publish, cache: Path
     assert {item.outcome for item in report.providers} == {"taken"}
     assert report.offers == 22
     catalog = load_catalog()
-    assert catalog.prices.fetched_at == "2026-11-21"
+    assert catalog.prices.fetched_at == "2026-11-21T12:00:00+00:00"
     assert len(catalog.prices.live_providers) == 9
     offer = live("aws/p5-48xlarge/us-east-1/on-demand-list")
     assert (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour) == (55.04, 21.5)

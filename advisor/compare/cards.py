@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError
-from advisor.hardware import Accelerator, Offer, PriceKind
+from advisor.hardware import Accelerator, Offer, PriceKind, SoftwareSupport
 from advisor.noun import Noun
 from advisor.planning.systems import implausible_offers, price_usd_per_hour
 
@@ -19,6 +19,8 @@ class ComparedCard(Noun):
     """One card with its cheapest on-demand offer and what a dollar buys."""
 
     accelerator: Accelerator
+    software: SoftwareSupport | None
+    """What its compute capability needs; None for other vendors."""
     offer: Offer | None
     """Cheapest per card on demand; None where nobody in the catalog rents it so."""
     usd_per_hour: float | None
@@ -70,24 +72,36 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
             remedy="Name each card once." if repeated else "Compare fewer at a time.",
             field="accelerators",
         )
+    return compare_all(names, catalog)
+
+
+def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
+    """Compare any number of cards, as for a list to browse.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        Keys of the catalog.
+    catalog : Catalog
+
+    Raises
+    ------
+    InputError
+        If a card is unknown.
+    """
     doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
     return Comparison(
-        cards=tuple(_card(item, catalog.offers_for(item.key), doubtful) for item in accelerators),
+        cards=tuple(_card(catalog.accelerator(key), catalog, doubtful) for key in keys),
         doubtful_offers=tuple(
-            offer.key
-            for name in names
-            for offer in catalog.offers_for(name)
-            if offer.key in doubtful
+            offer.key for key in keys for offer in catalog.offers_for(key) if offer.key in doubtful
         ),
     )
 
 
-def _card(
-    accelerator: Accelerator, offers: Sequence[Offer], doubtful: frozenset[str]
-) -> ComparedCard:
+def _card(accelerator: Accelerator, catalog: Catalog, doubtful: frozenset[str]) -> ComparedCard:
     priced = [
         (price / offer.accelerators, offer.key, offer)
-        for offer in offers
+        for offer in catalog.offers_for(accelerator.key)
         if (price := price_usd_per_hour(offer, PriceKind.ON_DEMAND)) is not None
         and offer.key not in doubtful
     ]
@@ -96,6 +110,7 @@ def _card(
     bf16 = accelerator.peak_flops_per_s.get("bf16")
     return ComparedCard(
         accelerator=accelerator,
+        software=catalog.software_for(accelerator),
         offer=offer,
         usd_per_hour=rent,
         bytes_per_s_per_usd_per_hour=_per(bandwidth, rent),

@@ -1,0 +1,116 @@
+"""Cards side by side in one quantity: a dot each, and the range over providers."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+
+ROW_PX: Final = 44
+FRAME_PX: Final = 90
+ROOM: Final = 1.18
+"""The axis ends at this multiple of the largest value, for the label beside it."""
+NARROW_ROOM: Final = 2.2
+
+
+def spread_chart(
+    frame: pd.DataFrame, *, title: str, unit: str, theme: Theme, compact: bool = False
+) -> go.Figure:
+    """Return dots with ranges, linear from 0, one row for each card.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As `advisor.frames.spread_frame` makes it.
+    title, unit : str
+        Of the quantity.
+    theme : Theme
+    compact : bool, optional
+        For a narrow screen: more room for the labels, a shorter title.
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If there is no card.
+    """
+    if frame.empty:
+        msg = "the chart of cards needs at least one"
+        raise ValueError(msg)
+    cards = _cards(frame)
+    over = ", median and range over providers" if int(frame["providers"].max()) else ""
+    words = unit if compact else f"{title} ({unit}){over}"
+    room = NARROW_ROOM if compact else ROOM
+    ranges: list[float | None] = []
+    rows: list[str | None] = []
+    for card in cards:
+        ranges += [card.low, card.high, None]
+        rows += [card.name, card.name, None]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": ranges,
+            "y": rows,
+            "line": {"color": theme.mark, "width": 4},
+            "hoverinfo": "skip",
+        },
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [card.middle for card in cards],
+            "y": [card.name for card in cards],
+            "marker": {
+                "size": 13,
+                "color": theme.hues[0],
+                "line": {"width": 2, "color": theme.page},
+            },
+            "hovertemplate": f"%{{y}}: %{{x:.4g}} {unit}<extra></extra>",
+        },
+    ]
+    annotations = [
+        {
+            "x": card.high,
+            "y": card.name,
+            "xanchor": "left",
+            "xshift": 10,
+            "showarrow": False,
+            "text": card.label.replace(" to ", "–"),
+            "font": {"size": FONT_SIZE - 1, "color": theme.text},
+        }
+        for card in cards
+    ]
+    layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(cards)) | {
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "showlegend": False,
+        "xaxis": axis(theme, words, range=[0, room * max(card.high for card in cards)]),
+        "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
+        | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
+        "annotations": annotations,
+    }
+    return go.Figure(data=traces, layout=layout)
+
+
+def spread_alt(frame: pd.DataFrame, *, title: str, unit: str) -> str:
+    """Return the chart in words."""
+    parts = [f"{card.name} {card.label}" for card in _cards(frame)]
+    return f"Dot plot of {title.lower()} in {unit}, linear from 0: {'; '.join(parts)}."
+
+
+class _Card(NamedTuple):
+    name: str
+    low: float
+    middle: float
+    high: float
+    label: str
+
+
+def _cards(frame: pd.DataFrame) -> list[_Card]:
+    columns = (frame[column].tolist() for column in _Card._fields)
+    return [_Card(*values) for values in zip(*columns, strict=True)]

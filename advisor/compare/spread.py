@@ -1,0 +1,195 @@
+"""How far cards are apart: specifications as points, prices as ranges over providers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.hardware import Accelerator, PriceKind
+from advisor.noun import Noun
+from advisor.planning.systems import implausible_offers, price_usd_per_hour
+from advisor.units import GB, GIB, TFLOP
+
+HALF_FORMATS: Final = ("bf16", "fp16")
+"""The 16-bit rate of a card: bf16 where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One quantity that cards are compared by."""
+
+    title: str
+    unit: str
+    specification: Callable[[Accelerator], float | None] | None
+    """Of the card alone; None for the rent itself."""
+    per_rent: bool = False
+    """Divided by the rent of each provider."""
+    less_is_better: bool = False
+
+    @property
+    def priced(self) -> bool:
+        """Whether it varies with the provider."""
+        return self.per_rent or self.specification is None
+
+    def value(self, card: Accelerator, rent: float | None) -> float | None:
+        """Return the quantity at a rent, or None where something is not known."""
+        if self.specification is None:
+            return rent
+        fact = self.specification(card)
+        if not self.per_rent:
+            return fact
+        return None if fact is None or rent is None else fact / rent
+
+
+class Spread(Noun):
+    """One quantity of one card."""
+
+    accelerator: str
+    name: str
+    low: float
+    middle: float
+    """The value itself, or the median over providers."""
+    high: float
+    providers: int
+    """How many prices it rests on; 0 for a specification."""
+
+
+class Verdict(Noun):
+    """Whether two cards differ in a quantity."""
+
+    first: str
+    """Name of the card with the lower middle."""
+    second: str
+    close: bool
+    """Too close to call."""
+    common: int
+    """Providers that rent both; 0 for a specification."""
+
+
+def half_rate(card: Accelerator) -> float | None:
+    """Return the dense 16-bit rate. [FLOPs/s]"""
+    rates = (card.peak_flops_per_s.get(name) for name in HALF_FORMATS)
+    return next((rate for rate in rates if rate is not None), None)
+
+
+def _scaled(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
+
+
+def _bandwidth(card: Accelerator) -> float | None:
+    return card.memory_bandwidth_bytes_per_s / GB
+
+
+def _half(card: Accelerator) -> float | None:
+    return _scaled(half_rate(card), TFLOP)
+
+
+METRICS: Final = (
+    Metric("Rent of one card", "USD/h", None, less_is_better=True),
+    Metric("Memory", "GiB", lambda card: card.memory_reported_bytes / GIB),
+    Metric("Bandwidth", "GB/s", _bandwidth),
+    Metric("Dense 16-bit rate", "TFLOPS", _half),
+    Metric("Bandwidth per dollar", "GB/s per USD/h", _bandwidth, per_rent=True),
+    Metric("Dense 16-bit rate per dollar", "TFLOPS per USD/h", _half, per_rent=True),
+    Metric("Board power", "W", lambda card: card.board_power_w, less_is_better=True),
+    Metric("Purchase price", "USD", lambda card: card.purchase_usd, less_is_better=True),
+)
+
+
+def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spread, ...]:
+    """Return a quantity of cards: as it is, or over the providers that rent them.
+
+    Parameters
+    ----------
+    metric : Metric
+    keys : sequence of str
+        Keys of the catalog.
+    catalog : Catalog
+
+    Returns
+    -------
+    tuple of Spread
+        In the order of ``keys``; cards of which it is not known are left out.
+    """
+    rents = _rents(catalog, keys) if metric.priced else {}
+    found = []
+    for key in keys:
+        card = catalog.accelerator(key)
+        prices = list(rents.get(card.key, {}).values()) if metric.priced else [None]
+        values = [value for price in prices if (value := metric.value(card, price)) is not None]
+        if values:
+            found.append(
+                Spread(
+                    accelerator=card.key,
+                    name=card.name,
+                    low=min(values),
+                    middle=median(values),
+                    high=max(values),
+                    providers=len(values) if metric.priced else 0,
+                )
+            )
+    return tuple(found)
+
+
+def verdicts(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Verdict, ...]:
+    """Return for each pair of cards whether their difference is real.
+
+    Prices are compared provider by provider: a difference is real if it has the same sign at
+    every one of at least two providers that rent both cards, or if even the ranges over all
+    providers do not meet. Specifications differ unless they are equal.
+
+    Parameters
+    ----------
+    metric : Metric
+    keys : sequence of str
+    catalog : Catalog
+
+    Returns
+    -------
+    tuple of Verdict
+        Of the cards of which the quantity is known.
+    """
+    rents = _rents(catalog, keys) if metric.priced else {}
+    found = []
+    for one, other in combinations(spreads(metric, keys, catalog), 2):
+        low, high = sorted((one, other), key=lambda spread: spread.middle)
+        common: list[float] = []
+        if metric.priced:
+            cheap, dear = rents[low.accelerator], rents[high.accelerator]
+            for provider in cheap.keys() & dear.keys():
+                first = metric.value(catalog.accelerator(low.accelerator), cheap[provider])
+                second = metric.value(catalog.accelerator(high.accelerator), dear[provider])
+                if first is not None and second is not None:
+                    common.append(second - first)
+        paired = len(common) >= ENOUGH_PAIRS and min(common) > 0
+        found.append(
+            Verdict(
+                first=low.name,
+                second=high.name,
+                close=not (paired or low.high < high.low),
+                common=len(common),
+            )
+        )
+    return tuple(found)
+
+
+ENOUGH_PAIRS: Final = 2
+"""One provider that rents both cards says nothing about the next."""
+
+
+def _rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Cheapest believable price on demand of one card, by card and provider. [USD/h]"""
+    doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
+    found: dict[str, dict[str, float]] = {}
+    for key in keys:
+        cheapest = found.setdefault(catalog.accelerator(key).key, {})
+        for offer in catalog.offers_for(key):
+            price = price_usd_per_hour(offer, PriceKind.ON_DEMAND)
+            if price is not None and offer.key not in doubtful:
+                each = price / offer.accelerators
+                cheapest[offer.provider] = min(each, cheapest.get(offer.provider, each))
+    return found

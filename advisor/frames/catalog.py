@@ -1,0 +1,208 @@
+"""The catalog as tables: cards to browse, facts side by side, offers, spreads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from advisor.catalog import Catalog
+from advisor.compare import Comparison, Metric, Row, Spread, Verdict, comparison_rows, spreads
+from advisor.compare.cards import compare_all
+from advisor.compare.spread import half_rate
+from advisor.dates import dated
+from advisor.formatting import plain
+from advisor.hardware import Accelerator, Confidence
+from advisor.units import GB, GIB, TFLOP
+
+CONFIDENCE_WORDS = {
+    Confidence.DATASHEET: "read in the maker's or provider's own document",
+    Confidence.SECONDARY: "from a database or a third party",
+    Confidence.DERIVED: "derived by a stated rule",
+    Confidence.MEMORY: "recalled, not checked",
+}
+RECALLED_FIELDS = (
+    "memory_reported_bytes",
+    "memory_bandwidth_bytes_per_s",
+    "peak_flops_per_s",
+    "board_power_w",
+    "purchase_usd",
+)
+
+
+def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.DataFrame:
+    """Return one row for each accelerator, cheapest believable rent included.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    accelerators : sequence of Accelerator
+
+    Returns
+    -------
+    DataFrame
+        Eight columns: name, memory [GiB], bandwidth [GB/s], dense 16-bit rate [TFLOPS], power
+        [W], rent of one card [USD/h], the date of that price, purchase price [USD]. Numbers are
+        missing where not known; a name ends with ``(?)`` where some value is only recalled.
+    """
+    compared = compare_all([item.key for item in accelerators], catalog)
+    return pd.DataFrame(
+        [
+            {
+                "Accelerator": f"{card.accelerator.name}{' (?)' * _recalled(card.accelerator)}",
+                "Memory (GiB)": card.accelerator.memory_reported_bytes / GIB,
+                "Bandwidth (GB/s)": card.accelerator.memory_bandwidth_bytes_per_s / GB,
+                "16-bit rate (TFLOPS)": _scaled(half_rate(card.accelerator), TFLOP),
+                "Power (W)": card.accelerator.board_power_w,
+                "Rent of one (USD/h)": card.usd_per_hour,
+                "Price of": dated(card.offer.price_date) if card.offer else "",
+                "To buy (USD)": card.accelerator.purchase_usd,
+            }
+            for card in compared.cards
+        ],
+        columns=[
+            "Accelerator",
+            "Memory (GiB)",
+            "Bandwidth (GB/s)",
+            "16-bit rate (TFLOPS)",
+            "Power (W)",
+            "Rent of one (USD/h)",
+            "Price of",
+            "To buy (USD)",
+        ],
+    )
+
+
+def comparison_table(comparison: Comparison, *, differences: bool) -> pd.DataFrame:
+    """Return facts by row and cards by column, as text."""
+    names = [card.accelerator.name for card in comparison.cards]
+    return pd.DataFrame(
+        [
+            {"Fact": row.title, **dict(zip(names, row.values, strict=True))}
+            for row in comparison_rows(comparison, differences=differences)
+        ],
+        columns=["Fact", *names],
+    )
+
+
+def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -> pd.DataFrame:
+    """Return where each value of one card comes from.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    catalog : Catalog
+        Holds the sources.
+    card : int
+        Position in the comparison.
+    """
+    return pd.DataFrame(
+        [found for row in comparison_rows(comparison) if (found := _source(row, catalog, card))]
+    )
+
+
+def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
+    """Return every offer of the compared cards, cheapest first: eight columns."""
+    rows = []
+    for card in comparison.cards:
+        for offer in catalog.offers_for(card.accelerator.key):
+            quote = offer.quote
+            rows.append(
+                {
+                    "Accelerator": card.accelerator.name,
+                    "Provider": offer.provider,
+                    "Instance": offer.instance_type,
+                    "Region": offer.region,
+                    "One card (USD/h)": _scaled(offer.on_demand_usd_per_hour, offer.accelerators),
+                    "One card, spot (USD/h)": _scaled(offer.spot_usd_per_hour, offer.accelerators),
+                    "Price of": dated(offer.price_date)
+                    + (f", {quote.currency} at {quote.usd:g}" if quote else ""),
+                    "Source": catalog.sources[offer.provenance.source].title,
+                }
+            )
+    columns = [
+        "Accelerator",
+        "Provider",
+        "Instance",
+        "Region",
+        "One card (USD/h)",
+        "One card, spot (USD/h)",
+        "Price of",
+        "Source",
+    ]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.sort_values(["One card (USD/h)", "One card, spot (USD/h)"], ignore_index=True)
+
+
+def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> pd.DataFrame:
+    """Return one quantity of cards.
+
+    Returns
+    -------
+    DataFrame
+        ``name, low, middle, high, providers, label``; ``providers`` is 0 for a specification.
+    """
+    return pd.DataFrame(
+        [
+            (item.name, item.low, item.middle, item.high, item.providers, _label(metric, item))
+            for item in spreads(metric, keys, catalog)
+        ],
+        columns=["name", "low", "middle", "high", "providers", "label"],
+    )
+
+
+def _label(metric: Metric, item: Spread) -> str:
+    """The value, and its range where it has one."""
+    value, low, high = (_figure(metric, number) for number in (item.middle, item.low, item.high))
+    return value if item.low == item.high else f"{value} ({low} to {high})"
+
+
+def _figure(metric: Metric, number: float) -> str:
+    """Prices to the cent, ratios to three digits, specifications as they are."""
+    if metric.specification is None:
+        return f"{number:,.2f}"
+    return plain(number, 3) if metric.per_rent else f"{number:,.1f}".removesuffix(".0")
+
+
+def verdict_sentences(metric: Metric, found: Sequence[Verdict]) -> list[str]:
+    """Return one sentence for each pair of cards."""
+    sentences = []
+    for item in found:
+        if item.close and item.common:
+            why = f"providers that rent both disagree ({item.common} of them)"
+            why = why if item.common > 1 else "only one provider rents both, and the ranges meet"
+        elif item.close:
+            why = "no provider rents both, and the ranges meet" if metric.priced else "equal"
+        elif not metric.priced:
+            sentences.append(f"{item.second} has more than {item.first}.")
+            continue
+        else:
+            at = f"at every one of {item.common} providers that rent both"
+            at = at if item.common > 1 else "over all providers"
+            sentences.append(f"{item.second} is above {item.first} {at}.")
+            continue
+        sentences.append(f"{item.first} and {item.second} are too close to call: {why}.")
+    return sentences
+
+
+def _source(row: Row, catalog: Catalog, card: int) -> dict[str, str] | None:
+    found = row.sources[card]
+    if found is None:
+        return None
+    source = catalog.sources[found.source]
+    return {
+        "Fact": row.title,
+        "Value": row.values[card],
+        "How sure": CONFIDENCE_WORDS[found.confidence],
+        "Source": source.title,
+        "Where": source.locator,
+        "Date": found.date,
+    }
+
+
+def _recalled(card: Accelerator) -> bool:
+    return any(card.source_of(field).confidence is Confidence.MEMORY for field in RECALLED_FIELDS)
+
+
+def _scaled(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit

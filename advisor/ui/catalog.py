@@ -1,0 +1,285 @@
+"""The parts of the page *Catalog*: browse, compare, and how fresh the prices are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.charts import Theme, spread_alt, spread_chart
+from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
+from advisor.dates import dated
+from advisor.errors import RefreshError
+from advisor.hardware import Accelerator, Segment
+from advisor.ui.results import CHART_CONFIG
+from advisor.ui.state import accelerator_names, provider_names
+from advisor.ui.words import plain, text_table
+from advisor.units import GIB
+
+MOST_CARDS: Final = 4
+DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090")
+SEGMENTS: Final = {
+    Segment.CONSUMER: "Consumer",
+    Segment.WORKSTATION: "Workstation",
+    Segment.DATACENTER: "Data centre",
+    Segment.TPU: "TPU",
+    Segment.ASIC: "Other chips",
+    Segment.EDGE: "Edge",
+    Segment.CPU: "Processors",
+}
+LIST_PX: Final = 420
+SOURCES_PX: Final = 420
+MEMORY_GIB: Final = (0, 8, 12, 16, 24, 40, 48, 80, 96, 141, 192)
+
+
+def prices(catalog: api.Catalog) -> api.Catalog:
+    """Say which prices are in use and how old; fetch live ones; return the catalog to show."""
+    overview = api.price_overview(catalog)
+    old = sum(item.stale for item in overview.providers)
+    offers = sum(item.offers for item in overview.providers)
+    st.markdown(
+        plain(
+            f"{len(catalog.accelerators):,} accelerators and {offers:,} offers of "
+            f"{len(overview.providers)} providers. {overview.sentence} The newest price is of "
+            f"{dated(catalog.newest_price_date)}; {old:,} are or may be over 60 days old."
+        )
+    )
+    if catalog.prices.problem:
+        st.warning(plain(catalog.prices.problem), icon=":material/warning:")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        rate = st.number_input(
+            "US dollars for one euro",
+            min_value=0.01,
+            max_value=100.0,
+            value=catalog.exchange_rates["EUR"].usd,
+            step=0.01,
+            format="%.4f",
+            key="catalog_rate",
+            width=220,
+            help=plain(f"As of {catalog.exchange_rates['EUR'].date}; nine offers are in euro."),
+        )
+        asked = st.button("Fetch live prices", key="catalog_refresh", icon=":material/refresh:")
+    if asked:
+        _refresh()
+    if rate == catalog.exchange_rates["EUR"].usd:
+        return catalog
+    return catalog.at_rate("EUR", rate)
+
+
+def _refresh() -> None:
+    """Fetch live prices with a bar; on failure say why and leave everything as it is."""
+    bar = st.progress(0.0)
+    try:
+        report = api.refresh_prices(progress=lambda share, text: _tell(bar, share, text))
+    except RefreshError as error:
+        bar.empty()
+        st.error(plain(str(error)), icon=":material/error:")
+        return
+    provider_names.clear()
+    taken = [item.name for item in report.providers if item.outcome == "taken"]
+    missing = [
+        f"{item.name}: {item.message}" for item in report.providers if item.outcome != "taken"
+    ]
+    said = f"Live prices of {', '.join(taken)}: {report.offers:,} offers."
+    st.session_state["catalog_said"] = " ".join([said, *missing])
+    st.rerun()
+
+
+def _tell(bar: st.delta_generator.DeltaGenerator, share: float, text: str) -> None:
+    bar.progress(min(1.0, share), text=text)
+
+
+def said() -> None:
+    """Show once what the last refresh brought."""
+    text = st.session_state.pop("catalog_said", None)
+    if text is not None:
+        st.success(plain(text), icon=":material/check:")
+
+
+@st.fragment
+def browse(catalog: api.Catalog) -> None:
+    """Filter and list the accelerators."""
+    st.subheader("Browse", anchor=False)
+    with st.container(horizontal=True):
+        text = st.text_input(
+            "Name", key="catalog_name", placeholder="any, or e.g. RTX 40", type="search"
+        )
+        vendor = st.selectbox(
+            "Vendor",
+            [None, *sorted({card.vendor for card in catalog.accelerators})],
+            format_func=lambda name: name or "Any vendor",
+            key="catalog_vendor",
+        )
+        segment = st.selectbox(
+            "Kind",
+            [None, *SEGMENTS],
+            format_func=lambda kind: SEGMENTS[kind] if kind else "Any kind",
+            key="catalog_segment",
+        )
+        least = st.selectbox(
+            "Memory, at least",
+            MEMORY_GIB,
+            format_func=lambda size: f"{size} GiB" if size else "Any memory",
+            key="catalog_memory",
+        )
+        rentable = st.toggle("For rent", key="catalog_rentable")
+    shown = [
+        card
+        for card in catalog.accelerators
+        if _named(card, text or "")
+        and vendor in (None, card.vendor)
+        and segment in (None, card.segment)
+        # Cards report a little less than the round figure they are sold by.
+        and (not least or card.memory_reported_bytes >= NEARLY * least * GIB)
+        and (not rentable or catalog.offers_for(card.key))
+    ]
+    if not shown:
+        st.info("No accelerator has all of these. Loosen a filter.", icon=":material/help:")
+        return
+    table = frames.catalog_table(catalog, shown)
+    st.dataframe(
+        table,
+        hide_index=True,
+        width="stretch",
+        height=min(LIST_PX, 36 * (len(table) + 1) + 2),
+        key="catalog_list",
+        column_config={
+            "Accelerator": st.column_config.TextColumn(pinned=True),
+            "Memory (GiB)": st.column_config.NumberColumn(format="%.1f"),
+            "Bandwidth (GB/s)": st.column_config.NumberColumn(format="localized"),
+            "16-bit rate (TFLOPS)": st.column_config.NumberColumn(format="%.1f"),
+            "Power (W)": st.column_config.NumberColumn(format="%d"),
+            "Rent of one (USD/h)": st.column_config.NumberColumn(format="%.2f"),
+            "To buy (USD)": st.column_config.NumberColumn(format="localized"),
+        },
+    )
+    st.caption(
+        plain(
+            f"{len(table):,} shown; a click on a title sorts. Dense rates with fp32 accumulation. "
+            "Rent: cheapest believable offer on demand, divided by its cards. (?): some value is "
+            "recalled, not checked. None: not known, or nobody rents it."
+        )
+    )
+    _csv(table.to_csv(index=False), "catalog")
+
+
+NEARLY: Final = 0.93
+"""A data-centre card with ECC shows 15/16 of what it is sold by."""
+
+
+def _named(card: Accelerator, text: str) -> bool:
+    words = text.casefold().split()
+    return all(word in f"{card.name} {card.key} {card.architecture}".casefold() for word in words)
+
+
+def choose() -> list[str]:
+    """Ask for the cards to compare."""
+    st.subheader("Compare", anchor=False)
+    names = accelerator_names()
+    options = ["", *names]
+    chosen = []
+    # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
+    for place, column in enumerate(st.columns(MOST_CARDS)):
+        default = DEFAULT_CARDS[place] if place < len(DEFAULT_CARDS) else ""
+        chosen.append(
+            column.selectbox(
+                f"Accelerator {place + 1}",
+                options,
+                index=options.index(default),
+                format_func=lambda key: names.get(key, "none"),
+                key=f"catalog_card_{place + 1}",
+            )
+        )
+    return list(dict.fromkeys(key for key in chosen if key))
+
+
+@st.fragment
+def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact: bool) -> None:
+    """Show cards side by side: facts, one quantity as a chart, sources and offers."""
+    if not keys:
+        st.info("Choose an accelerator.", icon=":material/help:")
+        return
+    found = compare_cards(keys, catalog)
+    metric = st.selectbox(
+        "Quantity", METRICS, format_func=lambda item: item.title, key="catalog_metric"
+    )
+    _spread(catalog, keys, metric, theme=theme, compact=compact)
+    differences = st.toggle("Differences only", key="catalog_differences")
+    table = frames.comparison_table(found, differences=differences)
+    if table.empty:
+        st.info("These do not differ in any fact of the catalog.", icon=":material/help:")
+    else:
+        text_table(table)
+    st.caption("(?): recalled, not checked.")
+    _csv(table.to_csv(index=False), "comparison")
+    _sources(catalog, found)
+    with st.expander("Offers of these", key="catalog_offers", icon=":material/sell:"):
+        offers = frames.card_offers_table(found, catalog)
+        st.dataframe(
+            offers,
+            hide_index=True,
+            width="stretch",
+            column_config={
+                "One card (USD/h)": st.column_config.NumberColumn(format="%.2f"),
+                "One card, spot (USD/h)": st.column_config.NumberColumn(format="%.2f"),
+            },
+        )
+        if found.doubtful_offers:
+            st.caption(
+                plain(f"Too cheap to be believed, not used: {', '.join(found.doubtful_offers)}.")
+            )
+        _csv(offers.to_csv(index=False), "offers")
+
+
+def _spread(
+    catalog: api.Catalog, keys: Sequence[str], metric: Metric, *, theme: Theme, compact: bool
+) -> None:
+    frame = frames.spread_frame(metric, keys, catalog)
+    if frame.empty:
+        st.info(
+            plain(f"{metric.title}: not known of any of these, or nobody rents them."),
+            icon=":material/help:",
+        )
+        return
+    st.plotly_chart(
+        spread_chart(frame, title=metric.title, unit=metric.unit, theme=theme, compact=compact),
+        theme=None,
+        config=CHART_CONFIG,
+        key=f"catalog_chart_{metric.title}",
+        alt=spread_alt(frame, title=metric.title, unit=metric.unit),
+    )
+    for line in frames.verdict_sentences(metric, verdicts(metric, keys, catalog)):
+        st.markdown(f"- {plain(line)}")
+    if metric.priced:
+        st.caption(
+            "The dot is the median over providers of the cheapest offer of each. A difference "
+            "counts where every provider that rents both shows it, or where the ranges do not meet."
+        )
+
+
+def _sources(catalog: api.Catalog, found: Comparison) -> None:
+    with st.expander("Where each value comes from", key="catalog_sources", icon=":material/link:"):
+        names = [card.accelerator.name for card in found.cards]
+        tabs = st.tabs(names)
+        for index, tab in enumerate(tabs):
+            with tab:
+                text_table(
+                    frames.fact_sources_table(found, catalog, card=index), tallest_px=SOURCES_PX
+                )
+                notes = found.cards[index].accelerator.notes
+                if notes:
+                    st.caption(plain(notes))
+
+
+def _csv(text: str, name: str) -> None:
+    st.download_button(
+        "CSV",
+        data=text,
+        file_name=f"gpu-advisor-{name}.csv",
+        mime="text/csv",
+        on_click="ignore",
+        icon=":material/download:",
+        key=f"catalog_csv_{name}",
+    )

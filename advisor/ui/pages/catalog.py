@@ -1,0 +1,21 @@
+"""The page *Catalog*: what exists, what it costs, and cards side by side."""
+
+import streamlit as st
+
+from advisor import api
+from advisor.charts import theme_named
+from advisor.ui import catalog, state
+from advisor.ui.words import on_phone
+
+st.title("Accelerators and prices", anchor=False)
+with state.Boundary():
+    catalog.said()
+    shown = catalog.prices(api.load_catalog())
+    chosen = catalog.choose()
+    catalog.compare(
+        shown,
+        chosen,
+        theme=theme_named(st.context.theme.type),
+        compact=on_phone(),
+    )
+    catalog.browse(shown)

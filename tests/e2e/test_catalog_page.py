@@ -1,0 +1,38 @@
+"""The page *Catalog* in a browser."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+
+def test_three_accelerators_and_what_differs(page: Page, app_url: str) -> None:
+    page.goto(app_url)
+    page.get_by_role("link", name="Catalog").first.click()
+    expect(page.get_by_text("179 accelerators and 418 offers of 34 providers")).to_be_visible()
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    # Three data-centre and consumer cards of one vendor: that row goes, the memory stays.
+    expect(page.get_by_role("cell", name="Vendor", exact=True)).to_be_visible()
+    page.get_by_text("Differences only").click()
+    expect(page.get_by_role("cell", name="Vendor", exact=True)).to_be_hidden()
+    expect(page.get_by_role("cell", name="Memory, reported", exact=True)).to_be_visible()
+    expect(page.get_by_text("at every one of 16 providers that rent both")).to_be_visible()
+
+
+def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:
+    page.goto(f"{app_url}/catalog")
+    page.get_by_text("Where each value comes from").click()
+
+    expect(page.get_by_text("CUDA 13.2 release notes").first).to_be_visible()
+    expect(page.get_by_text("recalled, not checked").first).to_be_visible()
+
+
+def test_nothing_scrolls_sideways_on_a_phone(page: Page, app_url: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{app_url}/catalog")
+    page.wait_for_selector(".js-plotly-plot .main-svg")
+    wide = page.evaluate(
+        "document.querySelector('[data-testid=stMain]').scrollWidth"
+        " - document.querySelector('[data-testid=stMain]').clientWidth"
+    )
+
+    assert wide <= 0

@@ -1,0 +1,226 @@
+"""The page *Catalog*: what is listed, what differs, and that a failed refresh changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import advisor.ui.pages
+from advisor import frames
+from advisor.catalog import Catalog
+from advisor.catalog.loader import load_snapshot
+from advisor.charts import DARK, LIGHT, spread_alt, spread_chart
+from advisor.compare import METRICS, compare_cards, spreads, verdicts
+from advisor.hardware import Offer
+
+PAGE = Path(advisor.ui.pages.__file__).parent / "catalog.py"
+CATALOG = load_snapshot()
+BY_TITLE = {metric.title: metric for metric in METRICS}
+
+
+@pytest.fixture
+def page() -> AppTest:
+    shown = AppTest.from_file(str(PAGE), default_timeout=60).run()
+    assert not shown.exception
+    assert not shown.error
+    return shown
+
+
+def text(page: AppTest) -> str:
+    return "\n".join(item.value for item in page.markdown).replace("\\", "")
+
+
+def test_it_says_how_many_and_how_old(page: AppTest) -> None:
+    assert "179 accelerators and 418 offers of 34 providers." in text(page)
+    assert "Prices of the snapshot that ships with the program." in text(page)
+    assert "over 60 days old" in text(page)
+
+
+def test_the_list_has_eight_columns_at_most_and_every_accelerator(page: AppTest) -> None:
+    listed = next(item.value for item in page.dataframe if "Power (W)" in item.value)
+
+    assert listed.shape == (179, 8)
+    assert {"Rent of one (USD/h)", "Price of"} <= set(listed.columns)
+
+
+def test_filters_narrow_the_list(page: AppTest) -> None:
+    page.selectbox(key="catalog_vendor").set_value("AMD")
+    page.selectbox(key="catalog_memory").set_value(192)
+    page.toggle(key="catalog_rentable").set_value(True).run()
+    listed = next(item.value for item in page.dataframe if "Power (W)" in item.value)
+
+    # AMD modules with 192 GB and more that someone in the snapshot rents.
+    assert sorted(listed["Accelerator"].str.removesuffix(" (?)")) == sorted(
+        card.name
+        for card in (CATALOG.accelerator(key) for key in ("mi300x", "mi325x", "mi350x", "mi355x"))
+        if CATALOG.offers_for(card.key)
+    )
+
+
+def test_a_filter_that_nothing_passes_says_so(page: AppTest) -> None:
+    page.text_input(key="catalog_name").set_value("voodoo").run()
+
+    assert "No accelerator has all of these" in page.info[0].value
+
+
+def test_differences_only_hides_equal_rows(page: AppTest) -> None:
+    page.selectbox(key="catalog_card_1").set_value("h100-sxm")
+    page.selectbox(key="catalog_card_2").set_value("h200-sxm")
+    page.selectbox(key="catalog_card_3").set_value("").run()
+    assert "Architecture" in set(page.table[0].value["Fact"])  # both Hopper
+    page.toggle(key="catalog_differences").set_value(True).run()
+    facts = set(page.table[0].value["Fact"])
+
+    assert "Architecture" not in facts
+    assert {"Memory, reported", "Bandwidth"} <= facts
+
+
+def test_the_rate_of_the_euro_changes_prices(page: AppTest) -> None:
+    page.number_input(key="catalog_rate").set_value(2.0).run()
+
+    assert not page.error
+    offers = next(item.value for item in page.dataframe if "Instance" in item.value)
+    gcore = offers[offers["Instance"] == "Virtual GPU 1x H100"]
+    assert gcore["One card (USD/h)"].item() == 5.64  # EUR 2.82 at 2.00
+    assert gcore["Price of"].item() == "2026-10-06, EUR at 2"
+
+
+def test_a_refresh_that_fails_says_so_and_changes_nothing(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPUHUNT_CATALOG_URL", (tmp_path / "nothing").as_uri())
+    page.button(key="catalog_refresh").click().run()
+
+    assert "The prices in use stay as they are." in page.error[0].value.replace("\\", "")
+    assert "418 offers of 34 providers" in text(page)
+
+
+def test_every_value_opens_to_its_source() -> None:
+    found = compare_cards(["h100-sxm", "xeon-8268"], CATALOG)
+    card = frames.fact_sources_table(found, CATALOG, card=0).set_index("Fact")
+    processor = frames.fact_sources_table(found, CATALOG, card=1).set_index("Fact")
+
+    shown = card.loc["Cheapest rent"]
+    assert shown["Source"] == "Vendor price pages opened on one day, recorded in a public price log"
+    assert shown["Date"] == "2026-10-06"
+    assert card.loc["Driver, at least"]["Where"].startswith("https://docs.nvidia.com/cuda/")
+    assert processor.loc["Bandwidth"]["How sure"] == "recalled, not checked"
+    assert processor.loc["Bandwidth"]["Value"] == "140.8 GB/s (?)"
+    assert "fp8 rate" not in processor.index  # it has none
+
+
+def offer(accelerator: str, provider: str, usd: float) -> Offer:
+    real = CATALOG.offers_for(accelerator)[0]
+    return real.model_copy(
+        update={
+            "key": f"{provider}/{accelerator}/x/y",
+            "provider": provider,
+            "accelerators": 1,
+            "on_demand_usd_per_hour": usd,
+        }
+    )
+
+
+def priced(*offers: Offer) -> Catalog:
+    return CATALOG.model_copy(update={"offers": offers})
+
+
+RENT = BY_TITLE["Rent of one card"]
+PAIR = ("a100-sxm-80gb", "h100-sxm")
+
+
+def test_a_difference_at_every_common_provider_is_real() -> None:
+    # The ranges overlap (1.0 to 3.0 and 2.0 to 4.0), the differences are 1.0 at both.
+    catalog = priced(
+        offer(PAIR[0], "p", 1.0),
+        offer(PAIR[0], "q", 3.0),
+        offer(PAIR[1], "p", 2.0),
+        offer(PAIR[1], "q", 4.0),
+    )
+    [verdict] = verdicts(RENT, PAIR, catalog)
+
+    assert (verdict.close, verdict.common) == (False, 2)
+    assert [(item.low, item.middle, item.high) for item in spreads(RENT, PAIR, catalog)] == [
+        (1.0, 2.0, 3.0),
+        (2.0, 3.0, 4.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("usd", "why"),
+    [
+        ((1.0, 3.0, 2.0, 2.5), "providers that rent both disagree (2 of them)"),
+        ((1.0, 3.0, 1.0, 4.0), "providers that rent both disagree (2 of them)"),  # one is equal
+    ],
+)
+def test_providers_that_disagree_are_too_close_to_call(
+    usd: tuple[float, float, float, float], why: str
+) -> None:
+    catalog = priced(
+        offer(PAIR[0], "p", usd[0]),
+        offer(PAIR[0], "q", usd[1]),
+        offer(PAIR[1], "p", usd[2]),
+        offer(PAIR[1], "q", usd[3]),
+    )
+    found = verdicts(RENT, PAIR, catalog)
+
+    assert found[0].close
+    [sentence] = frames.verdict_sentences(RENT, found)
+    assert "too close to call" in sentence
+    assert why in sentence
+
+
+def test_without_common_providers_the_ranges_decide() -> None:
+    meeting = priced(offer(PAIR[0], "p", 1.0), offer(PAIR[0], "q", 3.0), offer(PAIR[1], "r", 2.5))
+    apart = priced(offer(PAIR[0], "p", 1.0), offer(PAIR[1], "r", 2.5))
+
+    assert [item.close for item in verdicts(RENT, PAIR, meeting)] == [True]
+    assert [item.close for item in verdicts(RENT, PAIR, apart)] == [False]
+
+
+def test_specifications_are_points() -> None:
+    keys = ("h100-sxm", "h200-sxm", "gtx-1650")
+    memory = spreads(BY_TITLE["Memory"], keys, CATALOG)
+
+    # 81,559 and 143,771 MiB as the driver shows.
+    assert memory[0].middle == pytest.approx(81559 / 1024)
+    assert memory[1].middle == pytest.approx(143771 / 1024)
+    assert all(item.low == item.high and item.providers == 0 for item in memory)
+    rate = verdicts(BY_TITLE["Dense 16-bit rate"], keys[:2], CATALOG)
+    assert [item.close for item in rate] == [True]  # the same chip
+    # A card without bf16 is compared by fp16.
+    slow = spreads(BY_TITLE["Dense 16-bit rate"], ["gtx-1650"], CATALOG)
+    assert slow[0].middle == 6.0
+
+
+def test_figures_are_written_as_people_read_them() -> None:
+    rents = priced(offer(PAIR[0], "p", 1.0), offer(PAIR[0], "q", 12.3), offer(PAIR[1], "p", 0.29))
+
+    assert list(frames.spread_frame(RENT, PAIR, rents)["label"]) == [
+        "6.65 (1.00 to 12.30)",
+        "0.29",
+    ]
+    power = frames.spread_frame(BY_TITLE["Bandwidth"], ["h100-sxm", "gtx-1650"], CATALOG)
+    assert list(power["label"]) == ["3,350", "128.1"]
+
+
+def test_what_nobody_rents_has_no_rent() -> None:
+    assert spreads(RENT, ["gtx-1650"], CATALOG) == ()
+    assert frames.spread_frame(RENT, ["gtx-1650"], CATALOG).empty
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.title)
+def test_every_chart_starts_at_zero_and_speaks(metric, theme) -> None:
+    frame = frames.spread_frame(metric, PAIR, CATALOG)
+    if frame.empty:
+        pytest.skip("not known of these")
+    chart = spread_chart(frame, title=metric.title, unit=metric.unit, theme=theme)
+
+    assert chart.layout.xaxis.range[0] == 0
+    assert chart.layout.xaxis.range[1] > frame["high"].max()
+    words = spread_alt(frame, title=metric.title, unit=metric.unit)
+    assert "NVIDIA H100 SXM5 80GB" in words
+    assert "linear from 0" in words
