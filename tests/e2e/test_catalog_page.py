@@ -23,7 +23,7 @@ def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:
     page.get_by_text("Where each value comes from").click()
 
     expect(page.get_by_text("CUDA 13.2 release notes").first).to_be_visible()
-    expect(page.get_by_text("recalled, not checked").first).to_be_visible()
+    expect(page.get_by_text("recalled, not checked", exact=True).first).to_be_visible()
 
 
 def test_nothing_scrolls_sideways_on_a_phone(page: Page, app_url: str) -> None:
