@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 
 from advisor.errors import InputError
 from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, WORK, Flag
-from advisor.money_flags import OWNING, RENTING
+from advisor.money_flags import INTERRUPTIONS, OWNING, RENTING
 from advisor.parsing import parse_amount
 
 USAGE: Final = {
@@ -195,6 +195,7 @@ def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> Non
     for flag in (*LIMITS, *further):
         _add_flag(limits, flag)
     limits.add_argument("--spot", action="store_true", help="rent at spot prices")
+    _add_flag(limits, INTERRUPTIONS)
 
 
 def _add_flags(parser: argparse.ArgumentParser, title: str, flags: tuple[Flag, ...]) -> None:
@@ -256,7 +257,7 @@ def case_mapping(
                 remedy=f"Add {example}.",
                 field=field,
             )
-    for flag in (*WORK, *LIMITS, *_FURTHER[arguments.command]):
+    for flag in (*WORK, *LIMITS, INTERRUPTIONS, *_FURTHER[arguments.command]):
         _apply(flag, getattr(arguments, flag.dest), case)
     if arguments.spot:
         case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}

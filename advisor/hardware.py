@@ -155,6 +155,16 @@ class SoftwareSupport(Noun):
         return self.provenance.get(field, self.provenance["default"])
 
 
+class Billing(Noun):
+    """The steps in which a provider bills the time of an instance."""
+
+    step_s: Positive = 60.0
+    """A minute where the provider's is not known: of the 15 that are, 13 bill by the minute or
+    second. [s]"""
+    minimum_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Shortest time billed. [s]"""
+
+
 class Offer(Noun):
     """One rentable instance type of one provider, with its price on a date."""
 
@@ -180,6 +190,7 @@ class Offer(Noun):
     inter_node_bytes_per_s: Positive | None
     """Network of the whole instance per direction. [bytes/s]"""
     provenance: Provenance
+    billing: Billing = Billing()
     quote: Quote | None = None
     """The price as the provider states it; None where that is in US dollars."""
     notes: str = ""

@@ -26,6 +26,13 @@ def _number(text: str, option: str) -> object:
     return number
 
 
+INTERRUPTIONS: Final = Flag(
+    "--interruptions",
+    "renting.interruptions_per_hour",
+    "X",
+    "of one spot instance, per hour (0.1)",
+    _number,
+)
 OWNING: Final = (
     Flag("--months", "owning.months", "N", "how long the machines are kept: 12 to 60", read_count),
     Flag(
@@ -63,13 +70,6 @@ OWNING: Final = (
 RENTING: Final = (
     Flag("--rent", "renting.usd_per_hour", "USD", "a quote per hour, all instances", read_usd),
     Flag("--rent-change", "renting.rent_change", "X", "change of rents per year", _number),
-    Flag(
-        "--interruptions",
-        "renting.interruptions_per_hour",
-        "X",
-        "of one spot instance, per hour",
-        _number,
-    ),
     Flag("--storage-gb", "renting.storage_gb", "GB", "kept beside the instances", _number),
     Flag("--storage-price", "renting.storage_usd_per_gb_month", "USD", "per GB, month", _number),
     Flag("--egress-gb", "renting.egress_gb_per_month", "GB", "traffic out per month", _number),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -13,18 +13,14 @@ from advisor.catalog.checks import check_order
 from advisor.catalog.reading import read_table
 from advisor.catalog.records import IsoDate, Key, Positive, Record, Text
 from advisor.errors import CatalogError, InputError
-from advisor.hardware import Confidence
+from advisor.hardware import Billing, Confidence
 from advisor.noun import Noun
 from advisor.resources import data_path
-from advisor.units import HOUR_S
 
 ENERGY_FILE: Final = "energy.csv"
 COMMITMENTS_FILE: Final = "commitments.csv"
 BILLING_FILE: Final = "billing.csv"
 DEFAULTS_FILE: Final = "owning_defaults.csv"
-
-UNSTATED_STEP_S: Final = HOUR_S
-"""Billing step of providers whose step is not known: the dearest common one. [s]"""
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -75,7 +71,7 @@ class Commitment(Record):
         return not self.accelerators or accelerator in self.accelerators.split()
 
 
-class Billing(Record):
+class BillingRecord(Record):
     """A row of ``billing.csv``: the steps in which a provider bills."""
 
     provider: Text
@@ -107,7 +103,6 @@ class Economy(Noun):
     places: tuple[Place, ...]
     """Ordered by key."""
     commitments: tuple[Commitment, ...]
-    billing: tuple[Billing, ...]
     defaults: tuple[Default, ...]
 
     def place(self, key: str) -> Place:
@@ -144,10 +139,6 @@ class Economy(Noun):
                 return self._by_default[field, group]
         raise KeyError(field, groups)
 
-    def billing_of(self, provider: str) -> Billing | None:
-        """Return how a provider bills; None where it is not known."""
-        return next((item for item in self.billing if item.provider == provider), None)
-
     @cached_property
     def _by_place(self) -> dict[str, Place]:
         names = {item.name.casefold(): item for item in self.places}
@@ -158,6 +149,26 @@ class Economy(Noun):
         return {(item.field, item.group): item for item in self.defaults}
 
 
+@cache
+def _billing_table() -> dict[str, Billing]:
+    records = read_table(data_path(BILLING_FILE), BillingRecord)
+    check_order([item.provider for item in records], file=BILLING_FILE)
+    return {
+        item.provider: Billing(step_s=item.step_s, minimum_s=item.minimum_s) for item in records
+    }
+
+
+def billing_of(provider: str) -> Billing:
+    """Return how a provider bills; by the minute where it is not known.
+
+    Examples
+    --------
+    >>> billing_of("Vultr").step_s
+    3600.0
+    """
+    return _billing_table().get(provider, Billing())
+
+
 @lru_cache(maxsize=2)
 def load_economy(directory: Path | None = None) -> Economy:
     """Read and check the tables, once for each folder.
@@ -165,7 +176,7 @@ def load_economy(directory: Path | None = None) -> Economy:
     Parameters
     ----------
     directory : Path, optional
-        The folder of the four files; the shipped one by default.
+        The folder of the three files; the shipped one by default.
 
     Returns
     -------
@@ -198,11 +209,8 @@ def load_economy(directory: Path | None = None) -> Economy:
                 value=f"{item.low}, {item.expected}, {item.high}",
                 remedy="Order the three: low, expected, high.",
             )
-    billing = read_table(path(BILLING_FILE), Billing)
-    check_order([item.provider for item in billing], file=BILLING_FILE)
     return Economy(
         places=tuple(places),
         commitments=tuple(read_table(path(COMMITMENTS_FILE), Commitment)),
-        billing=tuple(billing),
         defaults=tuple(defaults),
     )

@@ -16,6 +16,7 @@ from advisor.catalog.checks import (
     check_rate,
 )
 from advisor.catalog.currency import converted
+from advisor.catalog.economy import billing_of
 from advisor.catalog.keys import offer_key
 from advisor.catalog.live import cache_file
 from advisor.catalog.reading import read_catalog_file, read_offers
@@ -252,6 +253,7 @@ def _offer(record: OfferRecord, content: CatalogFile) -> Offer:
         host_memory_bytes=memory * GIB if memory else None,
         on_demand_usd_per_hour=record.on_demand_per_hour,
         spot_usd_per_hour=record.spot_per_hour,
+        billing=billing_of(record.provider),
         quote=quote,
         price_date=record.price_date,
         intra_node=record.intra_node,

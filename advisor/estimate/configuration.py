@@ -18,6 +18,7 @@ from advisor.estimate.results import Estimate
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.serving_report import ServingReport, describe_serving
+from advisor.estimate.spot import interrupted_time
 from advisor.estimate.training import (
     count_flops,
     describe_time,
@@ -27,6 +28,7 @@ from advisor.formatting import duration
 from advisor.hardware import Accelerator, Node, Offer
 from advisor.layout import ParallelLayout, Recompute
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.quantities import Range
 from advisor.workload import FineTuning, Pretraining, Serving, Workload
 
 
@@ -45,6 +47,8 @@ class Placement:
     """All instances together; None where nothing rents this hardware. [USD/h]"""
     instances: int = 0
     owned: bool = False
+    interrupted: Range | None = None
+    """Spot: hours of the run for an hour of work."""
 
 
 def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -279,6 +283,12 @@ def estimate_configuration(
         memory = describe_memory(architecture, run, layout, accelerator, calibration)
         flops = count_flops(architecture, run, layout)
         time = describe_time(architecture, run, layout, accelerator, placement.node, calibration)
+        if placement.interrupted is not None:
+            time = interrupted_time(time, placement.interrupted)
+            assumptions.append(
+                f"spot: {placement.interrupted.expected:.3g} hours for an hour of work, "
+                "interruptions and lost work included"
+            )
         serving = None
         assumptions.extend(run.assumptions)
         assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from advisor.equations.energy import energy_kwh
 from advisor.equations.pricing import instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown
-from advisor.hardware import Accelerator, Offer
+from advisor.formatting import duration as format_duration
+from advisor.hardware import Accelerator, Billing, Offer
 from advisor.quantities import Evidence, Range, Term
-from advisor.units import HOURS_PER_MONTH, MILLION
+from advisor.units import HOUR_S, HOURS_PER_MONTH, MILLION
 
 
 def cost_breakdown(
@@ -84,6 +85,32 @@ def cost_breakdown(
     )
 
 
+def billed_usd(billing: Billing, *, hours: float, usd_per_hour: float) -> float:
+    """Return the rent of all instances over one stretch of time, in the provider's steps. [USD]"""
+    return float(
+        rent_usd(
+            hours=hours,
+            instances=1.0,
+            usd_per_hour=usd_per_hour,
+            billing_step_hours=billing.step_s / HOUR_S,
+            minimum_hours=billing.minimum_s / HOUR_S,
+        )
+    )
+
+
+def billed(billing: Billing, *, hours: Range, usd_per_hour: float) -> Range:
+    """Return the rent over an uncertain time, as `billed_usd` does. [USD]"""
+    low, expected, high = (
+        billed_usd(billing, hours=time, usd_per_hour=usd_per_hour)
+        for time in (hours.low, hours.expected, hours.high)
+    )
+    return Range(low=low, expected=expected, high=high, evidence=hours.evidence)
+
+
+def _step(offer: Offer) -> str:
+    return format_duration(offer.billing.step_s)
+
+
 def _rent(
     duration: Range,
     usd_per_hour: float,
@@ -93,28 +120,21 @@ def _rent(
     period: str,
     terms: list[Term],
 ) -> Range:
-    def rent(hours: float) -> float:
-        return float(rent_usd(hours=hours, instances=1.0, usd_per_hour=usd_per_hour))
-
+    rent = billed(offer.billing, hours=duration, usd_per_hour=usd_per_hour)
     terms.append(
         Term(
             name="rent",
             title=f"Rent for the {period}",
-            value=rent(duration.expected),
+            value=rent.expected,
             unit="USD",
-            formula="hours x instances x USD per instance and hour",
+            formula=f"hours in steps of {_step(offer)} x instances x USD per instance and hour",
             substituted=(
                 f"{duration.expected:,.4g} h x {instances} x {usd_per_hour / instances:,.2f} "
                 f"({offer.provider} {offer.instance_type}, {offer.price_date})"
             ),
         )
     )
-    return Range(
-        low=rent(duration.low),
-        expected=rent(duration.expected),
-        high=rent(duration.high),
-        evidence=duration.evidence,
-    )
+    return rent
 
 
 def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range | None:

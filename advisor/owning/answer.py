@@ -13,6 +13,7 @@ from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.formatting import memory_against
+from advisor.hardware import PriceKind
 from advisor.owning.budget import buy_within
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
@@ -144,10 +145,14 @@ def _estimated(
     if case.hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
+    accelerator = catalog.accelerator(case.hardware.accelerator)
+    # Owned machines are not taken back: spot lengthens the rent alone.
+    limits = case.limits.model_copy(update={"price_kind": PriceKind.ON_DEMAND})
+    case = case.model_copy(update={"limits": limits})
     placement = best_placement(
         case,
         architecture=architecture,
-        accelerator=catalog.accelerator(case.hardware.accelerator),
+        accelerator=accelerator,
         catalog=catalog,
         calibration=calibration,
     )

@@ -15,7 +15,7 @@ from advisor.equations.energy import carbon_kg, rated_kw
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.hardware import Accelerator, Segment
+from advisor.hardware import Accelerator, PriceKind, Segment
 from advisor.money import Owning
 from advisor.owning.assumptions import groups_of
 from advisor.owning.results import ProcessorOption
@@ -76,7 +76,10 @@ def _estimated(
     calibration: Calibration,
 ) -> Estimate | None:
     """Estimate a case on one processor; None where it has no rate in the format asked for."""
-    alone = case.model_copy(update={"hardware": Hardware(accelerator=card.key), "layout": None})
+    limits = case.limits.model_copy(update={"price_kind": PriceKind.ON_DEMAND})
+    alone = case.model_copy(
+        update={"hardware": Hardware(accelerator=card.key), "layout": None, "limits": limits}
+    )
     try:
         placement = best_placement(
             alone,

@@ -8,20 +8,17 @@ from dataclasses import dataclass
 from advisor import cents
 from advisor.case import Case
 from advisor.catalog import Catalog
-from advisor.catalog.economy import UNSTATED_STEP_S, Commitment, Economy
+from advisor.catalog.economy import Commitment, Economy
 from advisor.efficiency import Reliability
-from advisor.equations.pricing import (
-    checkpoint_interval_s,
-    instances_needed,
-    rent_usd,
-    spot_hours,
-)
-from advisor.hardware import Accelerator, Offer, PriceKind
+from advisor.equations.pricing import instances_needed
+from advisor.estimate.cost import billed_usd
+from advisor.hardware import Accelerator, Billing, Offer, PriceKind
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
-from advisor.planning.systems import implausible_offers, price_usd_per_hour
-from advisor.quantities import Evidence, Range
-from advisor.units import HOUR_S, HOURS_PER_MONTH, MILLION
+from advisor.planning.spot import Interruptions
+from advisor.planning.systems import allowed_offers, price_usd_per_hour
+from advisor.quantities import Range
+from advisor.units import HOURS_PER_MONTH, MILLION
 
 SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3}
 """The cheapest of each kind, one for each provider."""
@@ -111,20 +108,10 @@ def tenancies(
     return tuple(found)
 
 
-def run_rent_usd(tenancy: Tenancy, hours: float, economy: Economy) -> float:
+def run_rent_usd(tenancy: Tenancy, hours: float) -> float:
     """Return the rent of one run in the provider's billing steps, in whole cents. [USD]"""
-    offer = tenancy.offer
-    billing = economy.billing_of(offer.provider) if offer else None
-    # A quote names no provider, so no step is known either.
-    step_s = billing.step_s if billing else UNSTATED_STEP_S
-    billed = rent_usd(
-        hours=hours,
-        instances=1.0,
-        usd_per_hour=tenancy.usd_per_hour,
-        billing_step_hours=step_s / HOUR_S,
-        minimum_hours=billing.minimum_s / HOUR_S if billing else 0.0,
-    )
-    return cents.rounded(float(billed))
+    billing = tenancy.offer.billing if tenancy.offer else Billing()
+    return cents.rounded(billed_usd(billing, hours=hours, usd_per_hour=tenancy.usd_per_hour))
 
 
 def _offered(
@@ -138,23 +125,17 @@ def _offered(
     work: Work,
     monthly: float,
 ) -> list[Tenancy]:
-    providers = {name.casefold() for name in case.limits.providers}
-    regions = {name.casefold() for name in case.limits.regions}
-    offers = [
-        offer
-        for offer in catalog.offers_for(accelerator.key)
-        if (not providers or offer.provider.casefold() in providers)
-        and (not regions or offer.region.casefold() in regions)
-        and (offer.accelerators >= count or offer.inter_node_bytes_per_s is not None)
-    ]
     on_demand: list[Tenancy] = []
     spot: list[Tenancy] = []
     committed: list[Tenancy] = []
     for kind, target in ((PriceKind.ON_DEMAND, on_demand), (PriceKind.SPOT, spot)):
-        doubtful = implausible_offers(catalog, kind)
-        for offer in offers:
+        limits = case.limits.model_copy(
+            update={"accelerators": (accelerator.key,), "price_kind": kind}
+        )
+        for offer in allowed_offers(catalog, limits):
             price = price_usd_per_hour(offer, kind)
-            if price is None or offer.key in doubtful:
+            alone = offer.accelerators < count and offer.inter_node_bytes_per_s is None
+            if price is None or alone:
                 continue
             instances = int(instances_needed(accelerators=count, per_instance=offer.accelerators))
             hourly = cents.times(price, instances)
@@ -228,49 +209,15 @@ def _spot(
     work: Work,
     monthly: float,
 ) -> Tenancy:
-    given = case.renting.interruptions_per_hour
-    default = economy.default("interruptions_per_hour")
-    rates = (given,) * 3 if given is not None else (default.low, default.expected, default.high)
-    low, expected, high = (
-        interrupted_hours(rate, instances, reliability, training=work.run_hours is not None)
-        for rate in rates
-    )
-    interval = (
-        float(
-            checkpoint_interval_s(
-                interruptions_per_hour=rates[1] * instances, checkpoint_s=reliability.checkpoint_s
-            )
-        )
-        if work.run_hours is not None
-        else None
-    )
+    interruptions = Interruptions.of(case.renting, economy, reliability)
+    training = work.run_hours is not None
     return Tenancy(
         RentKind.SPOT,
         f"{offer.provider} spot",
         hourly,
-        Range(low=low, expected=expected, high=high, evidence=Evidence.ASSUMED),
+        interruptions.hours(instances) if training else interruptions.served_hours(),
         monthly,
         instances=instances,
         offer=offer,
-        checkpoint_s=interval,
-    )
-
-
-def interrupted_hours(
-    rate: float, instances: int, reliability: Reliability, *, training: bool
-) -> float:
-    """Return the hours paid on spot instances for one hour of work.
-
-    A training job stops with any of its instances and repeats what was not saved; a served
-    replica is only gone until its machine is replaced.
-    """
-    if not training:
-        return 1 + rate * reliability.restart_s / HOUR_S
-    return float(
-        spot_hours(
-            hours=1.0,
-            interruptions_per_hour=rate * instances,
-            checkpoint_s=reliability.checkpoint_s,
-            restart_s=reliability.restart_s,
-        )
+        checkpoint_s=interruptions.interval_s(instances) if training else None,
     )

@@ -98,7 +98,7 @@ def rent_or_buy(
         ),
         key=lambda item: item.rent(spread.base, hours=hours),
     )
-    rents = tuple(_rent_cost(item, work, economy, today) for item in compared)
+    rents = tuple(_rent_cost(item, work, today) for item in compared)
     main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
     place = economy.place(owning.place)
     return Ownership(
@@ -162,7 +162,7 @@ def size_of(accelerator: Accelerator, count: int) -> Size:
     )
 
 
-def _rent_cost(compared: Comparison, work: Work, economy: Economy, today: date) -> RentCost:
+def _rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
     tenancy, offer = compared.tenancy, compared.tenancy.offer
     paid_hours = HOURS_PER_MONTH if tenancy.committed else compared.hours * tenancy.paid.expected
     total = compared.rent_range()
@@ -190,7 +190,7 @@ def _rent_cost(compared: Comparison, work: Work, economy: Economy, today: date) 
             high=max(total.high, exact),
             evidence=total.evidence,
         ),
-        usd_per_run=_run(tenancy, per_work_hour, work, economy),
+        usd_per_run=_run(tenancy, per_work_hour, work),
         usd_per_million=_million(tenancy, per_work_hour, work),
         checkpoint_interval_s=tenancy.checkpoint_s,
         break_even=compared.break_even(),
@@ -198,7 +198,7 @@ def _rent_cost(compared: Comparison, work: Work, economy: Economy, today: date) 
     )
 
 
-def _run(tenancy: Tenancy, per_hour: Range, work: Work, economy: Economy) -> Range | None:
+def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
     """Rent of one run: billed in the provider's steps, interruptions included. [USD]"""
     if tenancy.kind is RentKind.API and work.units_per_run is not None:
         return _million(tenancy, per_hour, work).scaled(work.units_per_run / MILLION)
@@ -206,7 +206,7 @@ def _run(tenancy: Tenancy, per_hour: Range, work: Work, economy: Economy) -> Ran
         return work.run(per_hour)
     hours, paid = work.run_hours, tenancy.paid
     low, middle, high = (
-        run_rent_usd(tenancy, time * factor, economy)
+        run_rent_usd(tenancy, time * factor)
         for time, factor in (
             (hours.low, paid.low),
             (hours.expected, paid.expected),

@@ -77,8 +77,8 @@ def advise(
                     code="spot-interruptions",
                     severity="warning",
                     message=(
-                        "Spot machines can be taken back at any time. The hours leave such "
-                        "interruptions out: checkpoint often and expect to pay for lost work."
+                        "Spot machines can be taken back at any time. The hours of a run hold the "
+                        "work lost to it at the stated rate, waiting for new machines left out."
                     ),
                 )
             )

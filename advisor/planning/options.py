@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from advisor import cents
 from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.cost import billed_usd
 from advisor.hardware import Offer, PriceKind
 from advisor.layout import ParallelLayout
 from advisor.limits import Constraints, Objective
+from advisor.planning.spot import Interruptions
 from advisor.planning.systems import System, price_usd_per_hour
+from advisor.quantities import Range
 from advisor.units import HOURS_PER_MONTH
 
 NEAR_FASTEST = 1.05
@@ -42,6 +46,8 @@ class Option:
     """0 for owned hardware. [USD/h]"""
     cost_usd: float
     """Run (training) or month (serving). [USD]"""
+    interrupted: Range | None = None
+    """Spot: hours of the run for an hour of work; within ``time`` already."""
 
     @property
     def layout(self) -> ParallelLayout:
@@ -51,9 +57,9 @@ class Option:
     @property
     def cost_high_usd(self) -> float:
         """Upper end of the cost: a run pays by the hour, a month of serving is a list price."""
-        return (
-            self.cost_usd if self.first_token_s is not None else self.usd_per_hour * self.time_high
-        )
+        if self.first_token_s is not None:
+            return self.cost_usd
+        return _run_usd(self.offer, self.usd_per_hour, self.time_high)
 
     @property
     def value(self) -> float:
@@ -97,12 +103,23 @@ class Price:
     """One instance. [USD/h]"""
     accelerators: int
     """In one instance."""
+    interruptions: Interruptions | None = None
+    """Of a run on spot instances."""
 
     @classmethod
-    def of(cls, system: System, kind: PriceKind) -> Price:
+    def of(
+        cls, system: System, kind: PriceKind, interruptions: Interruptions | None = None
+    ) -> Price:
         """Return the price of a system's cheapest offer."""
         offer, per_hour = cheapest_offer(system, kind)
-        return cls(offer, per_hour, system.node.accelerators)
+        return cls(offer, per_hour, system.node.accelerators, interruptions if offer else None)
+
+
+def _run_usd(offer: Offer | None, usd_per_hour: float, hours: float) -> float:
+    """Rent of a run in the provider's billing steps; owned hardware has none. [USD]"""
+    if offer is None:
+        return 0.0
+    return billed_usd(offer.billing, hours=hours, usd_per_hour=usd_per_hour)
 
 
 def priced_option(
@@ -132,7 +149,7 @@ def priced_option(
     row : int
         The layout is element ``row`` of ``layouts``.
     time : float
-        Hours of the run (training), seconds per output token (serving).
+        Hours of the run without interruptions (training), seconds per output token (serving).
     time_high : float
         Upper end of its range.
     first_token_s, tokens_per_s : float, optional
@@ -143,8 +160,14 @@ def priced_option(
     Option
     """
     instances = -(-count // price.accelerators) if price.offer else 0
-    per_hour = instances * price.usd_per_hour
-    hours = time if first_token_s is None else HOURS_PER_MONTH
+    per_hour = cents.times(price.usd_per_hour, instances)
+    interrupted = price.interruptions.hours(instances) if price.interruptions else None
+    if interrupted is not None:
+        time, time_high = time * interrupted.expected, time_high * interrupted.high
+    if first_token_s is None:
+        cost = _run_usd(price.offer, per_hour, time)
+    else:
+        cost = per_hour * HOURS_PER_MONTH
     return Option(
         system=system_index,
         count=count,
@@ -158,7 +181,8 @@ def priced_option(
         first_token_s=first_token_s,
         tokens_per_s=tokens_per_s,
         usd_per_hour=per_hour,
-        cost_usd=per_hour * hours,
+        cost_usd=cost,
+        interrupted=interrupted,
     )
 
 

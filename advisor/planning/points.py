@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
+from advisor.estimate.cost import billed
 from advisor.estimate.serving_report import serving_quantity
 from advisor.estimate.shape import shape_widening
+from advisor.estimate.spot import interrupted
 from advisor.estimate.training import time_quantity
 from advisor.planning.options import Option, best_of_systems, frontier
 from advisor.planning.results import Candidate
@@ -96,12 +98,14 @@ def as_candidates(
 
 def _candidate(option: Option, system: System, time: Range, on_frontier: bool) -> Candidate:
     serving = option.first_token_s is not None
+    if option.interrupted is not None:
+        time = interrupted(time.scaled(1 / option.interrupted.expected), option.interrupted)
     if option.offer is None:
         cost = None
     elif serving:
         cost = Range.exact(option.cost_usd)
     else:
-        cost = time.scaled(option.usd_per_hour)
+        cost = billed(option.offer.billing, hours=time, usd_per_hour=option.usd_per_hour)
     return Candidate(
         accelerator=system.accelerator.key,
         accelerator_name=system.accelerator.name,

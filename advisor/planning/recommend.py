@@ -137,6 +137,7 @@ def placement(option: Option, system: System) -> Placement:
         usd_per_hour=option.usd_per_hour if option.offer else None,
         instances=option.instances,
         owned=system.owned,
+        interrupted=option.interrupted,
     )
 
 

@@ -20,6 +20,7 @@ from advisor.planning.layout_space import LayoutSpace
 from advisor.planning.options import Option, Price, priced_option
 from advisor.planning.reach import within_reach
 from advisor.planning.serving_search import replica_table, search_serving
+from advisor.planning.spot import interruptions_of
 from advisor.planning.systems import System
 from advisor.planning.training_search import search_training
 from advisor.precision import RECIPES, WEIGHT_FORMATS
@@ -88,7 +89,8 @@ def _search_training(
     least: dict[str, float] = {}
     searched = 0
     served: set[int] = set()
-    prices = [Price.of(system, case.limits.price_kind) for system in systems]
+    interruptions = interruptions_of(case, calibration)
+    prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
     highs = _high_factors(architecture, systems, calibration, time_quantity(architecture))
     for name, run in runs.items():
         indices = [

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from advisor import cents
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.case import Case
@@ -29,6 +30,7 @@ from advisor.planning.options import (
     priced_option,
 )
 from advisor.planning.search import PROVEN_RECIPES, search, served_format
+from advisor.planning.spot import interruptions_of
 from advisor.planning.systems import System, check_names, find_systems, owned_system
 from advisor.workload import Serving
 
@@ -158,6 +160,7 @@ def best_placement(
     if best is not None and case.layout is None:
         layout, precision = best.layout, best.precision
     offer, per_hour = cheapest_offer(system, case.limits.price_kind)
+    interruptions = interruptions_of(case, calibration)
     instances = -(-count // system.node.accelerators) if offer else 0
     return Placement(
         accelerator=accelerator,
@@ -166,9 +169,10 @@ def best_placement(
         layout=layout,
         precision=precision,
         offer=offer,
-        usd_per_hour=None if system.owned else instances * per_hour,
+        usd_per_hour=None if system.owned else cents.times(per_hour, instances),
         instances=instances,
         owned=system.owned,
+        interrupted=interruptions.hours(instances) if interruptions and offer else None,
     )
 
 
@@ -201,10 +205,11 @@ def _arranged(
     )
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
     high = calibration.interval(time_quantity(architecture), measured=measured).high
+    interruptions = interruptions_of(case, calibration)
     return [
         priced_option(
             index,
-            Price.of(system, case.limits.price_kind),
+            Price.of(system, case.limits.price_kind, interruptions),
             count=count,
             precision=precision,
             layouts=layouts,

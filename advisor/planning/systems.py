@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
@@ -83,6 +84,26 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
         catalog.accelerator(key)
 
 
+def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
+    """Yield the offers of the limits' price kind that they allow and that can be believed."""
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    providers = {name.casefold() for name in limits.providers}
+    regions = {name.casefold() for name in limits.regions}
+    doubtful = implausible_offers(catalog, limits.price_kind)
+    for offer in catalog.offers:
+        if allowed and offer.accelerator not in allowed:
+            continue
+        if providers and offer.provider.casefold() not in providers:
+            continue
+        if offer.tier == LOWEST_ASK and not providers:
+            continue
+        if regions and offer.region.casefold() not in regions:
+            continue
+        if price_usd_per_hour(offer, limits.price_kind) is None or offer.key in doubtful:
+            continue
+        yield offer
+
+
 def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> list[System]:
     """Group the offers that the limits allow into systems; owned hardware replaces them all.
 
@@ -105,22 +126,8 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
             for item in limits.owned
         ]
         return [item for item in owned if not (training and item.accelerator.inference_only)]
-    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
-    providers = {name.casefold() for name in limits.providers}
-    regions = {name.casefold() for name in limits.regions}
-    doubtful = implausible_offers(catalog, limits.price_kind)
     groups: dict[tuple[str, Node], list[Offer]] = {}
-    for offer in catalog.offers:
-        if allowed and offer.accelerator not in allowed:
-            continue
-        if providers and offer.provider.casefold() not in providers:
-            continue
-        if offer.tier == LOWEST_ASK and not providers:
-            continue
-        if regions and offer.region.casefold() not in regions:
-            continue
-        if price_usd_per_hour(offer, limits.price_kind) is None or offer.key in doubtful:
-            continue
+    for offer in allowed_offers(catalog, limits):
         accelerator = catalog.accelerator(offer.accelerator)
         if training and accelerator.inference_only:
             continue

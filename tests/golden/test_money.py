@@ -12,7 +12,7 @@ import yaml
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import billing_of, load_economy
 from advisor.hardware import Confidence, Offer, Provenance
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import Ownership, RentKind
@@ -98,6 +98,7 @@ def offer(index: int, given: dict[str, Any]) -> Offer:
         price_date="2026-11-01",
         intra_node="NVLink",
         inter_node_bytes_per_s=network * 1e9 / 8 if network else None,
+        billing=billing_of(given["provider"]),
         provenance=Provenance(source="test", date="2026-11-01", confidence=Confidence.DATASHEET),
     )
 

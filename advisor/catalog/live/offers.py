@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
+from advisor.catalog.economy import billing_of
 from advisor.catalog.keys import offer_key, slug
 from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.names import PROVIDERS, Name, find_name
@@ -157,6 +158,7 @@ def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) 
         host_memory_bytes=row.memory_gib * GIB or None,
         on_demand_usd_per_hour=on_demand,
         spot_usd_per_hour=spot,
+        billing=billing_of(title),
         price_date=date,
         intra_node="",
         inter_node_bytes_per_s=None,
