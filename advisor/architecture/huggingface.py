@@ -15,7 +15,6 @@ from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
 from advisor.architecture.sample import SampleSize
 from advisor.architecture.shapes import TransformerShape
 from advisor.architecture.stack import Stack, stack_architecture
-from advisor.architecture.towers import Towers, towers_architecture
 from advisor.architecture.transformer import routed, transformer_operators
 from advisor.errors import UnsupportedArchitectureError
 from advisor.quantities import Evidence
@@ -95,17 +94,6 @@ def architecture_from_config(
             hub_id=hub_id,
             source=source,
             sample=sample,
-            assumptions=assumptions,
-            max_position_embeddings=fields.optional_count("max_position_embeddings"),
-            weight_format=stored,
-        )
-    if isinstance(shape, Towers):
-        return towers_architecture(
-            shape,
-            name=shown,
-            family=family.title,
-            hub_id=hub_id,
-            source=source,
             assumptions=assumptions,
             max_position_embeddings=fields.optional_count("max_position_embeddings"),
             weight_format=stored,

@@ -19,7 +19,17 @@ Small = Annotated[int, Field(ge=1, le=1024)]
 Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 Function = Literal[
-    "relu", "relu6", "gelu", "silu", "quick_gelu", "hardswish", "hardsigmoid", "sigmoid", "tanh"
+    "relu",
+    "relu2",
+    "relu6",
+    "gelu",
+    "gelu_new",
+    "silu",
+    "quick_gelu",
+    "hardswish",
+    "hardsigmoid",
+    "sigmoid",
+    "tanh",
 ]
 
 
@@ -71,7 +81,8 @@ class GatedProduct(Noun):
 class Pool(Noun):
     """The largest or mean value of a window; of the whole image where ``kernel`` is None."""
 
-    kind: Literal["max", "average"] = "max"
+    kind: Literal["max", "average", "first"] = "max"
+    """``first`` takes the first token and drops the others."""
     kernel: Small | None = 2
     stride: Small | None = None
     """None steps by the kernel."""
@@ -112,6 +123,8 @@ class Embedding(Noun):
     width: Width
     tied: bool = False
     """The head uses the same table."""
+    shared: bool = False
+    """The table is one that an earlier look-up holds."""
 
 
 class Attention(Noun):
@@ -135,6 +148,10 @@ class Attention(Noun):
     """Queries and keys are normalised for each head."""
     dropout: bool = False
     """Training drops some of the probabilities; flash kernels make the mask again."""
+    materialised: bool = False
+    """The scores exist in memory whatever the kernel asked for (T5 adds a learned bias)."""
+    cached: bool = False
+    """Generation keeps keys and values."""
     output: bool = True
     """False where a later matrix takes the place of the output's."""
 

@@ -45,8 +45,6 @@ class ModelArchitecture(Noun):
     """What one token of the rows is."""
     sample: SampleSize | None = None
     """Size of the input that the rows were built for, where they depend on one."""
-    not_estimated: str | None = None
-    """Why memory and time of this network are not estimated, though its parameters are known."""
     operators: tuple[Operator, ...]
 
     @property

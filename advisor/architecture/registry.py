@@ -13,29 +13,27 @@ from advisor.architecture import (
     hybrid_families,
     mobile_families,
     recent_families,
+    recurrent_families,
     routed_families,
     tower_families,
 )
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.shapes import TransformerShape
 from advisor.architecture.stack import Stack
-from advisor.architecture.towers import Towers
 
 
 class Family(NamedTuple):
     """A supported family: its name for people, and the reader of its configurations."""
 
     title: str
-    read: Callable[[ConfigFields], TransformerShape | Towers | Stack]
-    estimated: bool = True
-    """False where parameters are counted, and memory and time are not estimated yet."""
+    read: Callable[[ConfigFields], TransformerShape | Stack]
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "bert": Family("BERT", tower_families.bert, estimated=False),
+    "bert": Family("BERT", tower_families.bert),
     "bloom": Family("BLOOM", classic_families.bloom),
-    "camembert": Family("CamemBERT", tower_families.bert, estimated=False),
-    "clip": Family("CLIP", tower_families.clip, estimated=False),
+    "camembert": Family("CamemBERT", tower_families.bert),
+    "clip": Family("CLIP", tower_families.clip),
     "cohere": Family("Command-R", families.cohere),
     "cohere2": Family("Command-R7B and Command A", families.cohere2),
     "convnext": Family("ConvNeXt", convolutional_families.convnext),
@@ -60,10 +58,12 @@ FAMILIES: Final[dict[str, Family]] = {
     "gpt_oss": Family("gpt-oss", routed_families.gpt_oss),
     "gptj": Family("GPT-J", classic_families.gptj),
     "granite": Family("Granite", families.llama),
+    "gru": Family("GRU", recurrent_families.gru),
     "kimi_k2": Family("Kimi K2", routed_families.deepseek),
     "llama": Family("Llama", families.llama),
     "llama4": Family("Llama 4", recent_families.llama4),
     "llama4_text": Family("Llama 4", recent_families.llama4),
+    "lstm": Family("LSTM", recurrent_families.lstm),
     "mamba": Family("Mamba", hybrid_families.mamba),
     "mamba2": Family("Mamba-2", hybrid_families.mamba2),
     "mimo_v2_flash": Family("MiMo-V2-Flash", recent_families.mimo_v2),
@@ -71,9 +71,10 @@ FAMILIES: Final[dict[str, Family]] = {
     "ministral": Family("Ministral", families.mistral),
     "mistral": Family("Mistral", families.mistral),
     "mixtral": Family("Mixtral", routed_families.mixtral),
+    "mlp": Family("Multilayer perceptron", recurrent_families.mlp),
     "mobilenet_v3": Family("MobileNetV3", mobile_families.mobilenet_v3),
     "mpt": Family("MPT", classic_families.mpt),
-    "mt5": Family("mT5", tower_families.t5, estimated=False),
+    "mt5": Family("mT5", tower_families.t5),
     "nemotron_h": Family("Nemotron-H and Nemotron 3", hybrid_families.nemotron_h),
     "olmo2": Family("OLMo 2", families.olmo2),
     "olmo3": Family("OLMo 3", families.olmo2),
@@ -96,16 +97,17 @@ FAMILIES: Final[dict[str, Family]] = {
     "qwen3_vl_text": Family("Qwen 3 VL", families.qwen3),
     "regnet": Family("RegNet", convolutional_families.regnet),
     "resnet": Family("ResNet and ResNeXt", convolutional_families.resnet),
-    "roberta": Family("RoBERTa", tower_families.bert, estimated=False),
+    "roberta": Family("RoBERTa", tower_families.bert),
+    "siglip_vision_model": Family("SigLIP vision", tower_families.siglip_vision),
     "smollm3": Family("SmolLM 3", families.smollm3),
     "starcoder2": Family("StarCoder 2", classic_families.starcoder2),
     "step3p7": Family("Step 3.7", recent_families.step3),
-    "t5": Family("T5", tower_families.t5, estimated=False),
+    "t5": Family("T5", tower_families.t5),
     "unet": Family("U-Net", convolutional_families.unet),
     "vgg": Family("VGG", convolutional_families.vgg),
-    "vit": Family("ViT", tower_families.vit, estimated=False),
-    "whisper": Family("Whisper", tower_families.whisper, estimated=False),
-    "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert, estimated=False),
+    "vit": Family("ViT", tower_families.vit),
+    "whisper": Family("Whisper", tower_families.whisper),
+    "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert),
 }
 """Supported families by ``model_type``."""
 

@@ -20,7 +20,7 @@ from advisor.architecture.weights_file import (
     read_start,
 )
 from advisor.case import ModelSource
-from advisor.errors import InputError, UnsupportedArchitectureError
+from advisor.errors import InputError
 
 IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safetensors")
 """What a folder is read by, in this order."""
@@ -46,11 +46,11 @@ def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> Mode
         reach or the family unsupported.
     """
     if source.preset is not None:
-        return require_estimated(load_preset(source.preset, sample))
+        return load_preset(source.preset, sample)
     if source.config is not None:
-        return require_estimated(_from_config(source.config, sample))
+        return _from_config(source.config, sample)
     if source.hub is not None:
-        return require_estimated(_from_hub(source.hub, sample))
+        return _from_hub(source.hub, sample)
     if source.parameters is not None:
         return architecture_from_parameters(source.parameters)
     raise InputError(
@@ -58,35 +58,6 @@ def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> Mode
         value=None,
         allowed="preset, config, hub or parameters",
         remedy="Add e.g. model: {preset: llama-3.1-8b}.",
-        field="model",
-    )
-
-
-def require_estimated(architecture: ModelArchitecture) -> ModelArchitecture:
-    """Return the architecture, or refuse one whose memory and time are not estimated.
-
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-
-    Returns
-    -------
-    ModelArchitecture
-        The same.
-
-    Raises
-    ------
-    UnsupportedArchitectureError
-        If only its parameters are known.
-    """
-    if architecture.not_estimated is None:
-        return architecture
-    raise UnsupportedArchitectureError(
-        architecture.not_estimated,
-        value=f"{architecture.name} ({architecture.family}, "
-        f"{architecture.total_parameters:,} parameters)",
-        allowed="models that generate text",
-        remedy="Choose a decoder-only model, or give a parameter count for a rough estimate.",
         field="model",
     )
 

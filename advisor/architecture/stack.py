@@ -55,6 +55,8 @@ class Stack(Noun):
     layers: tuple[Layer, ...]
     blocks: Annotated[int, Field(ge=1)] | None = None
     """Layers as the publisher counts them; None counts products."""
+    hidden_size: Annotated[int, Field(ge=1)] | None = None
+    """Width of the stream; None takes what the last product reads."""
     outputs: Annotated[int, Field(ge=1)] = 1
     """Classes or words that the loss compares; 1 where it compares tensors."""
     tied: bool = False
@@ -155,7 +157,7 @@ def stack_architecture(
         source=source,
         evidence=Evidence.DERIVED,
         assumptions=(*assumptions, *stack.notes),
-        hidden_size=max((op.in_features for op in products[-1:]), default=1),
+        hidden_size=stack.hidden_size or max((op.in_features for op in products[-1:]), default=1),
         num_hidden_layers=stack.blocks or sum(op.layers for op in blocks) or 1,
         num_attention_heads=heads,
         num_key_value_heads=heads,

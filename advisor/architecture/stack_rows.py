@@ -10,6 +10,7 @@ from math import prod
 from typing import Final
 
 from advisor.architecture import layers as vocabulary
+from advisor.architecture.feed_forward import ACTIVATIONS
 from advisor.architecture.operators import OperatorKind, SavedFormat, SavedTensor
 from advisor.architecture.stack_build import COMPUTE, STREAM, Build, Signal, fresh, kept
 
@@ -18,6 +19,9 @@ KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoi
 
 FUSING: Final = frozenset({OperatorKind.NORMALIZATION, OperatorKind.ELEMENTWISE})
 """Rows in whose pass a compiler runs what follows elementwise."""
+
+WRITTEN_OUT: Final = {name: ACTIVATIONS[name] for name in ("gelu_new", "quick_gelu", "relu2")}
+"""Functions that the classes compute in several steps."""
 
 INDEX_ELEMENTS: Final = 2
 """An index of 64 bits, in elements of 32."""
@@ -120,16 +124,18 @@ def activated(function: vocabulary.Function, build: Build) -> None:
     signal = build.signal
     result = fresh(signal)
     saved = build.keep(result if function in KEEPS_OUTPUT else signal, signal.format)
-    if function == "quick_gelu":
-        # x * sigmoid(1.702 x) written out: the sigmoid's output besides.
-        saved = (*saved, kept("sigmoid", signal.elements, signal.format))
+    written = WRITTEN_OUT.get(function)
+    if written is not None:
+        stream, compute = written.stream_intermediates, written.compute_intermediates
+        saved += (kept("steps", stream * signal.elements, STREAM),) if stream else ()
+        saved += (kept("step", compute * signal.elements, signal.format),) if compute else ()
     build.memory_bound(
         function,
         kind=OperatorKind.ACTIVATION,
         # Compilers run it in the pass of the norm or sum before it.
         moved=0.0 if build.ends_in(FUSING) else 2.0 * signal.elements,
-        unfused=(6.0 if function == "quick_gelu" else 2.0) * signal.elements,
-        launches=3 if function == "quick_gelu" else 1,
+        unfused=(2.0 if written is None else written.passes) * signal.elements,
+        launches=1 if written is None else written.launches,
         saved=saved,
     )
     build.put(result)
@@ -156,6 +162,10 @@ def gated_product(layer: vocabulary.GatedProduct, build: Build) -> None:
 def pool(layer: vocabulary.Pool, build: Build) -> None:
     """Append a pool over windows, or over everything."""
     signal = build.signal
+    if layer.kind == "first":
+        # A view: nothing is computed.
+        build.put(fresh(signal, grid=()))
+        return
     if layer.kernel is None:
         grid = (layer.out,) * len(signal.grid) if layer.out > 1 else ()
     else:

@@ -17,8 +17,9 @@ from advisor.architecture.stack_rows import activated
 GATES = {"lstm": 4, "gru": 3}
 """Matrices of a cell; each has an input and a recurrent part."""
 
-CELL_TENSORS = {"lstm": 3, "gru": 2}
-"""What a step keeps besides its gates, in hidden widths: cell and its tanh, and the output."""
+CELL_TENSORS = {"lstm": 10, "gru": 7.5}
+"""What each step keeps besides gates and input, in hidden widths: of an LSTM whatever PyTorch's
+own accounting of 4 layers leaves; of a GRU as much for each gate."""
 
 
 def embedding(layer: vocabulary.Embedding, build: Build) -> None:
@@ -29,7 +30,7 @@ def embedding(layer: vocabulary.Embedding, build: Build) -> None:
         "embedding",
         kind=OperatorKind.EMBEDDING,
         moved=2.0 * layer.width * signal.positions,
-        parameters=elements,
+        parameters=0 if layer.shared else elements,
     )
     if layer.tied:
         build.rows[-1] = build.rows[-1].model_copy(update={"active_parameters": 0})
@@ -61,6 +62,8 @@ def recurrent(layer: vocabulary.Recurrent, build: Build) -> None:
         biases=gates,
         saved=(kept("gates", elements, COMPUTE),),
     )
+    state = {"lstm": 2.0, "gru": 1.0}[layer.cell] * hidden
+    build.rows[-1] = build.rows[-1].model_copy(update={"state_elements_per_sequence": state})
     build.put(Signal(hidden, signal.grid, COMPUTE))
 
 
@@ -137,6 +140,8 @@ def _scores(
     queries, read = width * signal.positions, width * memory.positions
     scores = layer.heads * signal.positions
     eager, flash = SavedWhen.EAGER_ATTENTION, SavedWhen.FLASH_ATTENTION
+    if layer.materialised:
+        eager = SavedWhen.ALWAYS
     saved: tuple[SavedTensor, ...] = (
         kept("query", queries, COMPUTE),
         kept("key", read, COMPUTE),
@@ -168,6 +173,8 @@ def _scores(
             keys=fixed if build.whole or memory is not signal else None,
             moved_elements_per_token=2.0 * queries + 2.0 * read,
             heads=layer.heads,
+            cache_heads=layer.heads if layer.cached else 0,
+            cache_elements_per_token=2.0 * read if layer.cached else 0.0,
             saved=saved,
         )
     )

@@ -12,7 +12,6 @@ from advisor.architecture.config_fields import load_config_text
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import find_preset, load_preset
-from advisor.architecture.resolve import require_estimated
 from advisor.architecture.sample import SampleSize
 from advisor.errors import InputError
 
@@ -201,12 +200,9 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
             return _sized_preset(preset, row)
         stored = _stored_config(name, configs)
         if stored is not None:
-            found = architecture_from_config(
+            return architecture_from_config(
                 load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
             )
-            # An encoder's config gives parameters alone; the row's own shape may still be folded.
-            if found.not_estimated is None or number(row, "num_hidden_layers") is None:
-                return require_estimated(found)
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
         raise InputError(
@@ -233,7 +229,7 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
 
 def _sized_preset(name: str, row: Row) -> ModelArchitecture:
     """Return a preset, built for the row's sizes where it depends on any."""
-    architecture = require_estimated(load_preset(name))
+    architecture = load_preset(name)
     default = architecture.sample
     if default is None:
         return architecture

@@ -1,4 +1,4 @@
-"""Encoders and encoder-decoder models: counted exactly, and not estimated."""
+"""Encoders and encoder-decoder models, from their configurations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-import advisor
 from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
-from advisor.errors import InputError, UnsupportedArchitectureError
+from advisor.architecture.operators import OperatorKind
+from advisor.architecture.sample import SampleSize, Unit
+from advisor.errors import InputError
 
 TESTS = Path(__file__).parents[1]
 CONFIGS: dict[str, dict[str, Any]] = json.loads(
@@ -57,36 +56,32 @@ def test_text_tower_of_clip() -> None:
 
 
 def test_decoders_cache_their_own_keys() -> None:
-    """Whisper tiny: 4 layers x 2 x 384; encoders and CLIP cache nothing."""
-    assert architecture_from_config(WHISPER).cache_elements_per_token == 3072
+    """Whisper tiny: 4 layers x 2 x 384 for each of 448 tokens; encoders and CLIP cache nothing."""
+    assert architecture_from_config(WHISPER).cache_elements_per_token == 3072 * 448
     for config in (BERT, VIT, CLIP):
         assert architecture_from_config(config).cache_elements_per_token == 0
 
 
 def test_matmul_flops_of_vit_are_twice_its_matrices() -> None:
-    """ViT-B/16: 12 x (4 x 768^2 + 2 x 768 x 3072) + 768^2 patches + 768^2 pooler, twice."""
+    """ViT-B/16: 12 x (4 x 768^2 + 2 x 768 x 3072) for 197 tokens, and the pooler for one."""
     rows = architecture_from_config(VIT).matmuls()
-    assert sum(op.layers * op.flops_per_token for op in rows) == 2 * 86_114_304
+    assert sum(op.layers * op.flops_per_token for op in rows) == 2 * (197 * 84_934_656 + 768**2)
 
 
-@pytest.mark.parametrize(
-    "config", [BERT, WHISPER, VIT, CLIP], ids=["bert", "whisper", "vit", "clip"]
-)
-def test_estimates_are_refused_with_the_count(config: dict[str, Any]) -> None:
-    with pytest.raises(UnsupportedArchitectureError, match="not estimated yet") as caught:
-        resolve_model(ModelSource(config=config))
-    assert f"{architecture_from_config(config).total_parameters:,} parameters" in str(caught.value)
+def test_what_each_takes() -> None:
+    units = [architecture_from_config(config).unit for config in (BERT, WHISPER, VIT, CLIP)]
+    assert units == [Unit.TOKEN, Unit.SAMPLE, Unit.IMAGE, Unit.SAMPLE]
 
 
-def test_the_api_refuses_them_too() -> None:
-    case = {
-        "model": {"config": BERT},
-        "workload": {"kind": "pretraining", "tokens": 1e9, "sequence_length": 512},
-        "hardware": {"accelerator": "h100-sxm", "count": 8},
-    }
-    for function in (advisor.estimate, advisor.recommend):
-        with pytest.raises(UnsupportedArchitectureError, match="not estimated yet"):
-            function(case)
+def test_decoders_attend_to_what_encoders_read() -> None:
+    """Whisper reads 30 s as 1500 positions, T5 what the work says."""
+    model = architecture_from_config(WHISPER, sample=SampleSize(decoder_sequence_length=100))
+    keys = {op.name: op.keys for op in model.operators if op.kind is OperatorKind.ATTENTION}
+    assert keys == {"encoder.scores": 1500, "decoder.scores": 100, "decoder.scores_2": 1500}
+    size = SampleSize(sequence_length=300, decoder_sequence_length=20)
+    t5 = architecture_from_config({"model_type": "t5"}, sample=size)
+    keys = {op.name: op.keys for op in t5.operators if op.kind is OperatorKind.ATTENTION}
+    assert keys == {"encoder.scores": 300, "decoder.scores": 20, "decoder.scores_2": 300}
 
 
 @pytest.mark.parametrize(

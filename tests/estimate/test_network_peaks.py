@@ -23,12 +23,21 @@ FACTS: dict[str, Any] = yaml.safe_load(
 
 
 @pytest.mark.parametrize(
-    "fact", FACTS["peaks"], ids=lambda f: f"{f['preset']}-{f['batch']}-{f['precision']}"
+    "fact",
+    FACTS["peaks"],
+    ids=lambda f: f"{f['preset']}-{f['batch']}-{f['precision']}-{f.get('attention')}",
 )
 def test_peak(fact: dict[str, Any]) -> None:
-    model = load_preset(fact["preset"], SampleSize(image_size=224))
+    model = load_preset(fact["preset"], SampleSize(image_size=fact.get("pixels", 224)))
+    convolutional = fact["preset"].startswith(("resnet", "efficientnet"))
     workload = Pretraining.model_validate(
-        {"optimizer": "sgd_momentum", "global_batch": fact["batch"]}
+        {
+            "optimizer": "sgd_momentum" if convolutional else "adamw",
+            "global_batch": fact["batch"],
+            "sequence_length": fact.get("tokens"),
+            "attention": fact.get("attention", "flash"),
+            "software": "huggingface",
+        }
     )
     run = resolve_training(workload, model, recipe_named(fact["precision"]))
     # Nothing but tensors was accounted.
