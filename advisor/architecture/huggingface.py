@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from pydantic import ValidationError
+
 from advisor.architecture import families
 from advisor.architecture.config_fields import REMEDY, ConfigFields
 from advisor.architecture.mixer_shapes import CompressedAttention
@@ -80,9 +82,17 @@ def architecture_from_config(
     """
     text, assumptions = _text_tower(config)
     fields = ConfigFields(text)
-    kind = fields.text("model_type", "").lower()
+    # Configurations of diffusers name a class.
+    kind = fields.text("model_type", fields.text("_class_name", "")).lower()
     family, guessed = _family(kind, fields)
-    shape = family.read(fields)
+    try:
+        shape = family.read(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        fields.fail(
+            "the config makes a layer that is out of bounds", where, first["input"], first["msg"]
+        )
     stored, notes = weight_format(text if "quantization_config" in text else config)
     assumptions = (*assumptions, *guessed, *_left_out(fields), *notes)
     shown = name or _published_name(fields) or kind or "pasted config"

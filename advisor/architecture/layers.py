@@ -14,7 +14,7 @@ from pydantic import Field
 from advisor.architecture.operators import Part
 from advisor.noun import Noun
 
-Width = Annotated[int, Field(ge=1, le=10_000_000)]
+Width = Annotated[int, Field(ge=1, le=1_000_000_000)]
 Small = Annotated[int, Field(ge=1, le=1024)]
 Label = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 

@@ -165,6 +165,7 @@ def stack_architecture(
         max_position_embeddings=max_position_embeddings,
         weight_format=weight_format,
         tied_embeddings=stack.tied,
+        upcast_logits=False,
         unit=stack.unit,
         sample=sized(stack, sample),
         operators=table,

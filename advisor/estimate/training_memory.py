@@ -75,6 +75,10 @@ LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
 (flash-attention's kernel). Chunked: all logits in 16 bits, and of one chunk in eight the fp32 copy,
 its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``)."""
 
+PLAIN_LOGITS_BYTES: Final = {True: 10.0, False: 6.0}
+"""Plain where the class does not cast 16-bit logits first (BERT, Whisper), by autocast: softmax
+and its gradient in fp32 beside the logits, or all of them in 16 bits (same source)."""
+
 PARALLEL_LOSS_BYTES: Final = 16.0
 """The plain loss with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
 
@@ -208,6 +212,8 @@ def _loss_bytes(
         chosen is None and run.software is SoftwareStack.HUGGINGFACE
     )
     size = STACK_LOSS_BYTES[run.software] if chosen is None else LOSS_BYTES[chosen]
+    if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
+        size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
     entry, spread = np.full_like(tensor, size), tensor
     if plain and run.switches.gathered_logits:
         spread = np.ones_like(tensor)
