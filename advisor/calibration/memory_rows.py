@@ -112,6 +112,14 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     )
     kind, layout = _layout(row)
     run = _run(row, layout, architecture.unit)
+    if architecture.unit is not Unit.TOKEN and layout.recompute is not Recompute.NONE:
+        raise InputError(
+            "recomputation is modelled for stacks of like blocks only",
+            value=architecture.name,
+            allowed="ckpt 0",
+            remedy="Leave the row out.",
+            field="ckpt",
+        )
     memory = training_memory(architecture, run, LayoutArrays.of(layout), facts)
     interval = calibration.interval("training_tensors", measured=True)
     predicted = Range.around(
