@@ -34,6 +34,7 @@ from advisor.owning.answer import answer_own
 from advisor.owning.results import Ownership
 from advisor.planning.fits import SHORT_LIST, what_fits
 from advisor.planning.fits_results import Fits
+from advisor.planning.neighbours import neighbours
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
 from advisor.planning.single import best_placement, hardware_system, supported_precision
@@ -224,6 +225,8 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
     result = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration
     )
+    around = neighbours(case, placement, architecture=architecture, calibration=calibration)
+    result = result.model_copy(update={"neighbours": around})
     if result.memory.fits:
         return result
     found = ways_out(

@@ -52,23 +52,28 @@ class LayoutArrays:
     @classmethod
     def of(cls, layout: ParallelLayout) -> LayoutArrays:
         """Return one layout as arrays of one element."""
+        return cls.stack([layout])
 
-        def one(value: float) -> Floats:
-            return np.array([value], dtype=np.float64)
-
-        return cls(
-            data=one(layout.data),
-            tensor=one(layout.tensor),
-            pipeline=one(layout.pipeline),
-            context=one(layout.context),
-            expert=one(layout.expert),
-            sharding=one(SHARDING_LEVEL[layout.sharding]),
-            micro_batch=one(layout.micro_batch),
-            recompute=one(RECOMPUTE_LEVEL[layout.recompute]),
-            sequence_parallel=one(float(layout.sequence_parallel)),
-            virtual_stages=one(layout.virtual_stages),
-            offload=one(sum(OFFLOAD_BITS[what] for what in set(layout.offload))),
-        )
+    @classmethod
+    def stack(cls, layouts: Sequence[ParallelLayout]) -> LayoutArrays:
+        """Return layouts one after the other."""
+        rows = [
+            (
+                one.data,
+                one.tensor,
+                one.pipeline,
+                one.context,
+                one.expert,
+                SHARDING_LEVEL[one.sharding],
+                one.micro_batch,
+                RECOMPUTE_LEVEL[one.recompute],
+                one.sequence_parallel,
+                one.virtual_stages,
+                sum(OFFLOAD_BITS[what] for what in set(one.offload)),
+            )
+            for one in layouts
+        ]
+        return cls(*np.array(rows, dtype=np.float64).T)
 
     def layout(self, index: int) -> ParallelLayout:
         """Return element ``index`` as a noun."""

@@ -160,6 +160,23 @@ class WayOut(Noun):
     memory for the case as asked. Under 1 is faster."""
 
 
+class Neighbour(Noun):
+    """A layout one step away from the estimated one, on the same accelerators."""
+
+    change: str
+    """What changes, from and to."""
+    layout: ParallelLayout
+    time_s: float
+    """Of a step (training) or per output token (serving). [s]"""
+    time_ratio: float
+    """Over that of the estimated layout. Under 1 is faster."""
+    memory_bytes: float
+    """High end of the total on the fullest accelerator. [bytes]"""
+    fits: bool
+    note: str = ""
+    """Which slower links the tensor-parallel group needs, if any."""
+
+
 class Estimate(Noun):
     """Everything about one configuration."""
 
@@ -183,3 +200,5 @@ class Estimate(Noun):
     """Keys of the references that the terms cite, then printed in full by ``to_json``'s reader."""
     ways_out: tuple[WayOut, ...] = ()
     """Where the memory does not fit: what would make it fit, smallest sacrifice first."""
+    neighbours: tuple[Neighbour, ...] = ()
+    """Layouts one step away, fastest first; of plans only the first of each ranking has them."""

@@ -58,7 +58,14 @@ from advisor.frames.points import (
     within_reach,
 )
 from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
-from advisor.frames.terms import Section, citation, latencies, term_sections, terms_frame
+from advisor.frames.terms import (
+    Section,
+    citation,
+    latencies,
+    neighbours_frame,
+    term_sections,
+    terms_frame,
+)
 
 Table = pd.DataFrame
 """What the page passes on without looking inside."""
@@ -98,6 +105,7 @@ __all__ = [
     "memory_frame",
     "memory_table",
     "nearest_misses",
+    "neighbours_frame",
     "picks",
     "picks_frame",
     "points_table",

@@ -9,7 +9,17 @@ import pandas as pd
 
 from advisor.architecture.sample import Unit
 from advisor.estimate.results import Estimate
-from advisor.formatting import count, duration, flops, memory, milliseconds, money, percent, plain
+from advisor.formatting import (
+    count,
+    duration,
+    flops,
+    memory,
+    memory_against,
+    milliseconds,
+    money,
+    percent,
+    plain,
+)
 from advisor.quantities import Range, Term
 from advisor.references import REFERENCES
 from advisor.units import HOUR_S, MILLISECOND
@@ -93,6 +103,23 @@ def terms_frame(terms: Sequence[Term]) -> pd.DataFrame:
         for item in terms
     ]
     return pd.DataFrame(rows, columns=["Term", "Value", "Formula", "With your values", "Source"])
+
+
+def neighbours_frame(estimate: Estimate) -> pd.DataFrame:
+    """Return layouts one step away with their time and memory, as text for people."""
+    usable = estimate.memory.usable_bytes
+    rows = [
+        (
+            item.change,
+            duration(item.time_s) if item.time_s >= 1 else milliseconds(item.time_s),
+            f"{plain(item.time_ratio, 3)} times",
+            " of ".join(memory_against(item.memory_bytes, usable)),
+            ("fits" if item.fits else "does not fit") + (f"; {item.note}" if item.note else ""),
+        )
+        for item in estimate.neighbours
+    ]
+    time = "Time per token" if estimate.serving else "Time of a step"
+    return pd.DataFrame(rows, columns=["Change", time, "As long", "Memory on each", "Verdict"])
 
 
 def term_value(term: Term) -> str:

@@ -21,7 +21,9 @@ MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)
 """Images are smaller than sequences of thousands of tokens."""
 CONTEXT_FROM_TOKENS = 16_384
-"""Sequences shorter than this are not split over context-parallel ranks."""
+"""Sequences from this length on are split over any number of context-parallel ranks."""
+CONTEXT_CHUNK_TOKENS = 4_096
+"""Shorter ones only into chunks of at least this length."""
 RECOMPUTE_LEVELS = 3
 
 
@@ -45,7 +47,13 @@ def _degrees(
     architecture: ModelArchitecture, run: TrainingRun, count: int
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
-    contexts = CONTEXT_DEGREES if run.sequence_length >= CONTEXT_FROM_TOKENS else (1,)
+    contexts = [
+        degree
+        for degree in CONTEXT_DEGREES
+        if degree == 1
+        or run.sequence_length >= CONTEXT_FROM_TOKENS
+        or run.sequence_length >= degree * CONTEXT_CHUNK_TOKENS
+    ]
     experts = EXPERT_DEGREES if architecture.num_experts > 1 else (1,)
     # What takes whole images or samples is divided over data alone.
     divided = architecture.unit is Unit.TOKEN

@@ -14,6 +14,7 @@ from advisor.estimate.results import Estimate, Parameters
 from advisor.estimate.training import parameters_of
 from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
+from advisor.planning.neighbours import neighbours
 from advisor.planning.options import (
     Option,
     best_option,
@@ -81,6 +82,17 @@ def recommend(
             )
         return estimates[option]
 
+    for objective in objectives:
+        first = best_option(feasible, objective)
+        if first is not None and not full(first).neighbours:
+            around = neighbours(
+                case,
+                placement(first, systems[first.system]),
+                architecture=architecture,
+                calibration=calibration,
+                run=result.runs.get(first.precision),
+            )
+            estimates[first] = estimates[first].model_copy(update={"neighbours": around})
     rankings = tuple(
         Ranking(objective=objective, plans=_plans(feasible, systems, objective, full))
         for objective in objectives

@@ -56,8 +56,26 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
             _explain(console, title, terms)
     else:
         _terms(console, estimate)
+    _neighbours(console, estimate)
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
+
+
+def _neighbours(console: Console, estimate: Estimate) -> None:
+    if not estimate.neighbours:
+        return
+    heading(console, "What other layouts on the same accelerators would do")
+    usable = estimate.memory.usable_bytes
+    rows = [
+        (
+            item.change + (f" ({item.note})" if item.note else ""),
+            f"{plain(item.time_ratio, 3)}x",
+            " of ".join(memory_against(item.memory_bytes, usable)),
+            "yes" if item.fits else "no",
+        )
+        for item in estimate.neighbours
+    ]
+    console.print(table(["Change", "Time", "Memory on each, up to", "Fits"], rows, right=(1,)))
 
 
 def way_out(way: WayOut) -> str:

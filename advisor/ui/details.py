@@ -113,6 +113,9 @@ def computed(chosen: Sequence[frames.Pick]) -> None:
             if section.note:
                 st.markdown(plain(section.note))
             text_table(frames.terms_frame(section.terms))
+        if estimate.neighbours:
+            st.markdown("#### What other layouts on the same cards would do")
+            text_table(frames.neighbours_frame(estimate))
 
 
 @st.fragment
