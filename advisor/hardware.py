@@ -133,6 +133,17 @@ class Quote(Noun):
     rate_date: str
     """ISO 8601; empty for a rate that the user gave."""
 
+    @property
+    def sentence(self) -> str:
+        """The price as the provider lists it, and the rate."""
+        prices = ((self.on_demand_per_hour, "an hour"), (self.spot_per_hour, "an hour as spot"))
+        listed = " and ".join(f"{price:,.4g} {how}" for price, how in prices if price is not None)
+        of = f" of {self.rate_date}" if self.rate_date else ", as given"
+        return (
+            f"Price listed as {self.currency} {listed} for one machine; "
+            f"1 {self.currency} = {self.usd:g} USD{of}."
+        )
+
 
 class SoftwareSupport(Noun):
     """Software that a compute capability needs at least."""

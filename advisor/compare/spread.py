@@ -115,11 +115,11 @@ def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spre
     tuple of Spread
         In the order of ``keys``; cards of which it is not known are left out.
     """
-    rents = _rents(catalog, keys) if metric.priced else {}
+    by_card = rents(catalog, keys) if metric.priced else {}
     found = []
     for key in keys:
         card = catalog.accelerator(key)
-        prices = list(rents.get(card.key, {}).values()) if metric.priced else [None]
+        prices = list(by_card.get(card.key, {}).values()) if metric.priced else [None]
         values = [value for price in prices if (value := metric.value(card, price)) is not None]
         if values:
             found.append(
@@ -153,13 +153,13 @@ def verdicts(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Ver
     tuple of Verdict
         Of the cards of which the quantity is known.
     """
-    rents = _rents(catalog, keys) if metric.priced else {}
+    by_card = rents(catalog, keys) if metric.priced else {}
     found = []
     for one, other in combinations(spreads(metric, keys, catalog), 2):
         low, high = sorted((one, other), key=lambda spread: spread.middle)
         common: list[float] = []
         if metric.priced:
-            cheap, dear = rents[low.accelerator], rents[high.accelerator]
+            cheap, dear = by_card[low.accelerator], by_card[high.accelerator]
             for provider in cheap.keys() & dear.keys():
                 first = metric.value(catalog.accelerator(low.accelerator), cheap[provider])
                 second = metric.value(catalog.accelerator(high.accelerator), dear[provider])
@@ -181,8 +181,15 @@ ENOUGH_PAIRS: Final = 2
 """One provider that rents both cards says nothing about the next."""
 
 
-def _rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Cheapest believable price on demand of one card, by card and provider. [USD/h]"""
+def rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the cheapest believable price on demand of one card, by card and provider. [USD/h]
+
+    Parameters
+    ----------
+    catalog : Catalog
+    keys : sequence of str
+        Keys of the catalog.
+    """
     doubtful = implausible_offers(catalog, PriceKind.ON_DEMAND)
     found: dict[str, dict[str, float]] = {}
     for key in keys:

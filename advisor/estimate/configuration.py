@@ -250,6 +250,8 @@ def estimate_configuration(
     _check_layout(layout, architecture)
     workload = case.workload
     assumptions = [*architecture.assumptions, *placement.node.assumptions]
+    if placement.offer is not None and placement.offer.quote is not None:
+        assumptions.append(placement.offer.quote.sentence)
     if isinstance(workload, Serving):
         parts = _served(workload, placement, architecture, calibration, assumptions)
         memory, flops, time, serving = parts.memory, parts.flops, None, parts.serving

@@ -20,6 +20,7 @@ from advisor.frames.accuracy import (
 from advisor.frames.catalog import (
     card_offers_table,
     catalog_table,
+    commitments_table,
     comparison_table,
     fact_sources_table,
     spread_frame,
@@ -90,6 +91,7 @@ __all__ = [
     "catalog_table",
     "charted",
     "citation",
+    "commitments_table",
     "comparison_table",
     "effects_frame",
     "effects_table",

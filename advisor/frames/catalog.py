@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from advisor.catalog import Catalog
+from advisor.catalog.economy import load_economy
 from advisor.compare import Comparison, Metric, Row, Spread, Verdict, comparison_rows, spreads
 from advisor.compare.cards import compare_all
-from advisor.compare.spread import half_rate
+from advisor.compare.spread import half_rate, rents
 from advisor.dates import dated
-from advisor.formatting import plain
+from advisor.formatting import percent, plain
 from advisor.hardware import Accelerator, Confidence
 from advisor.units import GB, GIB, TFLOP
 
@@ -132,6 +133,38 @@ def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
     ]
     table = pd.DataFrame(rows, columns=columns)
     return table.sort_values(["One card (USD/h)", "One card, spot (USD/h)"], ignore_index=True)
+
+
+def commitments_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
+    """Return what a term costs per card with the providers that rent the compared cards.
+
+    Returns
+    -------
+    DataFrame
+        One row for each plan and card; empty where no provider's plan is known. The price is
+        the cheapest of that provider on demand, times the plan's ratio. [USD/h]
+    """
+    plans = load_economy().commitments
+    return pd.DataFrame(
+        [
+            {
+                "Accelerator": card.accelerator.name,
+                "Provider": plan.provider,
+                "Plan": plan.plan,
+                "Months": plan.term_months,
+                "One card (USD/h)": round(price * plan.price_ratio, 4),
+                "Of on demand": percent(plan.price_ratio),
+                "How sure": CONFIDENCE_WORDS[plan.confidence],
+                "Source": f"{plan.source}, {plan.source_date}",
+            }
+            for card in comparison.cards
+            for provider, price in rents(catalog, [card.accelerator.key])[
+                card.accelerator.key
+            ].items()
+            for plan in plans
+            if plan.provider == provider and plan.covers(card.accelerator.key)
+        ]
+    )
 
 
 def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> pd.DataFrame:

@@ -231,6 +231,10 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
                 plain(f"Too cheap to be believed, not used: {', '.join(found.doubtful_offers)}.")
             )
         _csv(offers.to_csv(index=False), "offers")
+        plans = frames.commitments_table(found, catalog)
+        if not plans.empty:
+            st.markdown("**For a term**: every hour of it is paid.")
+            st.dataframe(plans, hide_index=True, width="stretch", key="catalog_plans")
 
 
 def _spread(

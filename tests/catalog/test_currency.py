@@ -2,6 +2,7 @@
 
 import pytest
 
+from advisor import api
 from advisor.catalog import load_catalog
 from advisor.errors import InputError
 
@@ -54,3 +55,22 @@ def test_an_impossible_rate_is_refused(rate: float) -> None:
 def test_a_currency_without_prices_is_refused() -> None:
     with pytest.raises(InputError, match="allowed: EUR"):
         CATALOG.at_rate("GBP", 1.3)
+
+
+def test_a_plan_names_the_price_as_it_is_listed() -> None:
+    case: dict[str, dict[str, object]] = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 1e6},
+        "limits": {"providers": ["Gcore"], "accelerators": ["h100-sxm"]},
+    }
+    listed = "Price listed as EUR 2.82 an hour for one machine; 1 EUR = "
+
+    shipped = api.recommend(case).plans[0].estimate
+    assert f"{listed}1.1269 USD of 2026-10-06." in shipped.assumptions
+    assert shipped.cost.usd_per_hour is not None
+    assert shipped.cost.usd_per_hour.expected == 3.1779
+    case["limits"]["usd_per_eur"] = 1.5
+    own = api.recommend(case).plans[0].estimate
+    assert f"{listed}1.5 USD, as given." in own.assumptions
+    assert own.cost.usd_per_hour is not None
+    assert own.cost.usd_per_hour.expected == 4.23  # 2.82 x 1.5

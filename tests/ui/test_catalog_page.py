@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from advisor.catalog.loader import load_snapshot
 from advisor.charts import DARK, LIGHT, spread_alt, spread_chart
 from advisor.compare import METRICS, compare_cards, spreads, verdicts
 from advisor.hardware import Offer
+from tests.catalog.live.conftest import Publish, cache, publish
+
+__all__ = ["cache", "publish"]  # fixtures
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "catalog.py"
 CATALOG = load_snapshot()
@@ -95,6 +99,44 @@ def test_a_refresh_that_fails_says_so_and_changes_nothing(
 
     assert "The prices in use stay as they are." in page.error[0].value.replace("\\", "")
     assert "418 offers of 34 providers" in text(page)
+
+
+def test_a_refresh_that_works_says_what_it_brought(
+    page: AppTest, publish: Publish, cache: Path
+) -> None:
+    pytest.importorskip("gpuhunt")
+    publish(version=f"{date.today():%Y%m%d}-1")
+    page.button(key="catalog_refresh").click().run()
+
+    assert not page.error
+    said = page.success[0].value.replace("\\", "")
+    assert "Live prices of AWS, Azure, CloudRift, GCP, Lambda, Nebius, OCI, RunPod" in said
+    assert "22 offers." in said
+    assert "fetched on" in text(page)
+
+
+def test_a_damaged_cache_is_told(cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text("torn", encoding="utf-8")
+    shown = AppTest.from_file(str(PAGE), default_timeout=60).run()
+
+    assert "The cached live prices are not used: it is damaged" in shown.warning[0].value.replace(
+        "\\", ""
+    )
+
+
+def test_terms_cost_their_share_of_the_price_on_demand() -> None:
+    table = frames.commitments_table(compare_cards(["h100-sxm"], CATALOG), CATALOG)
+    row = table[(table["Provider"] == "DigitalOcean") & (table["Months"] == 12)]
+
+    # 3.26 a month paid ahead against 4.41 on demand in the source: 0.739.
+    demand = min(
+        item.on_demand_usd_per_hour / item.accelerators
+        for item in CATALOG.offers_for("h100-sxm")
+        if item.provider == "DigitalOcean" and item.on_demand_usd_per_hour
+    )
+    assert row["One card (USD/h)"].item() == pytest.approx(demand * 0.739, abs=1e-4)
+    assert frames.commitments_table(compare_cards(["gtx-1650"], CATALOG), CATALOG).empty
 
 
 def test_every_value_opens_to_its_source() -> None:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from advisor.catalog.live.names import PROVIDERS
@@ -25,6 +26,8 @@ Progress = Callable[[float, str], None]
 SILENCE_S: Final = 30.0
 """A server that says nothing for so long has failed. [s]"""
 POLL_S: Final = 0.1
+_ONE_AT_A_TIME: Final = Lock()
+"""Log and socket settings belong to the whole process, which may serve several people."""
 LOADING: Final = 0.8
 """Share of the time that downloads take."""
 
@@ -113,7 +116,7 @@ def fetch(*, progress: Progress) -> tuple[str, Mapping[str, Fetched]]:
     progress(0.0, "Asking which prices are newest")
     catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
     listener = _Listener()
-    with _listening(listener), _timeout(SILENCE_S):
+    with _ONE_AT_A_TIME, _listening(listener), _timeout(SILENCE_S):
         try:
             _load(catalog, listener.started, progress)
         except gpuhunt.GPUHuntError as error:
