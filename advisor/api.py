@@ -20,7 +20,7 @@ from advisor.calibration.validation import validate
 from advisor.case import Case, ModelSource
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.economy import load_economy
+from advisor.catalog.economy import Place, load_economy
 from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.nodes import node_for
 from advisor.catalog.overview import PriceOverview, price_overview
@@ -340,6 +340,17 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     )
 
 
+def places() -> tuple[Place, ...]:
+    """Return the places whose tariff is known, by name: what ``owning.place`` may be."""
+    economy = load_economy()
+    known = [
+        item
+        for item in economy.places
+        if economy.place(item.country).business_usd_per_kwh is not None
+    ]
+    return tuple(sorted(known, key=lambda item: item.name))
+
+
 def _as_case(case: Case | Mapping[str, Any]) -> Case:
     return case if isinstance(case, Case) else load_case(case)
 
@@ -381,6 +392,7 @@ __all__ = [
     "load_catalog",
     "node_for",
     "own",
+    "places",
     "price_overview",
     "published_runs",
     "recommend",

@@ -35,6 +35,7 @@ from advisor.frames.fits import (
 from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
 from advisor.frames.ownership import (
     bill_table,
+    budget_table,
     effects_frame,
     effects_table,
     inputs_table,
@@ -86,6 +87,7 @@ __all__ = [
     "as_points",
     "axes",
     "bill_table",
+    "budget_table",
     "candidates_frame",
     "card_offers_table",
     "catalog_table",

@@ -112,7 +112,9 @@ def rents_table(found: Ownership) -> pd.DataFrame:
                 "Rent": hourly_price(item.usd_per_hour),
                 "In all": money(item.total_usd, with_range=True),
                 "One run": money(item.usd_per_run) if item.usd_per_run else "-",
-                "A million": money(item.usd_per_million) if item.usd_per_million else "-",
+                f"A million {found.unit}s": money(item.usd_per_million)
+                if item.usd_per_million
+                else "-",
                 "Buy above, h a month": break_even_text(item),
                 "From month": f"{item.break_even.month}" if item.break_even.month else "-",
                 "Price of": dated(item.price_date) or "you",
@@ -131,7 +133,7 @@ def processors_table(found: Ownership) -> pd.DataFrame:
                 "One alone": (
                     duration(item.hours.scaled(HOUR_S), with_range=True)
                     if item.hours
-                    else rate(item.tokens_per_s, "tokens/s", with_range=True)
+                    else rate(item.tokens_per_s, f"{found.unit}s/s", with_range=True)
                     if item.tokens_per_s
                     else "-"
                 ),
@@ -143,6 +145,30 @@ def processors_table(found: Ownership) -> pd.DataFrame:
                 "Carbon": amount(item.carbon_kg, "kg"),
             }
             for item in found.processors
+        ]
+    )
+
+
+def budget_table(found: Ownership) -> pd.DataFrame:
+    """Return what a budget buys: the best mix, then the best of each kind alone."""
+    budget = found.budget
+    if budget is None:
+        return pd.DataFrame()
+    bought = [("Best mix", item) for item in budget.best]
+    bought += [("Alone", item) for item in budget.alternatives]
+    return pd.DataFrame(
+        [
+            {
+                "": kind,
+                "Buy": f"{item.groups:,} x ({item.count:,}x {item.accelerator_name})",
+                "Price": money(item.usd),
+                "Rated": f"{item.rated_w:,.0f} W",
+                "One run": duration(item.hours * HOUR_S) if item.hours else "-",
+                "Together": (
+                    rate(item.tokens_per_s, f"{found.unit}s/s") if item.tokens_per_s else "-"
+                ),
+            }
+            for kind, item in bought
         ]
     )
 

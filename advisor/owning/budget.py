@@ -22,6 +22,7 @@ from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.estimate.serving_report import serving_quantity
 from advisor.estimate.training import time_quantity
+from advisor.formatting import money
 from advisor.hardware import Accelerator
 from advisor.limits import OwnedHardware
 from advisor.owning.assumptions import groups_of
@@ -109,6 +110,7 @@ def buy_within(
     throughput = sum(group.throughput * number for group, number in best)
     bought = tuple(_purchase(group, number, case) for group, number in best)
     return BudgetAnswer(
+        sentence=_sentence(bought),
         budget_usd=budget,
         power_limit_w=case.owning.power_limit_w,
         slots=case.owning.slots,
@@ -288,6 +290,23 @@ def _undominated(groups: list[Group]) -> list[Group]:
             for other in groups
         )
     ]
+
+
+def _sentence(bought: tuple[Purchase, ...]) -> str:
+    if not bought:
+        return ""
+    parts = [
+        f"{item.groups:,} x ({item.count:,}x {item.accelerator_name})"
+        if item.count > 1
+        else f"{item.groups:,}x {item.accelerator_name}"
+        for item in bought
+    ]
+    usd = cents.total(item.usd for item in bought)
+    watts = sum(item.rated_w for item in bought)
+    return (
+        f"Buy {' and '.join(parts)}: {money(usd)} with hosts, {watts:,.0f} W rated. Judged by the "
+        "low end of the range; hosts cost a share of the cards' price."
+    )
 
 
 def _purchase(group: Group, number: int, case: Case) -> Purchase:

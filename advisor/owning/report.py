@@ -107,6 +107,7 @@ def rent_or_buy(
         accelerator_name=accelerator.name,
         count=estimate.count,
         workload=estimate.workload,
+        unit=work.unit,
         months=owning.months,
         hours_per_month=hours,
         place=place.name,

@@ -196,6 +196,8 @@ class Purchase(Noun):
 class BudgetAnswer(Noun):
     """What a budget buys for the work."""
 
+    sentence: str
+    """The best mix in words; empty where there is none."""
     budget_usd: float
     power_limit_w: float | None
     slots: int | None
@@ -220,6 +222,8 @@ class Ownership(Noun):
     accelerator_name: str
     count: int
     workload: str
+    unit: str
+    """What is counted: ``token``, ``image`` or ``sample``."""
     months: int
     hours_per_month: float
     place: str

@@ -19,6 +19,8 @@ class Work:
     """Tokens (or images) that an hour trains or generates. [1/h]"""
     units_per_run: float | None
     """Tokens (or images) of one run (training)."""
+    unit: str
+    """``token``, ``image`` or ``sample``."""
 
     def run(self, usd_per_hour: Range) -> Range | None:
         """Return what one run costs; None when serving. [USD]"""
@@ -38,13 +40,15 @@ def work_of(estimate: Estimate) -> Work:
         If the estimate holds neither a run nor a serving rate.
     """
     if estimate.serving is not None:
-        return Work(None, estimate.serving.output_tokens_per_s.scaled(HOUR_S), None)
+        serving = estimate.serving
+        per_hour = serving.output_tokens_per_s.scaled(HOUR_S)
+        return Work(None, per_hour, None, serving.unit.value)
     if estimate.time is None:
         msg = "the estimate has neither time nor serving"
         raise ValueError(msg)
     hours = estimate.time.run_hours
     units = estimate.time.steps * estimate.time.tokens_per_step
-    return Work(hours, hours.reciprocal(units), units)
+    return Work(hours, hours.reciprocal(units), units, estimate.time.unit.value)
 
 
 def _product(first: Range, second: Range) -> Range:

@@ -58,7 +58,10 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
         console.print(
             table(
                 ["Hardware", "One alone", "Count", "Price", "Draw", "Cooling", "Energy"],
-                [_processor_row(item) for item in found.processors[: SHOWN_PROCESSORS + 1]],
+                [
+                    _processor_row(item, found.unit)
+                    for item in found.processors[: SHOWN_PROCESSORS + 1]
+                ],
                 right=range(1, 7),
             )
         )
@@ -74,7 +77,7 @@ def _owning_sentence(found: Ownership) -> str:
         f"{money(own.total_usd, with_range=True)} in all",
         f"{money(own.usd_per_hour, with_range=True)} for each hour in use",
         f"{money(own.usd_per_run, with_range=True)} for a run" if own.usd_per_run else "",
-        f"{money(own.usd_per_million, with_range=True)} for a million tokens"
+        f"{money(own.usd_per_million, with_range=True)} for a million {found.unit}s"
         if own.usd_per_million
         else "",
     ]
@@ -108,11 +111,11 @@ def _signed(usd: float) -> str:
     return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"
 
 
-def _processor_row(item: ProcessorOption) -> tuple[str, ...]:
+def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
     alone = (
         duration(item.hours.scaled(HOUR_S))
         if item.hours
-        else rate(item.tokens_per_s, "tokens/s")
+        else rate(item.tokens_per_s, f"{unit}s/s")
         if item.tokens_per_s
         else "-"
     )
@@ -147,12 +150,7 @@ def _budget(console: Console, budget: BudgetAnswer | None) -> None:
             right=range(1, 5),
         )
     )
-    paragraph(
-        console,
-        f"The first {len(budget.best)} of these together are the best mix, judged by the low end "
-        f"of the range: {money(budget.usd)}, {budget.rated_w:,.0f} W. The others are the best "
-        "with one kind of card.",
-    )
+    paragraph(console, f"{budget.sentence} The others are the best with one kind of card.")
 
 
 def _explain(console: Console, found: Ownership) -> None:

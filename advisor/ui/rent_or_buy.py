@@ -27,6 +27,7 @@ from advisor.ui.words import plain, span, text_table
 CACHED_ANSWERS: Final = 32
 DEFAULT_CARD: Final = "h100-sxm"
 DEFAULT_HOURS: Final = 200
+DEFAULT_PLACE: Final = "usa"
 DEFAULT_WORK: Final = "qwen3-0.6b"
 """Small enough for every card; the work decides the cost of a run alone."""
 YEARS: Final = {months: f"{months // 12} year{'s' * (months > 12)}" for months in range(12, 61, 12)}
@@ -42,6 +43,13 @@ WORK_TITLES: Final = {
     "full": "Fine-tune, full",
     "serve": "Serve",
 }
+
+BUDGET: Final = {
+    "own_budget": "budget_usd",
+    "own_watts": "power_limit_w",
+    "own_slots": "slots",
+}
+"""Keys of the boxes of a purchase budget, and what they set."""
 
 Section = dict[str, float | int | str]
 
@@ -69,6 +77,9 @@ def page(*, theme: Theme, compact: bool) -> None:
     with asked:
         card, count, owning, slots = _ask()
     renting: Section = {}
+    for name, field in BUDGET.items():
+        if st.session_state.get(name):
+            owning[field] = st.session_state[name]
     rent = st.session_state.get("own_rent")
     if rent:
         renting["usd_per_hour"] = float(rent)
@@ -97,7 +108,7 @@ def _ask() -> tuple[str, int, Section, dict[str, st.delta_generator.DeltaGenerat
     owning: Section = {}
     slots = {}
     with st.container(border=True):
-        first = st.columns([3, 1, 1, 1])
+        first = st.columns([3, 1, 1, 1, 2])
         card = first[0].selectbox(
             "GPU",
             keys,
@@ -111,6 +122,18 @@ def _ask() -> tuple[str, int, Section, dict[str, st.delta_generator.DeltaGenerat
         )
         owning["months"] = first[3].selectbox(
             "Horizon", list(YEARS), index=2, format_func=YEARS.__getitem__, key="own_months"
+        )
+        places = state.place_names()
+        owning["place"] = (
+            first[4].selectbox(
+                "Place",
+                list(places),
+                index=None,
+                format_func=places.__getitem__,
+                key="own_place",
+                placeholder=places[DEFAULT_PLACE],
+            )
+            or DEFAULT_PLACE
         )
         second = st.columns(4)
         for column, (name, title, step, field) in zip(
@@ -137,6 +160,32 @@ def _ask() -> tuple[str, int, Section, dict[str, st.delta_generator.DeltaGenerat
                 continue
             owning[field] = given / 100 if field == "resale_share" else given
     return card, count, owning, slots
+
+
+def _budget(found: api.Ownership) -> None:
+    """Ask what a sum buys for the work, and answer."""
+    with st.expander("What does a budget buy?"):
+        columns = st.columns(3)
+        for column, (name, title, step) in zip(
+            columns,
+            (
+                ("own_budget", "Purchase budget, USD", 1000),
+                ("own_watts", "Power limit, W", 100),
+                ("own_slots", "Slots", 1),
+            ),
+            strict=True,
+        ):
+            column.number_input(title, 1, None, None, step, placeholder="none", key=name)
+        bought = found.budget
+        if bought is None:
+            st.markdown(
+                "Enter a budget: every card with a known price is tried for the work below."
+            )
+        elif not bought.best:
+            st.markdown("Nothing that this buys can do the work.")
+        else:
+            st.markdown(plain(bought.sentence))
+            text_table(frames.budget_table(found))
 
 
 def _ask_work() -> None:
@@ -262,6 +311,7 @@ def _details(found: api.Ownership) -> None:
             text_table(frames.rents_table(found))
         else:
             st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
+    _budget(found)
     with st.expander("The work: cost of a run, and the same on processors"):
         _ask_work()
         st.markdown(plain(found.workload))

@@ -169,6 +169,12 @@ def provider_names() -> tuple[str, ...]:
 
 
 @st.cache_resource(show_spinner=False)
+def place_names() -> dict[str, str]:
+    """Return every place with a carbon intensity and a tariff: key to name."""
+    return {item.key: item.name for item in api.places()}
+
+
+@st.cache_resource(show_spinner=False)
 def accelerator_names() -> dict[str, str]:
     """Return every accelerator: catalog key to name, by name."""
     cards = sorted(api.load_catalog().accelerators, key=lambda item: item.name.lower())

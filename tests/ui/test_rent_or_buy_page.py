@@ -141,3 +141,26 @@ def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
     assert frames.processors_table(found)["As fast"].iloc[0] == "1x"
     assert "given" in set(frames.inputs_table(found)["Range"])
     assert frames.rents_table(found)["Rent"].tolist() == ["$1.00/h"]
+
+
+def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
+    page = opened()
+    page.number_input(key="own_budget").set_value(6000).run()
+    page.selectbox(key="own_place").set_value("deu").run()
+    assert not page.exception
+    found = advisor.own(
+        {
+            **WORK,
+            "hardware": {"accelerator": "h100-sxm", "count": 8},
+            "owning": {
+                "hours_per_month": 200,
+                "months": 36,
+                "budget_usd": 6000,
+                "place": "deu",
+            },
+        }
+    )
+    assert found.budget is not None
+    assert found.answer in said(page)
+    shown = [markdown.value.replace("\\", "") for markdown in page.markdown]
+    assert found.budget.sentence in shown
