@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from advisor.owning.results import Ownership as Ownership
     from advisor.planning.fits_results import Fits as Fits
     from advisor.planning.results import Recommendation as Recommendation
+    from advisor.probe.report import ProbeReport as ProbeReport
+    from advisor.probe.run import probe as probe
+    from advisor.probe.teach import owned_from_report as owned_from_report
     from advisor.quantities import Range as Range
 
 _HOMES = {
@@ -51,6 +54,7 @@ _HOMES = {
     "load_case": "advisor.api",
     "load_catalog": "advisor.api",
     "own": "advisor.api",
+    "owned_from_report": "advisor.probe.teach",
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
     "validate": "advisor.api",
@@ -65,6 +69,8 @@ _HOMES = {
     "Ownership": "advisor.owning.results",
     "Fits": "advisor.planning.fits_results",
     "Recommendation": "advisor.planning.results",
+    "ProbeReport": "advisor.probe.report",
+    "probe": "advisor.probe.run",
     "Range": "advisor.quantities",
 }
 
@@ -77,7 +83,8 @@ __all__ = [  # noqa: PLE0604
 class _Package(ModuleType):
     """The package, where ``advisor.estimate`` is the function and not the room of that name.
 
-    Importing the subpackage ``advisor.estimate`` would bind its module over the function.
+    Importing the subpackage ``advisor.estimate`` would bind its module over the function. The
+    same holds for ``advisor.probe``.
     """
 
     @property
@@ -88,6 +95,15 @@ class _Package(ModuleType):
     @estimate.setter
     def estimate(self, module: ModuleType) -> None:
         """Leave the name to the function; the import system finds the module by its full name."""
+
+    @property
+    def probe(self) -> Any:
+        """The function :func:`advisor.probe.run.probe`."""
+        return __getattr__("probe")
+
+    @probe.setter
+    def probe(self, module: ModuleType) -> None:
+        """Leave the name to the function, as with ``estimate``."""
 
 
 sys.modules[__name__].__class__ = _Package

@@ -34,6 +34,7 @@ from advisor.owning.answer import answer_own
 from advisor.owning.results import Ownership
 from advisor.planning.fits import SHORT_LIST, what_fits
 from advisor.planning.fits_results import Fits
+from advisor.planning.measured import with_measured
 from advisor.planning.neighbours import neighbours
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
@@ -175,11 +176,12 @@ def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None)
         If the case asks for something unknown or impossible to compute.
     """
     case = _as_case(case)
+    catalog, calibration = with_measured(_priced(case, catalog), load_calibration(), case.limits)
     return _recommend(
         case,
         architecture=resolve_model(case.model, sample_of(case.workload)),
-        catalog=_priced(case, catalog),
-        calibration=load_calibration(),
+        catalog=catalog,
+        calibration=calibration,
     )
 
 
@@ -211,9 +213,13 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
             remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
             field="hardware",
         )
-    catalog = _priced(case, catalog)
+    catalog, calibration = with_measured(
+        _priced(case, catalog),
+        load_calibration(),
+        case.limits,
+        only=case.hardware.accelerator,
+    )
     architecture = resolve_model(case.model, sample_of(case.workload))
-    calibration = load_calibration()
     accelerator = catalog.accelerator(case.hardware.accelerator)
     placement = best_placement(
         case,

@@ -51,6 +51,11 @@ examples:
   gpu-advisor prices show --usd-per-eur 1.12
   gpu-advisor prices refresh
 """,
+    "probe": """\
+examples:
+  gpu-advisor probe --output probe.json
+  gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json
+""",
     "fits": """\
 examples:
   gpu-advisor fits --accelerator rtx-4090
@@ -129,16 +134,7 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     )
     _add_json(own)
 
-    fits = command("fits", "models that some cards can serve and train, and those they cannot")
-    _add_flags(fits, "the cards", HARDWARE)
-    fits.add_argument(
-        "--context", metavar="N", default="8192", help="tokens per request or sequence (8192)"
-    )
-    fits.add_argument(
-        "--concurrency", metavar="N", default="8", help="requests at once, beside one alone (8)"
-    )
-    fits.add_argument("--all", action="store_true", help="every preset, not the short list alone")
-    _add_json(fits)
+    _add_fits(command("fits", "models that some cards can serve and train, and those they cannot"))
 
     compare = command("compare", "cards side by side")
     compare.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
@@ -165,6 +161,8 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     )
     _add_json(validate)
 
+    _add_probe(command("probe", "measure this machine"))
+
     web = command("web", "open the app in a browser")
     web.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
     web.add_argument("--no-browser", action="store_true", help="do not open a browser")
@@ -172,6 +170,34 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     _add_json(command("presets", "models that are known by name"))
     _add_json(command("schema", "JSON Schema of a case"))
     return parser
+
+
+def _add_fits(parser: argparse.ArgumentParser) -> None:
+    _add_flags(parser, "the cards", HARDWARE)
+    parser.add_argument(
+        "--context", metavar="N", default="8192", help="tokens per request or sequence (8192)"
+    )
+    parser.add_argument(
+        "--concurrency", metavar="N", default="8", help="requests at once, beside one alone (8)"
+    )
+    parser.add_argument("--all", action="store_true", help="every preset, not the short list alone")
+    _add_json(parser)
+
+
+def _add_probe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode", metavar="MODE", default="short", help="short (15 s), normal (2 min) or thorough"
+    )
+    parser.add_argument(
+        "--library", metavar="NAME", default="auto", help="auto (default), numpy or torch"
+    )
+    parser.add_argument("--time-limit", metavar="TIME", help="another limit: 30s, 5min")
+    parser.add_argument(
+        "--memory-limit", metavar="BYTES", help="take at most this: 4G; never half of what is free"
+    )
+    parser.add_argument("--output", metavar="FILE", help="write the report here: probe.json")
+    parser.add_argument("--report", metavar="FILE", help="show this report and measure nothing")
+    _add_json(parser)
 
 
 def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> None:

@@ -9,12 +9,13 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from advisor import __version__
 from advisor.arguments import build_parser, case_mapping
 from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
-from advisor.parsing import parse_amount, parse_count
+from advisor.parsing import parse_amount, parse_count, parse_duration
 
 MAX_CASE_BYTES: Final = 1_000_000
 MAX_PORT: Final = 65_535
@@ -111,6 +112,7 @@ def _recommend(arguments: Namespace) -> None:
     mapping = case_mapping(arguments, _base(arguments.case))
     from advisor import api
 
+    _read_owned(mapping)
     result = api.recommend(api.load_case(mapping))
     if arguments.json:
         print(result.to_json())
@@ -118,6 +120,21 @@ def _recommend(arguments: Namespace) -> None:
     from advisor.terminal import new_console, show_recommendation
 
     show_recommendation(new_console(), result, top=top, everything=arguments.all)
+
+
+def _read_owned(mapping: dict[str, object]) -> None:
+    """Put what the reports of probes hold in place of their paths."""
+    limits = mapping.get("limits")
+    owned = limits.get("owned") if isinstance(limits, dict) else None
+    if not isinstance(limits, dict) or not isinstance(owned, list):
+        return
+    import advisor
+
+    machines: list[object] = []
+    for item in owned:
+        path = item.get("report") if isinstance(item, dict) else None
+        machines += advisor.owned_from_report(path) if isinstance(path, str) else (item,)
+    mapping["limits"] = limits | {"owned": machines}
 
 
 def _estimate(arguments: Namespace) -> None:
@@ -234,6 +251,44 @@ def _validate(arguments: Namespace) -> None:
     show_validation(new_console(), result)
 
 
+def _probe(arguments: Namespace) -> None:
+    time_limit, memory_limit = arguments.time_limit, arguments.memory_limit
+    seconds = parse_duration(time_limit, field="--time-limit") if time_limit else None
+    most = parse_amount(memory_limit, field="--memory-limit") if memory_limit else None
+    from advisor import api
+    from advisor.terminal import new_console, probe_with_progress, read_report, show_probe
+
+    if arguments.report:
+        report = read_report(arguments.report)
+    else:
+        report = probe_with_progress(
+            new_console(sys.stderr),
+            mode=arguments.mode,
+            library=arguments.library,
+            time_limit_s=seconds,
+            memory_limit_bytes=most,
+        )
+    if arguments.output:
+        _write(arguments.output, report.to_json())
+    if arguments.json:
+        print(report.to_json())
+        return
+    show_probe(new_console(), report, api.load_catalog())
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"the file cannot be written ({type(error).__name__})",
+            value=path,
+            allowed="a path in a folder that exists and that you may write to",
+            remedy="Choose another path.",
+            field="--output",
+        ) from None
+
+
 def _web(arguments: Namespace) -> None:
     port = parse_count(arguments.port, field="--port")
     if port > MAX_PORT:
@@ -309,6 +364,7 @@ _COMMANDS: Final = {
     "compare": _compare,
     "prices": _prices,
     "validate": _validate,
+    "probe": _probe,
     "web": _web,
     "presets": _presets,
     "schema": _schema,

@@ -227,6 +227,8 @@ class Calibration(Noun):
     """Best measured 16-bit matmul rate over the dense peak, by accelerator or by the narrowest
     name of a generation (``Ampere half-rate``: its GeForce cards); above 1 where clocks exceed
     the data sheet's. Scales the constants of the generation."""
+    machines: dict[str, KernelEfficiency] = Field(default_factory=dict)
+    """Constants that the probe measured on a machine of the user, by accelerator."""
     network: NetworkEfficiency
     software: dict[SoftwareStack, SoftwareFacts]
     serving: ServingFacts
@@ -258,6 +260,8 @@ class Calibration(Noun):
 
     def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
         """Return the constants for ``accelerator`` and whether they were measured on its kind."""
+        if accelerator.key in self.machines:
+            return self.machines[accelerator.key], True
         names = generations(accelerator)
         found, measured = self._generation(names)
         if accelerator.key in found.fitted_on or found.best_share is None:

@@ -70,3 +70,7 @@ class RefreshError(AdvisorError):
     def __init__(self, what: str, *, remedy: str) -> None:
         self.what, self.remedy = what, remedy
         super().__init__(f"{what}. The prices in use stay as they are. {remedy}")
+
+
+class ProbeError(AdvisorError):
+    """A measurement of this machine could not be made; the message says which and why."""

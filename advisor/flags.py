@@ -62,6 +62,8 @@ def _yes(text: str, option: str) -> object:
 
 
 def _owned(text: str, option: str) -> object:
+    if text.endswith(".json"):
+        return {"report": text}  # read by the command, once the engine is there
     key, count = parse_owned(text, field=option)
     return {"accelerator": key, "count": count}
 
@@ -290,7 +292,8 @@ SEARCH: Final = (
         "--owned",
         "limits.owned",
         "KEY:N",
-        "cards that you have; only these are searched: rtx-4090:2; repeatable",
+        "cards that you have; only these are searched: rtx-4090:2, or the report of a probe: "
+        "probe.json; repeatable",
         _owned,
         repeat=True,
     ),

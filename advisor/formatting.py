@@ -335,6 +335,20 @@ def flops_rate(flops_per_s: float) -> str:
     return f"{_specified(flops_per_s / TFLOP)} TFLOPS"
 
 
+def measured_rate(per_s: float, unit: str) -> str:
+    """Return a measured rate with three digits, in thousands of millions or more.
+
+    Examples
+    --------
+    >>> measured_rate(7.654e14, "FLOPS"), measured_rate(29.83e9, "B/s")
+    ('765 TFLOPS', '29.8 GB/s')
+    """
+    for factor, letter in ((1e12, "T"), (1e9, "G")):
+        if per_s >= factor:
+            return f"{plain(per_s / factor, 3)} {letter}{unit}"
+    return f"{plain(per_s / 1e6, 3)} M{unit}"
+
+
 def _specified(number: float) -> str:
     """Return a specification exactly, noise of the last bits aside."""
     return f"{round(number, 3):,.3f}".rstrip("0").rstrip(".")

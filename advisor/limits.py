@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from advisor.hardware import PriceKind
+from advisor.efficiency import KernelEfficiency
+from advisor.hardware import Accelerator, PriceKind
 from advisor.noun import Noun
 
 PositiveLimit = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
@@ -22,11 +23,28 @@ class Objective(StrEnum):
     """Least cost x time: one more percent of money buys one more percent of speed."""
 
 
+class MeasuredMachine(Noun):
+    """What the probe measured of a card that the user has."""
+
+    accelerator: Accelerator
+    kernels: KernelEfficiency
+    """Take the place of the generation's constants."""
+
+
 class OwnedHardware(Noun):
     """Cards that the user has already: their rental price is zero."""
 
     accelerator: str
     count: Annotated[int, Field(ge=1, le=16384)] = 1
+    measured: MeasuredMachine | None = None
+    """From a report of the probe, where there is one."""
+
+    @model_validator(mode="after")
+    def _same_card(self) -> OwnedHardware:
+        if self.measured and self.measured.accelerator.key != self.accelerator:
+            msg = f"measured is of {self.measured.accelerator.key!r}, not of {self.accelerator!r}"
+            raise ValueError(msg)
+        return self
 
 
 class Constraints(Noun):

@@ -38,6 +38,7 @@ COMMANDS = (
     "compare",
     "prices",
     "validate",
+    "probe",
     "web",
     "presets",
     "schema",

@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "frames": ENGINE | {"compare", "export", "probe"},
     "charts": ENGINE | {"export", "frames", "probe"},
     "compare": BASE | {"catalog", "planning"},
-    "terminal": ENGINE | {"compare"},
+    "terminal": ENGINE | {"compare", "probe"},
     "flags": GROUND,
     "money_flags": GROUND | {"flags"},
     "arguments": GROUND | {"flags", "money_flags"},

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
 from advisor.hardware import Accelerator, Node, Offer, PriceKind
-from advisor.limits import Constraints
+from advisor.limits import Constraints, OwnedHardware
 
 LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
 """Numbers of instances that are searched: powers of two and three times those."""
@@ -120,8 +120,11 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
     """
     if limits.owned:
         owned = [
-            owned_system(
-                catalog.accelerator(item.accelerator), min(item.count, limits.max_accelerators)
+            _measured_system(
+                owned_system(
+                    catalog.accelerator(item.accelerator), min(item.count, limits.max_accelerators)
+                ),
+                item,
             )
             for item in limits.owned
         ]
@@ -151,3 +154,12 @@ def owned_system(accelerator: Accelerator, count: int) -> System:
     """Return the system of ``count`` accelerators that the user has."""
     counts = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)
     return System(accelerator, owned_node(accelerator, count), (), counts, owned=True)
+
+
+def _measured_system(system: System, item: OwnedHardware) -> System:
+    """Say among the assumptions where the rates come from, if they were measured."""
+    if item.measured is None:
+        return system
+    basis = f"rates of {system.accelerator.name} by the {item.measured.kernels.source}"
+    assumptions = (*system.node.assumptions, basis)
+    return replace(system, node=system.node.model_copy(update={"assumptions": assumptions}))

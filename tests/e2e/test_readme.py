@@ -13,7 +13,7 @@ import pytest
 import advisor
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-SERVERS = ("web",)
+LONG = ("probe", "web")
 
 
 def blocks(root: Path, language: str) -> list[str]:
@@ -39,10 +39,11 @@ def test_every_command_of_the_readme_runs(root: Path) -> None:
         "compare",
         "fits",
         "prices",
+        "probe",
         "web",
     }
     for words in shown:
-        extra = ["--help"] if words[1] in SERVERS else []
+        extra = ["--help"] if words[1] in LONG else []
         done = subprocess.run(
             [sys.executable, "-m", "advisor", *words[1:], *extra],
             capture_output=True,

@@ -1,0 +1,114 @@
+"""Cards whose measured constants take the place of the catalog's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.efficiency import Calibration, Interval, KernelEfficiency
+from advisor.limits import Constraints, MeasuredMachine
+from advisor.quantities import Evidence
+
+NARROWED: Final = ("training_time", "serving_time", "serving_first_token")
+"""Quantities whose range rests on the kernels; memory does not."""
+MEDIAN_OF_NORMAL: Final = 0.6745
+"""Median of the absolute value of a standard normal variable."""
+BOUND_OF_NORMAL: Final = 1.2816
+"""Its 80 % bound: an interval of 80 % has 10 % on each side."""
+
+CONSTANTS: Final = 5
+"""Of a product's curve: see ``efficiency.MatmulEfficiency``."""
+
+
+def with_measured(
+    catalog: Catalog, calibration: Calibration, limits: Constraints, *, only: str | None = None
+) -> tuple[Catalog, Calibration]:
+    """Return catalog and constants in which the user's measured cards replace those listed.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    calibration : Calibration
+    limits : Constraints
+        ``owned`` holds what was measured.
+    only : str, optional
+        The one accelerator that is estimated; by default all that are owned.
+
+    Returns
+    -------
+    tuple of Catalog and Calibration
+        The same objects where nothing was measured. Ranges are narrowed only where every card
+        in question was measured, because an interval serves them all.
+    """
+    machines = {item.accelerator: item.measured for item in limits.owned if item.measured}
+    if not machines:
+        return catalog, calibration
+    kept = [card for card in catalog.accelerators if card.key not in machines]
+    cards = sorted(
+        [*kept, *(machine.accelerator for machine in machines.values())], key=lambda card: card.key
+    )
+    asked = [only] if only is not None else [item.accelerator for item in limits.owned]
+    intervals = calibration.intervals
+    if all(key in machines for key in asked):
+        intervals = _narrowed(calibration, [machines[key] for key in asked])
+    return (
+        catalog.model_copy(update={"accelerators": tuple(cards)}),
+        calibration.model_copy(
+            update={
+                "machines": {key: machine.kernels for key, machine in machines.items()},
+                "intervals": intervals,
+            }
+        ),
+    )
+
+
+def _narrowed(
+    calibration: Calibration, machines: Collection[MeasuredMachine]
+) -> dict[str, Interval]:
+    """Take the scatter of the kernels out of the ranges, and put the machine's own in.
+
+    Logarithms of independent factors add their variances, and a median of absolute errors gives
+    the deviation of each.
+    """
+    gains = [_gain(calibration, machine) for machine in machines]
+    gain = min(gains)
+    result = dict(calibration.intervals)
+    for name, interval in calibration.intervals.items():
+        if gain > 0 and name.removesuffix("_routed") in NARROWED:
+            result[name] = interval.model_copy(
+                update={
+                    "low": math.exp(-_less(-math.log(interval.low), gain)),
+                    "high": math.exp(_less(math.log(interval.high), gain)),
+                    "evidence": Evidence.MEASURED,
+                    "source": f"{interval.source}; kernels measured on the machine itself",
+                }
+            )
+    return result
+
+
+def _less(width: float, gain: float) -> float:
+    """Return the width of an interval without a part of its variance; whole if it has less."""
+    return math.sqrt(width * width - gain * gain) if width > gain else width
+
+
+def _gain(calibration: Calibration, machine: MeasuredMachine) -> float:
+    """Return the half-width of the scatter that the measurement takes away; 0 where none."""
+    base, known = calibration.kernels_for(machine.accelerator)
+    before, after = _scatter(base), _scatter(machine.kernels)
+    if before is None or after is None or not known:
+        return 0.0
+    return math.sqrt(max(0.0, before**2 - after**2)) * BOUND_OF_NORMAL
+
+
+def _scatter(kernels: KernelEfficiency) -> float | None:
+    """Return the deviation of the logarithm of a product's time; None where it is not known.
+
+    Few measurements are fitted too well: the constants take their share of the freedom.
+    """
+    fit = kernels.matmul["default"].fit
+    if fit is None or fit.rows <= CONSTANTS:
+        return None
+    seen = fit.median_error if fit.held_out_median_error is None else fit.held_out_median_error
+    return seen / MEDIAN_OF_NORMAL * math.sqrt(fit.rows / (fit.rows - CONSTANTS))

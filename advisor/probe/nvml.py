@@ -1,0 +1,178 @@
+"""NVIDIA cards through NVML, the driver's own library (``nvidia-ml-py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from advisor.errors import ProbeError
+from advisor.probe.report import Condition, Device, DeviceKind
+
+THROTTLING: Final = {
+    0x0000000000000004: "power limit",
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000010: "sync boost with another card",
+    0x0000000000000020: "software thermal slowdown",
+    0x0000000000000040: "hardware thermal slowdown",
+    0x0000000000000080: "hardware power brake",
+    0x0000000000000100: "display clock setting",
+}
+"""Bits of nvmlClocksEventReasons (nvml.h, NVML API reference) that hold the clocks down; idle
+and clocks set by an application do not count."""
+DRIVER_FILE: Final = Path("/dev/nvidiactl")
+"""There where the driver is loaded."""
+HOT: Final = ("software thermal slowdown", "hardware thermal slowdown")
+MHZ: Final = 1e6
+MILLI: Final = 1e-3
+
+
+class Nvml:
+    """An open session with the driver."""
+
+    def __init__(self, library: ModuleType) -> None:
+        self._library: Any = library
+
+    @classmethod
+    def open(cls) -> Nvml:
+        """Start a session.
+
+        Raises
+        ------
+        ProbeError
+            If the Python package, the driver or a device is missing, in one sentence.
+        """
+        try:
+            import pynvml
+        except ImportError:
+            there = DRIVER_FILE.exists()
+            msg = (
+                "the NVIDIA driver is here but cannot be asked: pip install 'gpu-advisor[probe]' "
+                "adds nvidia-ml-py"
+                if there
+                else "no NVIDIA driver was found, so the processors were measured"
+            )
+            raise ProbeError(msg) from None
+        return cls.of(pynvml)
+
+    @classmethod
+    def of(cls, library: ModuleType) -> Nvml:
+        """Start a session with a given library.
+
+        Raises
+        ------
+        ProbeError
+            If the driver is missing, does not answer, or has no device.
+        """
+        try:
+            library.nvmlInit()
+            count = library.nvmlDeviceGetCount()
+        except library.NVMLError as error:
+            raise ProbeError(_sentence(library, error)) from None
+        if count == 0:
+            msg = "the NVIDIA driver runs but has no device: check 'nvidia-smi' and the container"
+            raise ProbeError(msg)
+        return cls(library)
+
+    def devices(self) -> tuple[Device, ...]:
+        """Describe every card; a field that the driver does not tell stays unknown."""
+        return tuple(
+            self._device(index) for index in range(int(self._library.nvmlDeviceGetCount()))
+        )
+
+    def index_of(self, uuid: str) -> int | None:
+        """Return the driver's number of a card; processes can be shown cards in another order."""
+        handle = self._ask(self._library.nvmlDeviceGetHandleByUUID, f"GPU-{uuid}")
+        index = None if handle is None else self._ask(self._library.nvmlDeviceGetIndex, handle)
+        return None if index is None else int(index)
+
+    def condition(self, index: int) -> Condition:
+        """Return temperature, clock, power, load and throttling of a card now."""
+        library, handle = self._library, self._library.nvmlDeviceGetHandleByIndex(index)
+        celsius = self._ask(library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU)
+        clock = self._ask(library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_SM)
+        power = self._ask(library.nvmlDeviceGetPowerUsage, handle)
+        load = self._ask(library.nvmlDeviceGetUtilizationRates, handle)
+        reasons = self._ask(library.nvmlDeviceGetCurrentClocksThrottleReasons, handle) or 0
+        return Condition(
+            temperature_c=celsius,
+            clock_hz=clock * MHZ if clock else None,
+            power_w=None if power is None else power * MILLI,
+            busy_fraction=None if load is None else load.gpu / 100,
+            throttling=tuple(name for bit, name in THROTTLING.items() if reasons & bit),
+        )
+
+    def _device(self, index: int) -> Device:
+        library = self._library
+        handle = library.nvmlDeviceGetHandleByIndex(index)
+        memory = library.nvmlDeviceGetMemoryInfo(handle)
+        capability = self._ask(library.nvmlDeviceGetCudaComputeCapability, handle)
+        limit = self._ask(library.nvmlDeviceGetPowerManagementLimit, handle)
+        return Device(
+            kind=DeviceKind.CUDA,
+            index=index,
+            name=_text(library.nvmlDeviceGetName(handle))[:100],
+            driver=_text(library.nvmlSystemGetDriverVersion())[:300],
+            memory_bytes=float(memory.total),
+            free_bytes=float(memory.free),
+            compute_capability=".".join(map(str, capability)) if capability else None,
+            power_limit_w=limit * MILLI if limit else None,
+            pcie_generation=self._ask(library.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+            pcie_lanes=self._ask(library.nvmlDeviceGetMaxPcieLinkWidth, handle),
+            nvlink_peers=self._peers(index, handle),
+            mig_slices=self._slices(handle),
+            condition=self.condition(index),
+        )
+
+    def _peers(self, index: int, handle: object) -> tuple[int, ...]:
+        """Return the cards at the other ends of the links; through a switch, the card itself."""
+        library = self._library
+        by_bus = {
+            _text(info.busId): other
+            for other in range(int(library.nvmlDeviceGetCount()))
+            if (info := self._ask(library.nvmlDeviceGetPciInfo, _handle(library, other)))
+        }
+        found = set()
+        for link in range(int(library.NVML_NVLINK_MAX_LINKS)):
+            if self._ask(library.nvmlDeviceGetNvLinkState, handle, link):
+                remote = self._ask(library.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
+                found.add(by_bus.get(_text(remote.busId), index) if remote else index)
+        return tuple(sorted(found))
+
+    def _slices(self, handle: object) -> tuple[str, ...]:
+        library = self._library
+        mode = self._ask(library.nvmlDeviceGetMigMode, handle)
+        if not mode or mode[0] != library.NVML_DEVICE_MIG_ENABLE:
+            return ()
+        names = []
+        for place in range(int(self._ask(library.nvmlDeviceGetMaxMigDeviceCount, handle) or 0)):
+            part = self._ask(library.nvmlDeviceGetMigDeviceHandleByIndex, handle, place)
+            if part is not None:
+                names.append(_text(library.nvmlDeviceGetName(part))[:100])
+        return tuple(names[:16])
+
+    def _ask(self, function: Callable[..., Any], *arguments: object) -> Any:
+        """Return the driver's answer; None where this card or driver does not have it."""
+        try:
+            return function(*arguments)
+        except self._library.NVMLError:
+            return None
+
+
+def _handle(library: Any, index: int) -> Any:
+    return library.nvmlDeviceGetHandleByIndex(index)
+
+
+def _sentence(library: Any, error: Exception) -> str:
+    """Say why NVML did not start."""
+    if isinstance(error, library.NVMLError_LibraryNotFound):
+        return "no NVIDIA driver was found (NVML, its library, is missing)"
+    if isinstance(error, library.NVMLError_DriverNotLoaded):
+        return "the NVIDIA driver is installed but not loaded: no device answers"
+    return f"the NVIDIA driver does not answer: {error}"[:300]
+
+
+def _text(value: str | bytes) -> str:
+    """Older versions of the binding return bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,0 +1,246 @@
+"""What the probe found: a frozen, versioned report that page, command line and API read.
+
+A report can come from anyone. It is data alone: bounded in size and in every field, and nothing
+in it is ever run.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from advisor.errors import InputError
+from advisor.noun import Noun
+
+MAX_REPORT_BYTES: Final = 2_000_000
+MAX_DEVICES: Final = 64
+MAX_ROWS: Final = 2000
+"""Measurements of one kind on one device."""
+
+Text = Annotated[str, Field(max_length=300)]
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+Count = Annotated[int, Field(ge=0, le=100_000)]
+Size = Annotated[int, Field(ge=1, le=1_000_000)]
+Bytes = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+
+
+class Mode(StrEnum):
+    """How much time the measurements may take."""
+
+    SHORT = "short"
+    NORMAL = "normal"
+    THOROUGH = "thorough"
+
+
+class DeviceKind(StrEnum):
+    """By which software a device is reached."""
+
+    CUDA = "cuda"
+    ROCM = "rocm"
+    MPS = "mps"
+    CPU = "cpu"
+
+
+class TransferKind(StrEnum):
+    """What moves bytes."""
+
+    COPY = "copy"
+    TRIAD = "triad"
+    HOST_TO_DEVICE = "host_to_device"
+    DEVICE_TO_HOST = "device_to_host"
+    DEVICE_TO_DEVICE = "device_to_device"
+
+
+class Condition(Noun):
+    """State of a device at one moment; None where nothing tells it."""
+
+    temperature_c: Annotated[float, Field(ge=-50, le=200)] | None = None
+    clock_hz: Annotated[float, Field(gt=0, le=1e11)] | None = None
+    """Clock of the processors at that moment. [Hz]"""
+    power_w: Annotated[float, Field(ge=0, le=1e5)] | None = None
+    busy_fraction: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share of the time in which some kernel ran."""
+    throttling: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    """Why the clocks are held down."""
+
+
+class Device(Noun):
+    """One accelerator, or the processors of the machine."""
+
+    kind: DeviceKind
+    index: Count
+    name: Name
+    driver: Text = ""
+    memory_bytes: Bytes
+    """As the driver or the system reports it. [bytes]"""
+    free_bytes: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+    """When the probe began. [bytes]"""
+    cores: Size | None = None
+    """Processors that this process may use, or multiprocessors."""
+    cache_bytes: Bytes | None = None
+    """Last level of cache. [bytes]"""
+    compute_capability: Annotated[str, Field(max_length=10)] | None = None
+    power_limit_w: Annotated[float, Field(gt=0, le=1e5)] | None = None
+    pcie_generation: Annotated[int, Field(ge=1, le=9)] | None = None
+    pcie_lanes: Annotated[int, Field(ge=1, le=64)] | None = None
+    nvlink_peers: Annotated[tuple[Count, ...], Field(max_length=MAX_DEVICES)] = ()
+    """Indices of devices that fast links reach; the device's own where a switch is between."""
+    mig_slices: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
+    """Instances into which the card is divided."""
+    condition: Condition = Condition()
+
+
+class Timing(Noun):
+    """Time of one call: median over samples, and how far they spread."""
+
+    median_s: Seconds
+    spread: Annotated[float, Field(ge=0, le=1e6)]
+    """Distance between the quartiles over the median. [fraction]"""
+    samples: Size
+    calls: Annotated[int, Field(ge=1, le=100_000_000)]
+    """Calls in all samples together."""
+
+
+class MatmulRate(Noun):
+    """One matrix product: m x k times k x n."""
+
+    format: Name
+    m: Size
+    n: Size
+    k: Size
+    timing: Timing
+
+    @property
+    def flops(self) -> float:
+        """Operations, a multiply-add counting 2. [FLOPs]"""
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def flops_per_s(self) -> float:
+        """Rate. [FLOPs/s]"""
+        return self.flops / self.timing.median_s
+
+
+class TransferRate(Noun):
+    """One way of moving bytes."""
+
+    kind: TransferKind
+    moved_bytes: Bytes
+    """Read plus written in one call; of a transfer between memories, its size. [bytes]"""
+    timing: Timing
+    peer: Count | None = None
+    """Index of the other device."""
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Rate. [bytes/s]"""
+        return self.moved_bytes / self.timing.median_s
+
+
+class DeviceReport(Noun):
+    """What was measured on one device."""
+
+    device: Device
+    catalog_key: Name | None = None
+    """The catalog's card of this name; None where it has none."""
+    matmuls: Annotated[tuple[MatmulRate, ...], Field(max_length=MAX_ROWS)] = ()
+    transfers: Annotated[tuple[TransferRate, ...], Field(max_length=MAX_ROWS)] = ()
+    launch: Timing | None = None
+    """Host time to start one kernel (or to call one operation of the library)."""
+    after: Condition = Condition()
+    """State after the last measurement."""
+
+    def best_matmuls(self) -> dict[str, MatmulRate]:
+        """Return the fastest product of each format."""
+        best: dict[str, MatmulRate] = {}
+        for row in self.matmuls:
+            if row.format not in best or row.flops_per_s > best[row.format].flops_per_s:
+                best[row.format] = row
+        return best
+
+    def best_bandwidth(self) -> float | None:
+        """Return the faster of copy and triad; None where neither was measured. [bytes/s]"""
+        rates = [
+            row.bytes_per_s
+            for row in self.transfers
+            if row.kind in (TransferKind.COPY, TransferKind.TRIAD)
+        ]
+        return max(rates, default=None)
+
+
+class ProbeReport(Noun):
+    """Everything that one probe found, partial where something stopped it."""
+
+    schema_name: Literal["gpu-advisor-probe"] = "gpu-advisor-probe"
+    schema_version: Literal[1] = 1
+    created: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$")]
+    """ISO 8601, UTC."""
+    mode: Mode
+    backend: Name
+    """Library that ran the measurements, with its version."""
+    system: Text
+    """Operating system and its version."""
+    elapsed_s: Annotated[float, Field(ge=0, le=1e6)]
+    complete: bool
+    """False after a cancel, or where the time ended before the last measurement."""
+    devices: Annotated[tuple[DeviceReport, ...], Field(min_length=1, max_length=MAX_DEVICES)]
+    problems: Annotated[tuple[Text, ...], Field(max_length=200)] = ()
+    """What could not be measured, one sentence each."""
+
+
+def read_report(path: str | Path) -> ProbeReport:
+    """Read a report from a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is too large, or is no report of this version.
+    """
+    place = Path(path)
+    try:
+        with place.open("rb") as file:
+            content = file.read(MAX_REPORT_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"the report cannot be read ({type(error).__name__})",
+            value=str(path),
+            allowed="a file that 'gpu-advisor probe --output probe.json' wrote",
+            remedy="Check the path.",
+            field="report",
+        ) from None
+    return parse_report(content)
+
+
+def parse_report(content: bytes) -> ProbeReport:
+    """Read a report from the bytes of a file.
+
+    Raises
+    ------
+    InputError
+        If it is too large, or no report of this version; the message names the first field.
+    """
+    allowed = "a report of schema version 1, as 'gpu-advisor probe --output probe.json' writes it"
+    if len(content) > MAX_REPORT_BYTES:
+        raise InputError(
+            "the report is too large",
+            value=f"more than {MAX_REPORT_BYTES:,} bytes",
+            allowed=f"up to {MAX_REPORT_BYTES:,} bytes",
+            remedy="Give the file that the probe wrote.",
+            field="report",
+        )
+    try:
+        return ProbeReport.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"the report is not usable{f' at {where}' if where else ''}",
+            value=first["input"] if not isinstance(first["input"], dict | bytes) else "a file",
+            allowed=f"{allowed}: {first['msg']}"[:300],
+            remedy="Run the probe again with this version.",
+            field="report",
+        ) from None

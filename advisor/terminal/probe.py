@@ -1,0 +1,165 @@
+"""The probe in a terminal: progress and cancel while it measures, then what it found."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from advisor.catalog import Catalog
+from advisor.formatting import measured_rate, memory, percent, plain
+from advisor.probe.comparison import MEMORY, RateComparison, compare_device
+from advisor.probe.report import Device, DeviceReport, MatmulRate, ProbeReport
+from advisor.probe.run import Progress, probe
+from advisor.terminal.console import bullets, heading, paragraph, table
+
+THIN_TOKENS = 128
+"""Products of at most so many rows are shown as those of decoding."""
+
+
+def probe_with_progress(
+    console: Console,
+    *,
+    mode: str,
+    library: str,
+    time_limit_s: float | None,
+    memory_limit_bytes: float | None,
+) -> ProbeReport:
+    """Run the probe; an interrupt (Ctrl+C) ends it and keeps what it has.
+
+    Raises
+    ------
+    InputError, ProbeError
+        As `advisor.probe.run.probe`.
+    """
+    cancel = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        cancel.set()
+
+    in_main = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGINT, stop) if in_main else None
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[clock]}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    try:
+        with bar:
+            line = bar.add_task("", total=1.0, clock="")
+
+            def show(step: Progress) -> None:
+                bar.update(
+                    line,
+                    completed=step.done / step.total,
+                    description=step.title,
+                    clock=f"{step.elapsed_s:.0f} of {step.limit_s:.0f} s",
+                )
+
+            return probe(
+                mode,
+                library=library,
+                time_limit_s=time_limit_s,
+                memory_limit_bytes=memory_limit_bytes,
+                progress=show,
+                cancelled=cancel.is_set,
+            )
+    finally:
+        if previous is not None:
+            signal.signal(signal.SIGINT, previous)
+
+
+def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
+    """Print devices, best rates beside the published ones, thin products, and problems."""
+    ended = "" if report.complete else ", not complete"
+    console.print(f"This machine, probed {report.created[:10]}{ended}", style="bold")
+    paragraph(console, f"{report.backend}; {report.system}; {report.elapsed_s:.0f} s.")
+    for found in report.devices:
+        heading(console, found.device.name)
+        paragraph(console, describe(found.device, found.catalog_key))
+        _rates(console, found, catalog)
+    bullets(console, "Not measured, or doubtful", report.problems)
+
+
+def describe(device: Device, catalog_key: str | None) -> str:
+    """Return what is known of a device in one sentence; what is unknown is left out."""
+    pcie = f"PCIe {device.pcie_generation} x{device.pcie_lanes}"
+    parts = (
+        f"{memory(device.memory_bytes)}, {memory(device.free_bytes)} free",
+        f"{device.cores} cores" if device.cores else "",
+        device.driver,
+        f"power limit {device.power_limit_w:.0f} W" if device.power_limit_w else "",
+        pcie if device.pcie_generation and device.pcie_lanes else "",
+        f"fast links to {', '.join(map(str, device.nvlink_peers))}" if device.nvlink_peers else "",
+        f"MIG slices: {', '.join(device.mig_slices)}" if device.mig_slices else "",
+        f"held down by {', '.join(device.condition.throttling)}"
+        if device.condition.throttling
+        else "",
+        f"in the catalog as {catalog_key}" if catalog_key else "not in the catalog",
+    )
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:
+    rows = compare_device(found, catalog)
+    if rows:
+        console.print(
+            table(
+                ("", "measured", "data sheet", "share", "best published", "at"),
+                [_cells(row) for row in rows],
+                right=(1, 2, 3, 4),
+            )
+        )
+    thin = [row for row in found.matmuls if row.m <= THIN_TOKENS]
+    if thin:
+        console.print(
+            table(
+                ("products of decoding", "rate", "time", "spread"),
+                [_thin(row) for row in thin],
+                right=(1, 2, 3),
+            )
+        )
+    transfers = [
+        (
+            row.kind.value.replace("_", " "),
+            measured_rate(row.bytes_per_s, "B/s"),
+            percent(row.timing.spread),
+        )
+        for row in found.transfers
+    ]
+    if transfers:
+        console.print(table(("memory", "rate", "spread"), transfers, right=(1, 2)))
+    if found.launch is not None:
+        paragraph(console, f"Launch of an operation: {_time(found.launch.median_s)}.")
+
+
+def _cells(row: RateComparison) -> tuple[str, ...]:
+    unit = "B/s" if row.name == MEMORY else "FLOPS"
+    return (
+        row.name,
+        measured_rate(row.measured, unit),
+        "-" if row.catalog is None else measured_rate(row.catalog, unit),
+        "-" if row.share is None else percent(row.share),
+        "-" if row.achievable is None else measured_rate(row.achievable, unit),
+        row.at,
+    )
+
+
+def _thin(row: MatmulRate) -> tuple[str, ...]:
+    return (
+        f"{row.format} {row.m} x {row.k} by {row.k} x {row.n}",
+        measured_rate(row.flops_per_s, "FLOPS"),
+        _time(row.timing.median_s),
+        percent(row.timing.spread),
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{plain(seconds * 1e6, 3)} µs"

@@ -1,0 +1,195 @@
+"""A measured machine takes the place of the catalog's card."""
+
+from pathlib import Path
+
+import pytest
+
+import advisor
+from advisor import cli
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.errors import InputError
+from advisor.limits import Constraints, OwnedHardware
+from advisor.planning.measured import with_measured
+from advisor.probe.comparison import compare_device
+from advisor.probe.detect import Found
+from advisor.probe.plan import shapes
+from advisor.probe.report import DeviceKind, Mode, ProbeReport
+from advisor.probe.run import probe
+from advisor.probe.teach import owned_hardware
+from advisor.quantities import Evidence
+from tests.probe.fakes import FakeBackend, h200
+
+
+@pytest.fixture(scope="module")
+def report() -> ProbeReport:
+    backend = FakeBackend(h200(), peak=700e12, bandwidth=4.0e12, overhead_s=5e-6)
+    return probe(found=Found((backend,)), time_limit_s=2.0)
+
+
+def lora(**owned: object) -> advisor.Case:
+    return advisor.load_case(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 50e6},
+            "limits": {"owned": [owned]},
+        }
+    )
+
+
+def machine(report: ProbeReport) -> OwnedHardware:
+    [owned] = owned_hardware(report, catalog=load_catalog(), calibration=load_calibration())
+    return owned
+
+
+def test_the_curve_finds_the_rates_that_made_it(report: ProbeReport) -> None:
+    owned = machine(report)
+    assert owned.measured is not None
+    curve = owned.measured.kernels.matmul["default"]
+
+    # Of the data sheet's 989.4 TFLOPS (H200: 989.5 in dense bf16) and 4.8 TB/s.
+    assert curve.compute == pytest.approx(700 / 989.4, rel=0.01)
+    assert curve.bandwidth == pytest.approx(4.0 / 4.8, rel=0.01)
+    assert curve.overhead_s == pytest.approx(5e-6, rel=0.05)
+    assert curve.fit is not None
+    assert curve.fit.rows == len(shapes(DeviceKind.CUDA, Mode.SHORT))
+    assert owned.measured.kernels.evidence is Evidence.MEASURED
+    assert owned.measured.kernels.elementwise_bandwidth == pytest.approx(4.0 / 4.8, rel=1e-3)
+
+
+def test_memory_is_what_the_driver_reports(report: ProbeReport) -> None:
+    owned = machine(report)
+
+    assert owned.accelerator == "h200-sxm"
+    assert owned.measured is not None
+    assert owned.measured.accelerator.memory_reported_bytes == 143_771 * 2**20
+
+
+def test_a_plan_on_the_machine_has_a_narrower_range(report: ProbeReport) -> None:
+    listed = advisor.recommend(lora(accelerator="h200-sxm"))
+    measured = advisor.recommend(lora(**machine(report).model_dump()))
+    before, after = listed.candidates[0].hours, measured.candidates[0].hours
+
+    assert before is not None
+    assert after is not None
+    assert after.high / after.low < before.high / before.low
+    assert any("probe of NVIDIA H200" in text for text in measured.assumptions)
+
+
+def test_the_constants_are_called_measured(report: ProbeReport) -> None:
+    catalog, taught = with_measured(
+        load_catalog(), load_calibration(), Constraints(owned=(machine(report),))
+    )
+    kernels, known = taught.kernels_for(catalog.accelerator("h200-sxm"))
+
+    assert known
+    assert kernels.evidence is Evidence.MEASURED
+    assert taught.interval("training_time", measured=True).evidence is Evidence.MEASURED
+
+
+def test_a_slower_machine_takes_longer(report: ProbeReport) -> None:
+    slow = FakeBackend(h200(), peak=350e12, bandwidth=2.0e12)
+    half = probe(found=Found((slow,)), time_limit_s=2.0)
+    times = [
+        advisor.recommend(lora(**machine(each).model_dump())).plans[0].estimate.time
+        for each in (report, half)
+    ]
+
+    assert times[0] is not None
+    assert times[1] is not None
+    # Every kernel at half the rate; launches of software do not double.
+    assert 1.8 < times[1].step_s.expected / times[0].step_s.expected <= 2.0
+
+
+def test_the_estimate_uses_the_machine_too(report: ProbeReport) -> None:
+    case = lora(**machine(report).model_dump())
+    plan = advisor.recommend(case).plans[0].estimate
+    single = case.model_copy(
+        update={"hardware": advisor.case.Hardware(accelerator="h200-sxm"), "layout": plan.layout}
+    )
+
+    found = advisor.estimate(single)
+    assert found.time is not None
+    assert plan.time is not None
+    assert found.time.step_s == plan.time.step_s
+
+
+def test_two_cards_of_a_name_are_two_owned() -> None:
+    found = Found((FakeBackend(h200()),), described=(h200(index=1),))
+    owned = machine(probe(found=found, time_limit_s=0.5))
+
+    assert owned.count == 2
+
+
+def test_ranges_stay_wide_where_a_card_was_not_measured(report: ProbeReport) -> None:
+    calibration = load_calibration()
+    mixed = Constraints(owned=(machine(report), OwnedHardware(accelerator="t4")))
+    _, taught = with_measured(load_catalog(), calibration, mixed)
+
+    assert taught.intervals == calibration.intervals
+    assert set(taught.machines) == {"h200-sxm"}
+
+
+def test_an_unknown_device_is_planned_with_at_its_measured_rates() -> None:
+    odd = h200(name="NVIDIA Unheard-of 9")
+    owned = machine(probe(found=Found((FakeBackend(odd),)), time_limit_s=1.0))
+    answer = advisor.recommend(lora(**owned.model_dump()))
+
+    assert owned.accelerator == "this-machine"
+    assert answer.plans[0].estimate.accelerator_name == "NVIDIA Unheard-of 9"
+
+
+def test_a_report_without_measurements_teaches_nothing(report: ProbeReport) -> None:
+    bare = report.devices[0].model_copy(update={"matmuls": ()})
+    empty = report.model_copy(update={"devices": (bare,), "problems": ("the card was lost",)})
+
+    with pytest.raises(InputError, match="the card was lost"):
+        machine(empty)
+
+
+def test_the_comparison_with_what_is_published(report: ProbeReport) -> None:
+    rows = {row.name: row for row in compare_device(report.devices[0], load_catalog())}
+
+    assert list(rows) == ["bf16", "fp8", "memory"]
+    # data/matmul_achievable.csv: H200 SXM, fp8, 1453.4 TFLOPS.
+    assert rows["fp8"].achievable == pytest.approx(1453.4e12)
+    assert rows["bf16"].share == pytest.approx(700 / 989.4, rel=0.02)
+    assert rows["memory"].share == pytest.approx(4.0 / 4.8, rel=1e-3)
+
+
+def test_the_command_plans_on_a_report(
+    report: ProbeReport, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "probe.json"
+    path.write_text(report.to_json())
+
+    assert cli.main(["probe", "--report", str(path)]) == 0
+    assert "h200-sxm" in capsys.readouterr().out
+    asked = ["recommend", "--model", "llama-3.1-8b", "--task", "lora", "--tokens", "50M"]
+    assert cli.main([*asked, "--owned", str(path)]) == 0
+    answer = advisor.recommend(lora(**machine(report).model_dump())).answer
+    assert answer in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_command_probes_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "probe.json"
+    asked = ["probe", "--library", "numpy", "--time-limit", "2s", "--json", "--output", str(path)]
+
+    assert cli.main(asked) == 0
+    assert advisor.ProbeReport.model_validate_json(capsys.readouterr().out) == (
+        advisor.ProbeReport.model_validate_json(path.read_text())
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["probe", "--mode", "endless"],
+        ["probe", "--report", "missing.json"],
+        ["probe", "--time-limit", "soon"],
+        ["recommend", "--model", "7B", "--task", "lora", "--owned", "missing.json"],
+    ],
+)
+def test_a_mistake_ends_with_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(arguments) == 2
+    assert "gpu-advisor: error: " in capsys.readouterr().err
