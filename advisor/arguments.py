@@ -359,12 +359,16 @@ def model_source(text: str) -> dict[str, object]:
     {'hub': 'mistralai/Mistral-7B-v0.1'}
     >>> model_source("model.Q4_K_M.gguf")
     {'config': 'model.Q4_K_M.gguf'}
+    >>> model_source("layers.yaml")
+    {'stack': 'layers.yaml'}
     >>> model_source("llama-3.1-8b")
     {'preset': 'llama-3.1-8b'}
     """
     path = Path(text)
     if text.endswith((".json", ".safetensors", ".gguf")) or (path / "config.json").is_file():
         return {"config": str(path / "config.json" if path.is_dir() else path)}
+    if text.endswith((".yaml", ".yml")):
+        return {"stack": text}
     if "/" in text:
         return {"hub": text}
     if text[:1].isdigit() or text[:1] == ".":

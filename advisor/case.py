@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
 
@@ -15,8 +15,21 @@ from advisor.workload import Serving, Workload
 HubId = Annotated[str, Field(pattern=r"^[\w.-]{1,96}/[\w.-]{1,96}$")]
 
 
+class AssumedShape(Noun):
+    """Fields of the shape that a parameter count does not tell; None leaves them assumed."""
+
+    hidden_size: Annotated[int, Field(ge=8, le=1_000_000)] | None = None
+    num_hidden_layers: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    num_attention_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    num_key_value_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    vocab_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+
+
+SOURCES: Final = ("preset", "config", "hub", "parameters", "stack")
+
+
 class ModelSource(Noun):
-    """Where the model's shape comes from: exactly one of the fields."""
+    """Where the model's shape comes from, exactly one of five fields; and changes to it."""
 
     preset: str | None = None
     config: str | dict[str, Any] | None = None
@@ -24,15 +37,23 @@ class ModelSource(Noun):
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
     parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = None
+    stack: str | dict[str, Any] | None = None
+    """A network of one's own, as layers: path of a YAML file, its text or its content."""
+    shape: AssumedShape | None = None
+    """Beside ``parameters``: what is known of the shape."""
+    pruning: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] | None = None
+    """Share of heads and of inner widths that structured pruning removed."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> ModelSource:
-        given = [name for name, value in self if value is not None]
+        given = [name for name in SOURCES if getattr(self, name) is not None]
         if len(given) != 1:
             msg = (
-                f"model needs exactly one of preset, config, hub, parameters; got "
-                f"{', '.join(given) or 'none'}"
+                f"model needs exactly one of {', '.join(SOURCES)}; got {', '.join(given) or 'none'}"
             )
+            raise ValueError(msg)
+        if self.shape is not None and self.parameters is None:
+            msg = f"model.shape applies to parameters; {given[0]} tells the whole shape"
             raise ValueError(msg)
         return self
 

@@ -12,6 +12,7 @@ from advisor.architecture import families
 from advisor.architecture.config_fields import REMEDY, ConfigFields
 from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.pruning import pruned_stack, pruned_transformer
 from advisor.architecture.quantization import weight_format
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
 from advisor.architecture.sample import SampleSize
@@ -51,6 +52,7 @@ def architecture_from_config(
     hub_id: str | None = None,
     source: str = "config",
     sample: SampleSize | None = None,
+    pruning: float = 0.0,
 ) -> ModelArchitecture:
     """Architecture of a Hugging Face configuration.
 
@@ -66,6 +68,8 @@ def architecture_from_config(
         ``preset`` or ``config``.
     sample : SampleSize, optional
         Size of one input, of networks whose table depends on it.
+    pruning : float
+        Share of heads and inner widths that is left out.
 
     Returns
     -------
@@ -93,8 +97,15 @@ def architecture_from_config(
         fields.fail(
             "the config makes a layer that is out of bounds", where, first["input"], first["msg"]
         )
+    trimmed: tuple[str, ...] = ()
+    if pruning:
+        if isinstance(shape, Stack):
+            shape, note = pruned_stack(shape, pruning)
+        else:
+            shape, note = pruned_transformer(shape, pruning)
+        trimmed = (note,)
     stored, notes = weight_format(text if "quantization_config" in text else config)
-    assumptions = (*assumptions, *guessed, *_left_out(fields), *notes)
+    assumptions = (*assumptions, *guessed, *trimmed, *_left_out(fields), *notes)
     shown = name or _published_name(fields) or kind or "pasted config"
     if isinstance(shape, Stack):
         return stack_architecture(

@@ -133,6 +133,8 @@ class Attention(Noun):
     heads: Annotated[int, Field(ge=1, le=65_536)]
     width: Width | None = None
     """Of queries, keys and values together; None: of the input."""
+    kept_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Heads that pruning left; None: all."""
     bias: bool = True
     """Of queries, keys and values."""
     key_bias: bool = True

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import log
+from math import log, sqrt
 from typing import Final, NamedTuple
 
 from advisor.architecture.huggingface import assembled
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.pruning import pruned_transformer
 from advisor.architecture.shapes import (
     AttentionShape,
     FeedForwardShape,
@@ -17,6 +18,7 @@ from advisor.architecture.shapes import (
     WindowLayers,
 )
 from advisor.architecture.transformer import transformer_operators
+from advisor.case import AssumedShape
 from advisor.errors import InputError
 from advisor.noun import Noun
 from advisor.quantities import Evidence
@@ -113,23 +115,47 @@ PUBLISHED: Final = (
 """Published dense models, from which the nearest is scaled."""
 
 
-def architecture_from_parameters(parameters: float) -> ModelArchitecture:
+def nearest_published(parameters: float, count: int = 3) -> tuple[PublishedModel, ...]:
+    """Published dense models by how near their size is, as a ratio.
+
+    Parameters
+    ----------
+    parameters : float
+        [elements]
+    count : int
+
+    Returns
+    -------
+    tuple of PublishedModel
+        The nearest first.
+    """
+    ranked = sorted(PUBLISHED, key=lambda model: abs(log(parameters / model.parameters)))
+    return tuple(ranked[:count])
+
+
+def architecture_from_parameters(
+    parameters: float, known: AssumedShape | None = None, pruning: float = 0.0
+) -> ModelArchitecture:
     """Dense architecture with exactly this many parameters; its shape is assumed.
 
     Parameters
     ----------
     parameters : float
         From 1e6 to 1e14. [elements]
+    known : AssumedShape, optional
+        Fields of the shape that are known; the rest follows from them.
+    pruning : float
+        Share of heads and inner widths that is left out of that shape.
 
     Returns
     -------
     ModelArchitecture
-        ``total_parameters`` is ``parameters`` rounded to a whole number.
+        ``total_parameters`` is ``parameters`` rounded to a whole number, before pruning.
 
     Raises
     ------
     InputError
-        If the count is out of range or not a number.
+        If the count is out of range or not a number, or the known fields do not fit it.
 
     Notes
     -----
@@ -146,18 +172,23 @@ def architecture_from_parameters(parameters: float) -> ModelArchitecture:
             field="model.parameters",
         )
     count = round(parameters)
-    nearest = min(PUBLISHED, key=lambda model: abs(log(count / model.parameters)))
-    shape = _scaled(nearest, count)
+    nearest = nearest_published(count, 1)[0]
+    known = known or AssumedShape()
+    shape = _scaled(nearest, count, known)
+    rest = count - _size(shape)
+    notes: tuple[str, ...] = (_assumption(nearest, shape, known),)
+    if pruning:
+        shape, note = pruned_transformer(shape, pruning)
+        notes += (note,)
     built = assembled(
         shape,
         name=_label(count),
         family="assumed dense transformer",
         source="parameters",
         evidence=Evidence.ASSUMED,
-        assumptions=(_assumption(nearest, shape),),
+        assumptions=notes,
         max_position_embeddings=nearest.positions,
     )
-    rest = count - built.total_parameters
     row = Operator(
         name="block.unassigned",
         kind=OperatorKind.ELEMENTWISE,
@@ -178,35 +209,37 @@ def _label(count: int) -> str:
     return f"{count} parameters"
 
 
-def _assumption(nearest: PublishedModel, shape: TransformerShape) -> str:
+def _assumption(nearest: PublishedModel, shape: TransformerShape, known: AssumedShape) -> str:
     attention, feed_forward = shape.attention[0], shape.feed_forward[0]
+    given = ", ".join(name for name, value in known if value is not None)
+    kept = f" with the given {given}" if given else ""
     return (
-        f"shape assumed from {nearest.name}, scaled: {shape.layers} layers, hidden size "
+        f"shape assumed from {nearest.name}, scaled{kept}: {shape.layers} layers, hidden size "
         f"{shape.hidden_size:,}, {attention.heads} heads ({attention.key_value_heads} for keys "
         f"and values), feed-forward width {feed_forward.width:,}, vocabulary "
         f"{shape.vocab_size:,}"
     )
 
 
-def _scaled(nearest: PublishedModel, count: int) -> TransformerShape:
+def _scaled(nearest: PublishedModel, count: int, known: AssumedShape) -> TransformerShape:
     """Shape with at most ``count`` parameters and as near to it as the width's step allows."""
     scale = (count / nearest.parameters) ** (1 / 3)
-    grouped = nearest.key_value_heads < nearest.heads
-    heads = nearest.heads
-    if abs(scale - 1) > SAME_WIDTH:
-        heads = _heads(scale * nearest.heads, nearest.key_value_heads if grouped else 1)
-    groups = nearest.key_value_heads if grouped else heads
-    head_dim = nearest.hidden_size // nearest.heads
-    if scale * nearest.heads < 1:
-        head_dim = max(8, round(scale * nearest.hidden_size / 8) * 8)
-    hidden = heads * head_dim
+    wide = scale
+    if known.num_hidden_layers:
+        # A given depth leaves the width to take up the size.
+        wide = sqrt(scale**3 * nearest.layers / known.num_hidden_layers)
+    heads, groups, head_dim = _grouping(nearest, wide, known)
+    hidden = known.hidden_size or heads * head_dim
     tables = 1 if nearest.tied else 2
-    vocab = min(nearest.vocab_size, max(256, int(EMBEDDING_SHARE * count / (tables * hidden))))
+    room = max(256, int(EMBEDDING_SHARE * count / (tables * hidden)))
+    vocab = known.vocab_size or min(nearest.vocab_size, room)
     narrow = _Frame(nearest, hidden, heads, groups, head_dim, vocab)
     one, two = (_size(narrow.shape(layers, WIDTH_STEP)) for layers in (1, 2))
     per_layer, ends = two - one, 2 * one - two
     wider = _size(narrow.shape(1, 2 * WIDTH_STEP)) - one
     depth = scale * nearest.layers
+    if known.hidden_size:
+        depth = nearest.layers * scale**3 * (nearest.hidden_size / hidden) ** 2
     wanted = nearest.width / nearest.hidden_size * hidden
 
     def width(layers: int) -> int:
@@ -216,9 +249,50 @@ def _scaled(nearest: PublishedModel, count: int) -> TransformerShape:
     step = 4 if depth >= 16 else 2 if depth >= 4 else 1
     start = max(step, int(depth * 0.5) // step * step)
     candidates = {nearest.layers, *range(start, int(depth * 2) + step + 1, step)}
+    if known.num_hidden_layers:
+        candidates = {known.num_hidden_layers}
     depths = sorted(n for n in candidates if width(n) > 0)
+    if not depths and known != AssumedShape():
+        raise InputError(
+            "model.shape alone holds more than model.parameters",
+            value=count,
+            allowed="a shape that leaves room for feed-forward layers",
+            remedy="Make the shape smaller, or leave a field of it out.",
+            field="model.shape",
+        )
     layers = min(depths or [1], key=lambda n: abs(log(max(width(n), 1) / wanted)))
     return narrow.shape(layers, max(width(layers), WIDTH_STEP))
+
+
+def _grouping(nearest: PublishedModel, scale: float, known: AssumedShape) -> tuple[int, int, int]:
+    """Heads, heads of keys and values, and the width of one."""
+    grouped = nearest.key_value_heads < nearest.heads
+    shared = known.num_key_value_heads or (nearest.key_value_heads if grouped else 1)
+    head_dim = nearest.hidden_size // nearest.heads
+    if known.num_attention_heads:
+        heads = known.num_attention_heads
+    elif known.hidden_size:
+        heads = max(shared, round(known.hidden_size / head_dim / shared) * shared)
+    elif abs(scale - 1) > SAME_WIDTH:
+        heads = _heads(scale * nearest.heads, shared)
+    else:
+        heads = max(shared, nearest.heads // shared * shared)
+    groups = known.num_key_value_heads or (nearest.key_value_heads if grouped else heads)
+    if heads % groups:
+        if known.num_key_value_heads:
+            raise InputError(
+                "model.shape.num_key_value_heads does not divide the attention heads",
+                value=groups,
+                allowed=f"a divisor of {heads}",
+                remedy="Correct it, or leave it out.",
+                field="model.shape.num_key_value_heads",
+            )
+        groups = heads
+    if known.hidden_size and known.num_attention_heads:
+        head_dim = max(1, known.hidden_size // heads)
+    elif not known.hidden_size and scale * nearest.heads < 1:
+        head_dim = max(8, round(scale * nearest.hidden_size / 8) * 8)
+    return heads, groups, head_dim
 
 
 def _heads(wanted: float, groups: int) -> int:

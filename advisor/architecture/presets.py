@@ -113,7 +113,9 @@ def preset_source(name: str) -> PresetSource:
     return content.sources[content.presets[name].source]
 
 
-def load_preset(name: str, sample: SampleSize | None = None) -> ModelArchitecture:
+def load_preset(
+    name: str, sample: SampleSize | None = None, pruning: float = 0.0
+) -> ModelArchitecture:
     """Architecture of a well-known model.
 
     Parameters
@@ -123,6 +125,8 @@ def load_preset(name: str, sample: SampleSize | None = None) -> ModelArchitectur
         ``meta-llama__Llama-3.1-8B``.
     sample : SampleSize, optional
         Size of one input, of networks whose table depends on it.
+    pruning : float
+        Share of heads and inner widths that is left out.
 
     Returns
     -------
@@ -147,11 +151,11 @@ def load_preset(name: str, sample: SampleSize | None = None) -> ModelArchitectur
             "parameter count.",
             field="model.preset",
         )
-    return _build(known, sample)
+    return _build(known, sample, pruning)
 
 
 @lru_cache(maxsize=256)
-def _build(name: str, sample: SampleSize | None) -> ModelArchitecture:
+def _build(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
     preset = _load().presets[name]
     return architecture_from_config(
         preset.config,
@@ -159,4 +163,5 @@ def _build(name: str, sample: SampleSize | None) -> ModelArchitecture:
         hub_id=preset.hub[0] if preset.hub else None,
         source="preset",
         sample=sample,
+        pruning=pruning,
     )

@@ -37,6 +37,12 @@ _BY_GROUP: Final = {
     ("int", 4): "w4a16",
 }
 
+_EXPERTS: Final = {"fp4": "mxfp4"}
+"""Format of routed experts by ``expert_dtype``, beside which the other weights are in fp8."""
+_MIXED: Final = "weights of mixed formats: all are counted in {found}, as the {part} are stored"
+_INNER: Final = ("mlp", "ffn", "experts")
+"""In the names of feed-forward layers, which hold most of the weights."""
+
 
 def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     """Storage format of the published weights.
@@ -65,8 +71,13 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     if block is None:
         return sixteen, ()
     found = _quantized(ConfigFields(block))
+    experts = _EXPERTS.get(fields.text("expert_dtype", ""))
+    if experts is not None and found == "fp8":
+        return experts, (_MIXED.format(part="routed experts", found=experts),)
     if found is not None:
-        return found, ()
+        mixed = ConfigFields(block).text("quant_algo", "").upper() == "MIXED_PRECISION"
+        part = "feed-forward layers" if fields.missing(("expert_dtype",)) else "routed experts"
+        return found, (_MIXED.format(part=part, found=found),) if mixed else ()
     method = ConfigFields(block).text("quant_method", "unnamed")
     note = f"quantisation {method[:40]!r} is not known; weights are counted in {sixteen}"
     return sixteen, (note,)
@@ -91,16 +102,21 @@ def _quantized(block: ConfigFields) -> str | None:
 
 
 def _grouped(block: ConfigFields) -> str | None:
-    """Return the weights' format of the first group (compressed-tensors, modelopt)."""
+    """Return the weights' format of the group of most weights (compressed-tensors, modelopt)."""
     groups = block.mapping("config_groups")
     if not groups:
         return None
-    first = next(iter(groups.values()))
-    if not isinstance(first, Mapping):
+    described = [ConfigFields(group) for group in groups.values() if isinstance(group, Mapping)]
+    inner = [
+        group
+        for group in described
+        if any(part in name for name in group.names("targets") for part in _INNER)
+    ]
+    if not described:
         return None
-    weights = ConfigFields(first).mapping("weights")
+    first = (inner or described)[0]
+    weights = first.mapping("weights")
     if weights is None:
         return None
-    described = ConfigFields(weights)
-    kind = described.text("type", "int")
-    return _BY_GROUP.get((kind, described.count("num_bits", 16, maximum=32)))
+    stored = ConfigFields(weights)
+    return _BY_GROUP.get((stored.text("type", "int"), stored.count("num_bits", 16, maximum=32)))

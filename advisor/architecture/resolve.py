@@ -13,6 +13,13 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.parameter_count import architecture_from_parameters
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.sample import SampleSize
+from advisor.architecture.stack import stack_architecture
+from advisor.architecture.stack_input import (
+    MAX_STACK_BYTES,
+    stack_from_mapping,
+    stack_from_text,
+    unreadable_stack,
+)
 from advisor.architecture.weights_file import (
     SNIFFED_BYTES,
     architecture_from_weights,
@@ -45,38 +52,71 @@ def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> Mode
         If the preset is unknown, the configuration or weights file unusable, the hub out of
         reach or the family unsupported.
     """
+    pruning = source.pruning or 0.0
     if source.preset is not None:
-        return load_preset(source.preset, sample)
+        return load_preset(source.preset, sample, pruning)
     if source.config is not None:
-        return _from_config(source.config, sample)
+        return _from_config(source.config, sample, pruning)
     if source.hub is not None:
-        return _from_hub(source.hub, sample)
+        return _from_hub(source.hub, sample, pruning)
     if source.parameters is not None:
-        return architecture_from_parameters(source.parameters)
+        return architecture_from_parameters(source.parameters, source.shape, pruning)
+    if source.stack is not None:
+        return _from_stack(source.stack, sample, pruning)
     raise InputError(
         "model is empty",
         value=None,
-        allowed="preset, config, hub or parameters",
+        allowed="preset, config, hub, parameters or stack",
         remedy="Add e.g. model: {preset: llama-3.1-8b}.",
         field="model",
     )
 
 
 def _from_config(
-    config: str | Mapping[str, object], sample: SampleSize | None
+    config: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
     """Architecture of a mapping, a JSON text, or the path of a configuration or weights file."""
     if isinstance(config, Mapping):
-        return architecture_from_config(config, sample=sample)
+        return architecture_from_config(config, sample=sample, pruning=pruning)
     text = config.lstrip("\ufeff")
     if text.lstrip().startswith(("{", "[")):
-        return architecture_from_config(load_config_text(text), sample=sample)
+        return architecture_from_config(load_config_text(text), sample=sample, pruning=pruning)
     path = _located(config)
     start = read_start(path, SNIFFED_BYTES)
+    if is_weights_file(path, start) and pruning:
+        raise InputError(
+            "pruning does not apply to a file of weights, which holds what it holds",
+            value=pruning,
+            allowed="0",
+            remedy="Leave model.pruning out, or give the config.json of the model before it.",
+            field="model.pruning",
+        )
     if is_weights_file(path, start):
         return architecture_from_weights(path, start)
     content = load_config_text(read_start(path, MAX_CONFIG_BYTES + 1))
-    return architecture_from_config(content, sample=sample)
+    return architecture_from_config(content, sample=sample, pruning=pruning)
+
+
+def _from_stack(
+    given: str | Mapping[str, object], sample: SampleSize | None, pruning: float
+) -> ModelArchitecture:
+    """Architecture of a user's own layers: a mapping, a YAML text, or the path of one."""
+    if isinstance(given, Mapping):
+        name, stack = stack_from_mapping(given)
+    elif "\n" in given or given.lstrip().startswith("{"):
+        name, stack = stack_from_text(given)
+    else:
+        path = Path(given).expanduser()
+        try:
+            text = read_start(path, MAX_STACK_BYTES + 1).decode("utf-8")
+        except (UnicodeDecodeError, ValueError, RuntimeError) as error:
+            if isinstance(error, InputError):
+                raise
+            unreadable_stack(given, error.__class__.__name__)
+        name, stack = stack_from_text(text)
+    return stack_architecture(
+        stack, name=name, family="custom stack", source="stack", sample=sample
+    )
 
 
 def _located(name: str) -> Path:
@@ -105,9 +145,9 @@ def _unreadable(name: str, reason: str) -> NoReturn:
     ) from None
 
 
-def _from_hub(hub_id: str, sample: SampleSize | None) -> ModelArchitecture:
+def _from_hub(hub_id: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
     if find_preset(hub_id) is not None:
-        return load_preset(hub_id, sample)
+        return load_preset(hub_id, sample, pruning)
     config = load_config_text(fetch_config(hub_id))
     return architecture_from_config(
         config, name=hub_id.rpartition("/")[2], hub_id=hub_id, sample=sample

@@ -17,8 +17,8 @@ from advisor.architecture.operators import (
 )
 from advisor.errors import InputError
 
-MAX_ROWS: Final = 20_000
-MAX_STEPS: Final = 100_000
+MAX_ROWS: Final = 5000
+MAX_STEPS: Final = 20_000
 MAX_LAYERS: Final = 1_000_000
 MAX_ELEMENTS: Final = 10**15
 """Of one tensor of one sample, and of one matrix: far beyond any memory."""

@@ -72,6 +72,9 @@ def attention(layer: vocabulary.Attention, build: Build) -> None:
     signal, width = build.signal, layer.width or build.signal.width
     if width % layer.heads:
         build.fail("heads do not divide the width of attention", layer.heads, f"of {width:,}")
+    if layer.kept_heads is not None:
+        width = width // layer.heads * layer.kept_heads
+        layer = layer.model_copy(update={"heads": layer.kept_heads, "kept_heads": None})
     memory = signal if layer.memory is None else build.saved_signal(layer.memory)
     own = memory is signal
     for name in ("query", "key", "value"):

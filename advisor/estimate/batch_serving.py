@@ -128,7 +128,7 @@ def batch_times(
     a diffusion network, resizing of images and transport. A bare forward pass has neither
     stragglers nor gaps for an optimizer: the slowdown of training does not apply.
     """
-    if architecture.unit is Unit.SAMPLE:
+    if architecture.sample is not None and architecture.sample.decoder_sequence_length:
         raise UnsupportedArchitectureError(
             "serving of encoder-decoder pairs is not estimated: they write token after token",
             value=architecture.name,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
+from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, list_presets, load_preset, preset_source
 from advisor.errors import InputError
 from advisor.precision import WEIGHT_FORMATS
@@ -89,3 +92,19 @@ def test_multimodal_models_count_their_text_tower() -> None:
     vision = load_preset("qwen3-vl-8b")
     assert vision.total_parameters == load_preset("qwen3-8b").total_parameters
     assert any("text tower" in note for note in vision.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("key", "stored"),
+    [
+        # Experts in another format than the rest, as expert_dtype or modelopt's groups say.
+        ("deepseek-ai__DeepSeek-V4-Flash", "mxfp4"),
+        ("nvidia__DeepSeek-V4-Pro-NVFP4", "nvfp4"),
+        ("nvidia__Qwen3.6-27B-NVFP4", "nvfp4"),
+    ],
+)
+def test_mixed_formats_count_as_most_weights_are_stored(key: str, stored: str) -> None:
+    path = Path(__file__).parents[1] / "data" / "hf_configs.json"
+    model = architecture_from_config(json.loads(path.read_text(encoding="utf-8"))[key])
+    assert model.weight_format == stored
+    assert any("mixed formats" in note for note in model.assumptions)

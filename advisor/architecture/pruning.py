@@ -1,0 +1,159 @@
+"""Structured pruning: a share of the heads and of the inner widths is removed, in whole steps.
+
+What joins the residual stream keeps its width, hence every layer still fits the next.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.architecture.layers import (
+    Activation,
+    Attention,
+    Branch,
+    Convolution,
+    GatedProduct,
+    Layer,
+    Linear,
+    Repeat,
+    Residual,
+    Section,
+)
+from advisor.architecture.shapes import (
+    AttentionShape,
+    ExpertsShape,
+    FeedForwardShape,
+    TransformerShape,
+)
+from advisor.architecture.stack import Stack
+from advisor.errors import InputError
+
+WIDTH_STEP: Final = 16
+"""Inner widths stay multiples of this: tensor cores take tiles of 16 and more."""
+CHANNEL_STEP: Final = 8
+
+
+def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
+    """Return a network of layers without a share of its heads and inner widths.
+
+    As :func:`pruned_transformer`; channels inside residual blocks stay multiples of 8. Grouped
+    convolutions and recurrences stay as they are.
+    """
+    smaller = stack.model_copy(update={"layers": _layers(stack.layers, share)})
+    return smaller, _note(share, changed=smaller != stack)
+
+
+def pruned_transformer(shape: TransformerShape, share: float) -> tuple[TransformerShape, str]:
+    """Return a shape without a share of its heads and inner widths.
+
+    Parameters
+    ----------
+    shape : TransformerShape
+    share : float
+        From 0 to 0.9.
+
+    Returns
+    -------
+    TransformerShape
+        Feed-forward widths (of experts too) in multiples of 16, heads in whole groups that share
+        keys. State-space layers stay as they are.
+    str
+        What was done, in words.
+
+    Raises
+    ------
+    InputError
+        If the network has nothing that is pruned.
+    """
+    smaller = shape.model_copy(
+        update={
+            "attention": tuple(_attention(item, share) for item in shape.attention),
+            "feed_forward": tuple(_feed_forward(item, share) for item in shape.feed_forward),
+        }
+    )
+    return smaller, _note(share, changed=smaller != shape)
+
+
+def _note(share: float, *, changed: bool) -> str:
+    if not changed:
+        raise InputError(
+            "this network has no heads or inner widths that so small a share removes",
+            value=share,
+            allowed="more, up to 0.9, of a network with attention or feed-forward layers",
+            remedy="Leave model.pruning out.",
+            field="model.pruning",
+        )
+    return f"structured pruning removed {share:.0%} of heads and inner widths, in whole steps"
+
+
+def _left(size: int, share: float, step: int = 1) -> int:
+    """Multiple of ``step`` nearest to what is left, at least one step, never more than before."""
+    return min(size, max(step, round(size * (1 - share) / step) * step))
+
+
+def _attention(shape: AttentionShape, share: float) -> AttentionShape:
+    groups = shape.key_value_heads
+    if groups == 1:
+        return shape.model_copy(update={"heads": _left(shape.heads, share)})
+    left = _left(groups, share)
+    heads = left * (shape.heads // groups)
+    return shape.model_copy(update={"heads": heads, "key_value_heads": left})
+
+
+def _feed_forward(
+    shape: FeedForwardShape | ExpertsShape, share: float
+) -> FeedForwardShape | ExpertsShape:
+    width = _left(shape.width, share, WIDTH_STEP)
+    if isinstance(shape, FeedForwardShape):
+        return shape.model_copy(update={"width": width})
+    shared = _left(shape.shared_width, share, WIDTH_STEP) if shape.shared_width else 0
+    return shape.model_copy(update={"width": width, "shared_width": shared})
+
+
+def _layers(layers: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
+    inner = _inner_matrices(layers)
+    return tuple(
+        layer.model_copy(update={"out": _left(layer.out, share, 2 * WIDTH_STEP)})
+        if isinstance(layer, Linear) and index in inner
+        else _layer(layer, share)
+        for index, layer in enumerate(layers)
+    )
+
+
+def _inner_matrices(layers: tuple[Layer, ...]) -> set[int]:
+    """Matrices with an activation behind them and another matrix after that."""
+    matrices = [index for index, layer in enumerate(layers) if isinstance(layer, Linear)]
+    return {
+        index for index in matrices[:-1] if isinstance(layers[index + 1], Activation | GatedProduct)
+    }
+
+
+def _layer(layer: Layer, share: float) -> Layer:
+    if isinstance(layer, Attention):
+        return layer.model_copy(update={"kept_heads": _left(layer.heads, share)})
+    if isinstance(layer, Repeat | Section | Branch):
+        return layer.model_copy(update={"layers": _layers(layer.layers, share)})
+    if isinstance(layer, Residual):
+        return layer.model_copy(update={"body": _narrowed(_layers(layer.body, share), share)})
+    return layer
+
+
+def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
+    """Remove channels of the convolutions in a residual block, the last one's kept."""
+    places = [
+        index
+        for index, layer in enumerate(body)
+        if isinstance(layer, Convolution) and layer.out is not None
+    ]
+    grouped = any(
+        isinstance(layer, Convolution) and layer.groups not in (1, "depthwise") for layer in body
+    )
+    if grouped:
+        return body
+    narrowed = list(body)
+    for index in places[:-1]:
+        layer = body[index]
+        if isinstance(layer, Convolution) and layer.out is not None:
+            out = _left(layer.out, share, CHANNEL_STEP)
+            narrowed[index] = layer.model_copy(update={"out": out})
+    return tuple(narrowed)
