@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from advisor.api import own as own
     from advisor.api import recommend as recommend
     from advisor.api import resolve_model as resolve_model
+    from advisor.api import scaling as scaling
     from advisor.api import validate as validate
     from advisor.calibration.report import ValidationReport as ValidationReport
     from advisor.case import Case as Case
@@ -57,6 +58,7 @@ _HOMES = {
     "owned_from_report": "advisor.probe.teach",
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
+    "scaling": "advisor.api",
     "validate": "advisor.api",
     "ValidationReport": "advisor.calibration.report",
     "AdvisorError": "advisor.errors",

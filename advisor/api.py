@@ -17,7 +17,7 @@ from advisor.architecture.resolve import resolve_model
 from advisor.calibration.published import PublishedRun, published_runs, similar_runs
 from advisor.calibration.report import ValidationReport
 from advisor.calibration.validation import validate
-from advisor.case import Case, ModelSource
+from advisor.case import Case, Hardware, ModelSource
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Place, load_economy
@@ -38,6 +38,8 @@ from advisor.planning.measured import with_measured
 from advisor.planning.neighbours import neighbours
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
+from advisor.planning.scaling import Scaling
+from advisor.planning.scaling import scaling as _scaling
 from advisor.planning.single import best_placement, hardware_system, supported_precision
 from advisor.planning.ways_out import ways_out
 
@@ -205,22 +207,12 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
         If the hardware is missing or unknown, or lacks the precision.
     """
     case = _as_case(case)
-    if case.hardware is None:
-        raise InputError(
-            "hardware is missing",
-            value=None,
-            allowed="an accelerator and a count",
-            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
-            field="hardware",
-        )
+    hardware = _hardware(case)
     catalog, calibration = with_measured(
-        _priced(case, catalog),
-        load_calibration(),
-        case.limits,
-        only=case.hardware.accelerator,
+        _priced(case, catalog), load_calibration(), case.limits, only=hardware.accelerator
     )
     architecture = resolve_model(case.model, sample_of(case.workload))
-    accelerator = catalog.accelerator(case.hardware.accelerator)
+    accelerator = catalog.accelerator(hardware.accelerator)
     placement = best_placement(
         case,
         architecture=architecture,
@@ -244,6 +236,54 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
         calibration=calibration,
     )
     return result.model_copy(update={"ways_out": found})
+
+
+def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Scaling:
+    """Show how a run speeds up with the number of the case's accelerators.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        With ``hardware``, whose count only chooses the machine; ``layout`` is ignored.
+    catalog : Catalog, optional
+
+    Returns
+    -------
+    Scaling
+        The best layout of each number, with its efficiency.
+
+    Raises
+    ------
+    InputError
+        If the hardware is missing or unknown, or the workload serves.
+    """
+    case = _as_case(case).model_copy(update={"layout": None})
+    hardware = _hardware(case)
+    catalog, calibration = with_measured(
+        _priced(case, catalog), load_calibration(), case.limits, only=hardware.accelerator
+    )
+    architecture = resolve_model(case.model, sample_of(case.workload))
+    placement = best_placement(
+        case,
+        architecture=architecture,
+        accelerator=catalog.accelerator(hardware.accelerator),
+        catalog=catalog,
+        calibration=calibration,
+    )
+    return _scaling(case, placement, architecture=architecture, calibration=calibration)
+
+
+def _hardware(case: Case) -> Hardware:
+    """Return the hardware of a case, or ask for it."""
+    if case.hardware is None:
+        raise InputError(
+            "hardware is missing",
+            value=None,
+            allowed="an accelerator and a count",
+            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
+            field="hardware",
+        )
+    return case.hardware
 
 
 def fits(
@@ -390,6 +430,7 @@ __all__ = [
     "PriceOverview",
     "PublishedRun",
     "Recommendation",
+    "Scaling",
     "ValidationReport",
     "compare",
     "estimate",
@@ -404,6 +445,7 @@ __all__ = [
     "recommend",
     "refresh_prices",
     "resolve_model",
+    "scaling",
     "similar_runs",
     "validate",
 ]

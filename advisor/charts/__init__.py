@@ -13,6 +13,7 @@ from advisor.charts.ownership import (
     timeline_alt,
     timeline_chart,
 )
+from advisor.charts.scaling import scaling_alt, scaling_chart
 from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "fits_chart",
     "memory_alt",
     "memory_chart",
+    "scaling_alt",
+    "scaling_chart",
     "spread_alt",
     "spread_chart",
     "strip_alt",

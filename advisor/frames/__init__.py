@@ -60,6 +60,7 @@ from advisor.frames.points import (
     within_reach,
 )
 from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
+from advisor.frames.scaling import scaling_frame, scaling_table
 from advisor.frames.terms import (
     Section,
     citation,
@@ -119,6 +120,8 @@ __all__ = [
     "rejections_frame",
     "rents_table",
     "runs_table",
+    "scaling_frame",
+    "scaling_table",
     "settings_table",
     "spread_frame",
     "strip_frame",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,11 +10,14 @@ import streamlit as st
 import yaml
 
 from advisor import api, frames
+from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.ui import links, state
+from advisor.ui.results import CHART_CONFIG, table_below
 from advisor.ui.state import Answer
 from advisor.ui.words import plain, text_table
 
 PAGE_ROWS: Final = 12
+CACHED_ANSWERS: Final = 32
 TABLE_PX: Final = 420
 """A longer table scrolls on its own. [px]"""
 ALL_REASONS: Final = "All reasons"
@@ -91,6 +95,54 @@ def fewest(recommendation: api.Recommendation) -> None:
     if expander.open:
         with expander:
             text_table(frames.fewest_table(recommendation), tallest_px=TABLE_PX)
+
+
+@st.cache_data(show_spinner=False, max_entries=CACHED_ANSWERS)
+def _scaled(case_json: str, accelerator: str, count: int, prices: str) -> api.Scaling:
+    """Return the scaling of a plan; ``prices`` tells answers before a refresh apart."""
+    del prices
+    hardware = {"accelerator": accelerator, "count": count}
+    return api.scaling({**json.loads(case_json), "hardware": hardware})
+
+
+@st.fragment
+def scaling(
+    recommendation: api.Recommendation, chosen: Sequence[frames.Pick], *, theme: Theme
+) -> None:
+    """Draw how a plan's hardware speeds up with its number."""
+    if not chosen or chosen[0].plan.estimate.time is None:
+        return
+    expander = st.expander(
+        "More or fewer accelerators",
+        key="scaling",
+        on_change="rerun",
+        icon=":material/stacked_line_chart:",
+    )
+    if not expander.open:
+        return
+    with expander:
+        titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
+        title = st.selectbox("Plan", titles, key="scaling_plan")
+        estimate = chosen[titles.index(title) if title in titles else 0].plan.estimate
+        found = _scaled(
+            recommendation.case.to_json(indent=None),
+            estimate.accelerator,
+            estimate.count,
+            api.load_catalog().prices.fetched_at,
+        )
+        st.caption(
+            "The best layout of each number, with the same batch: smaller shares per accelerator "
+            "leave more traffic, bubbles and failures for each second of computing."
+        )
+        frame = frames.scaling_frame(found)
+        st.plotly_chart(
+            scaling_chart(frame, theme=theme),
+            theme=None,
+            key="scaling_chart",
+            config=CHART_CONFIG,
+            alt=scaling_alt(frame),
+        )
+        table_below("scaling", lambda: frames.scaling_table(found), frame)
 
 
 @st.fragment

@@ -436,3 +436,16 @@ def test_page_and_python_give_the_same_answer(root: Path) -> None:
 
     assert headline(page) == expected.answer
     assert len(page.selectbox(key="why_not").options) == len(advisor.load_catalog().accelerators)
+
+
+def test_scaling_is_drawn_when_opened(page: AppTest) -> None:
+    page.run()
+    before = len(page.get("plotly_chart"))
+    page.session_state["scaling"] = True
+    page.run()
+
+    assert not page.exception
+    assert len(page.get("plotly_chart")) == before + 1
+    page.session_state["scaling_table"] = True
+    page.run()
+    assert page.table[0].value["Efficiency"].tolist()[0] == "100 %"

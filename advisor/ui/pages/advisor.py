@@ -27,12 +27,14 @@ with state.Boundary():
         results.nearest(recommendation)
     results.advice(recommendation)
     details.why_not(recommendation)
+    theme = theme_named(st.context.theme.type)
     results.charts(
         recommendation,
         chosen,
-        theme=theme_named(st.context.theme.type),
+        theme=theme,
         compact=on_phone(),
     )
+    details.scaling(recommendation, chosen, theme=theme)
     details.rejections(recommendation)
     details.fewest(recommendation)
     details.computed(chosen)
