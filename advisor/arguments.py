@@ -141,18 +141,7 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     compare.add_argument("--differences", action="store_true", help="only rows that differ")
     _add_json(compare)
 
-    prices = command("prices", "what the catalog's prices are and how old; fetch live ones")
-    actions = prices.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="offers of each provider, with age and count")
-    show.add_argument("--usd-per-eur", metavar="RATE", help="exchange rate for prices in euro")
-    _add_json(show)
-    refresh = actions.add_parser(
-        "refresh",
-        help="fetch live prices through gpuhunt (pip install 'gpu-advisor[prices]')",
-        description="Fetch live prices through gpuhunt into your cache folder. Whatever goes "
-        "wrong, the prices in use stay.",
-    )
-    _add_json(refresh)
+    _add_prices(command("prices", "what the catalog's prices are and how old; fetch live ones"))
 
     validate = command("validate", "score the engine on a table of measurements")
     validate.add_argument("table", metavar="FILE.csv", help="columns as in docs/accuracy.md")
@@ -198,6 +187,25 @@ def _add_probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", help="write the report here: probe.json")
     parser.add_argument("--report", metavar="FILE", help="show this report and measure nothing")
     _add_json(parser)
+
+
+def _add_prices(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="offers of each provider, with age and count")
+    show.add_argument("--usd-per-eur", metavar="RATE", help="exchange rate for prices in euro")
+    _add_json(show)
+    refresh = actions.add_parser(
+        "refresh",
+        help="fetch live prices through gpuhunt (pip install 'gpu-advisor[prices]')",
+        description="Fetch live prices through gpuhunt into your cache folder. Whatever goes "
+        "wrong, the prices in use stay.",
+    )
+    refresh.add_argument(
+        "--online",
+        action="store_true",
+        help="ask DigitalOcean, Hot Aisle, JarvisLabs and Vultr too; keys from the environment",
+    )
+    _add_json(refresh)
 
 
 def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> None:

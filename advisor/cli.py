@@ -230,7 +230,7 @@ def _refresh(arguments: Namespace) -> None:
     from advisor.terminal.prices import progress_bar, show_refresh
 
     with progress_bar() as progress:
-        result = api.refresh_prices(progress=progress)
+        result = api.refresh_prices(progress=progress, online=arguments.online)
     if arguments.json:
         print(result.to_json())
         return

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog import Catalog, load_catalog
-from advisor.compare import MAX_CARDS, compare_cards
+from advisor.compare import MAX_CARDS, compare_cards, comparison_rows
 from advisor.errors import InputError
 from advisor.hardware import Offer
 
@@ -71,3 +71,24 @@ def test_too_many_cards_are_refused() -> None:
 
     with pytest.raises(InputError, match="got '13 cards'; allowed: 1 to 12 different cards"):
         compare_cards(keys, load_catalog())
+
+
+def test_rates_with_fp16_sums_stand_apart() -> None:
+    rows = comparison_rows(compare_cards(["rtx-4090", "h100-sxm"], load_catalog()))
+    values = {row.title: row.values for row in rows}
+
+    # Ada whitepaper: 165.2 dense with fp32 accumulation, 330.3 with fp16. H100 has one rate.
+    assert values["fp16 rate"] == ("165.2 TFLOPS", "989.4 TFLOPS")
+    assert values["fp16 rate, fp16 sums"] == ("330.3 TFLOPS", "989.4 TFLOPS")
+    alone = comparison_rows(compare_cards(["h100-sxm"], load_catalog()))
+    assert not any("sums" in row.title for row in alone)
+
+
+def test_recalled_values_are_marked_and_others_are_not() -> None:
+    [row] = [
+        row
+        for row in comparison_rows(compare_cards(["xeon-8268", "gtx-1650"], load_catalog()))
+        if row.title == "Bandwidth"
+    ]
+
+    assert row.values == ("140.8 GB/s (?)", "128.1 GB/s")

@@ -55,7 +55,12 @@ def comparison_rows(comparison: Comparison, *, differences: bool = False) -> lis
     known = [
         name for name in FORMATS if any(name in card.accelerator.peak_flops_per_s for card in cards)
     ]
-    facts = [*_MEMORY, *map(_rate, known), *_REST]
+    doubled = [
+        name
+        for name in FORMATS
+        if any(name in card.accelerator.peak_flops_per_s_fp16_accumulate for card in cards)
+    ]
+    facts = [*_MEMORY, *map(_rate, known), *map(_rate_fp16_sums, doubled), *_REST]
     rows = [_row(fact, cards) for fact in facts]
     return [row for row in rows if row.differs] if differences and len(cards) > 1 else rows
 
@@ -99,6 +104,16 @@ def _rate(name: str) -> _Fact:
         return shown.replace("TFLOPS", "TOPS") if name.startswith("int") else shown
 
     return _Fact(f"{name} rate", text, _of(f"peak_flops_per_s.{name}"))
+
+
+def _rate_fp16_sums(name: str) -> _Fact:
+    """Rate with fp16 accumulation: GeForce cards double it, others do not lose by fp32."""
+
+    def text(card: ComparedCard) -> str:
+        peak = card.accelerator.peak_flops_per_s_fp16_accumulate.get(name)
+        return _rate(name).text(card) if peak is None else flops_rate(peak)
+
+    return _Fact(f"{name} rate, fp16 sums", text, _of("peak_flops_per_s_fp16_accumulate"))
 
 
 def _reported(card: ComparedCard) -> str:

@@ -53,13 +53,12 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
             by_accelerator.setdefault(offer.accelerator, []).append(
                 (price / offer.accelerators, offer)
             )
-    return frozenset(
-        offer.key
-        for priced in by_accelerator.values()
-        if len({offer.provider for _, offer in priced}) >= STALE_PRICE_OFFERS
-        for price, offer in priced
-        if price < STALE_PRICE_RATIO * median(value for value, _ in priced)
-    )
+    doubtful: set[str] = set()
+    for priced in by_accelerator.values():
+        if len({offer.provider for _, offer in priced}) >= STALE_PRICE_OFFERS:
+            least = STALE_PRICE_RATIO * median(price for price, _ in priced)
+            doubtful.update(offer.key for price, offer in priced if price < least)
+    return frozenset(doubtful)
 
 
 def check_names(limits: Constraints, catalog: Catalog) -> None:

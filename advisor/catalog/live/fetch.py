@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from threading import Lock
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from advisor.catalog.live.names import PROVIDERS
+from advisor.catalog.live.names import ONLINE, PROVIDERS, TITLES
 from advisor.errors import RefreshError
 
 if TYPE_CHECKING:
@@ -84,12 +85,14 @@ class _Listener(logging.Handler):
             self.started.put(provider)
 
 
-def fetch(*, progress: Progress) -> tuple[str, Mapping[str, Fetched]]:
+def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetched]]:
     """Download the catalogs of all offline providers.
 
     Parameters
     ----------
     progress : callable
+    online : bool
+        Ask the online providers too whose keys are in the environment.
 
     Returns
     -------
@@ -114,11 +117,10 @@ def fetch(*, progress: Progress) -> tuple[str, Mapping[str, Fetched]]:
             remedy="Install it: pip install 'gpu-advisor[prices]'.",
         ) from None
     progress(0.0, "Asking which prices are newest")
-    catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
     listener = _Listener()
     with _ONE_AT_A_TIME, _listening(listener), _timeout(SILENCE_S):
         try:
-            _load(catalog, listener.started, progress)
+            catalog = _load(gpuhunt, listener.started, progress, online=online)
         except gpuhunt.GPUHuntError as error:
             reasons = sorted(set(listener.errors.values())) or [_reason(error)]
             raise RefreshError(
@@ -126,18 +128,15 @@ def fetch(*, progress: Progress) -> tuple[str, Mapping[str, Fetched]]:
                 remedy="Check the connection and try again later.",
             ) from None
         found = {}
-        for index, name in enumerate(PROVIDERS, start=1):
-            loaded = catalog.catalog.get(name)
-            if loaded is None:
-                found[name] = Fetched(error=listener.errors.get(name, "it was not offered"))
-                continue
-            share = LOADING + (1 - LOADING) * index / len(PROVIDERS)
-            progress(share, f"Reading prices of {PROVIDERS[name]}")
-            found[name] = Fetched(
-                version=loaded.version,
-                rows=tuple(_rows(catalog.query(provider=name, min_gpu_count=1))),
-                malformed=listener.malformed[name],
-            )
+        asked = TITLES if online else PROVIDERS
+        for index, (name, title) in enumerate(asked.items(), start=1):
+            progress(LOADING + (1 - LOADING) * index / len(asked), f"Reading prices of {title}")
+            found[name] = _ask(gpuhunt, catalog, name) if name in ONLINE else _read(catalog, name)
+        for name, answer in found.items():
+            if name in listener.errors and not answer.rows:
+                found[name] = Fetched(error=listener.errors[name])
+            elif listener.malformed[name]:
+                found[name] = replace(answer, malformed=listener.malformed[name])
     return version("gpuhunt"), found
 
 
@@ -153,18 +152,48 @@ def day_of(catalog_version: str) -> str | None:
     return "-".join(match.groups()) if match else None
 
 
-def _load(catalog: gpuhunt.Catalog, started: SimpleQueue[str], progress: Progress) -> None:
+def _load(
+    package: ModuleType, started: SimpleQueue[str], progress: Progress, *, online: bool
+) -> gpuhunt.Catalog:
     """Download everything; progress is told by the caller's own thread, as interfaces need it."""
+
+    def load() -> gpuhunt.Catalog:
+        if online:
+            catalog = package.default_catalog()  # one for the process: it may be an earlier one
+        else:
+            catalog = package.Catalog(balance_resources=False, auto_reload=False)
+        catalog.load()
+        return catalog
+
     with ThreadPoolExecutor(max_workers=1) as executor:
-        loading = executor.submit(catalog.load)
+        loading = executor.submit(load)
         count, finished = 0, False
         while not finished:
             finished = bool(wait([loading], timeout=POLL_S).done)
             while not started.empty():
                 count += 1
-                title = PROVIDERS[started.get()]
-                progress(LOADING * count / len(PROVIDERS), f"Downloading prices of {title}")
-        loading.result()
+                share = LOADING * min(1.0, count / len(PROVIDERS))
+                progress(share, f"Downloading prices of {PROVIDERS[started.get()]}")
+        return loading.result()
+
+
+def _read(catalog: gpuhunt.Catalog, name: str) -> Fetched:
+    """The downloaded list of an offline provider."""
+    loaded = catalog.catalog.get(name)
+    if loaded is None:
+        return Fetched(error="it was not offered")
+    rows = tuple(_rows(catalog.query(provider=name, min_gpu_count=1)))
+    return Fetched(version=loaded.version, rows=rows)
+
+
+def _ask(package: ModuleType, catalog: gpuhunt.Catalog, name: str) -> Fetched:
+    """What an online provider answers now; whatever it answers, the others go on."""
+    if name not in {provider.NAME for provider in catalog.providers}:
+        return Fetched(error="no key for it is in the environment")
+    try:
+        return Fetched(rows=tuple(_rows(catalog.query(provider=name, min_gpu_count=1))))
+    except (package.GPUHuntError, OSError, LookupError, TypeError, ValueError) as error:
+        return Fetched(error=f"it answered with nonsense or not at all ({_reason(error)})")
 
 
 def _rows(items: Iterable[gpuhunt.CatalogItem]) -> Iterator[Row]:

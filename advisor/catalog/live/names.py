@@ -28,6 +28,16 @@ PROVIDERS: Final = {
     "verda": "Verda (DataCrunch)",
 }
 """Offline catalogs of gpuhunt and the catalog's names for their providers."""
+ONLINE: Final = {
+    "digitalocean": "DigitalOcean",
+    "hotaisle": "Hot Aisle",
+    "jarvislabs": "JarvisLabs",
+    "vultr": "Vultr",
+}
+"""Providers that gpuhunt asks itself, most with a key from the environment. Left out: Vast.ai and
+Lium (single machines that come and go), Seeweb (prices in euro given as dollars), Daytona
+(sandboxes) and Crusoe (a table typed by hand, in part estimated)."""
+TITLES: Final = PROVIDERS | ONLINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Final
 from advisor.catalog.economy import billing_of
 from advisor.catalog.keys import offer_key, slug
 from advisor.catalog.live.fetch import Row
-from advisor.catalog.live.names import PROVIDERS, Name, find_name
+from advisor.catalog.live.names import TITLES, Name, find_name
 from advisor.catalog.live.prices import SOURCE
 from advisor.hardware import Confidence, Offer, Provenance
 from advisor.units import GIB
@@ -141,7 +141,7 @@ def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) 
     spot = min((item.row.usd_per_hour for item in group if item.row.spot), default=None)
     community = provider == "runpod" and COUNTRY.fullmatch(first.region)
     tier = "community marketplace" if community else "on-demand list"
-    title = PROVIDERS[provider]
+    title = TITLES[provider]
     instance = row.instance
     if counted:
         instance = f"{row.gpus}x {row.gpu_name} on {row.instance}"

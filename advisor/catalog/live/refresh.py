@@ -17,7 +17,7 @@ from advisor.catalog.live.cache import (
 )
 from advisor.catalog.live.fetch import Fetched, Progress, day_of, fetch
 from advisor.catalog.live.merge import carried_over
-from advisor.catalog.live.names import PROVIDERS, check_names
+from advisor.catalog.live.names import TITLES, check_names
 from advisor.catalog.live.offers import convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
 from advisor.catalog.loader import load_snapshot
@@ -33,6 +33,7 @@ def refresh_prices(
     now: datetime | None = None,
     path: Path | None = None,
     snapshot: Catalog | None = None,
+    online: bool = False,
 ) -> RefreshReport:
     """Fetch live prices of all offline providers of gpuhunt into the user's cache.
 
@@ -46,6 +47,8 @@ def refresh_prices(
         Where to keep them; the user's cache folder by default.
     snapshot : Catalog, optional
         The catalog without live prices; the shipped one by default.
+    online : bool, optional
+        Ask providers without a published list too, with keys from the environment.
 
     Returns
     -------
@@ -64,7 +67,7 @@ def refresh_prices(
     )
     check_names({card.key for card in snapshot.accelerators})
     old = _current(path, now, snapshot)
-    version, answers = fetch(progress=progress or _quiet)
+    version, answers = fetch(progress=progress or _quiet, online=online)
     lists: dict[str, LiveProvider] = {}
     reports = []
     for name, answer in answers.items():
@@ -112,7 +115,7 @@ def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
 def _provider(
     name: str, answer: Fetched, *, snapshot: Catalog, now: datetime
 ) -> tuple[LiveProvider | None, ProviderReport]:
-    title = PROVIDERS[name]
+    title = TITLES[name]
     day = day_of(answer.version) or now.date().isoformat()
     if answer.error:
         return None, _failed(title, answer.error)

@@ -1,0 +1,94 @@
+"""Providers that gpuhunt asks itself: taken where they answer, left alone where they do not."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog import load_catalog
+from advisor.catalog.live.refresh import refresh_prices
+from tests.catalog.live.conftest import Publish
+
+gpuhunt = pytest.importorskip("gpuhunt")
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ITEM = gpuhunt.CatalogItem(
+    provider="vultr",
+    instance_name="vbm-112c-2048gb-8-h100-gpu",
+    location="ewr",
+    price=19.2,
+    cpu=112,
+    memory=2048.0,
+    gpu_vendor=gpuhunt.AcceleratorVendor.NVIDIA,
+    gpu_count=8,
+    gpu_name="H100",
+    gpu_memory=80.0,
+    spot=False,
+    disk_size=None,
+)
+
+
+@pytest.fixture
+def answers(publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What Vultr answers, or the error that it raises."""
+    from gpuhunt.providers.vultr import VultrProvider
+
+    publish()
+    found: list[object] = []
+    provider = VultrProvider()
+
+    def get(**filters: object) -> list[object]:
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return found
+
+    monkeypatch.setattr(provider, "get", get)
+    catalog = gpuhunt.Catalog(balance_resources=False, auto_reload=False)
+    catalog.add_provider(provider)
+    monkeypatch.setattr(gpuhunt, "default_catalog", lambda: catalog)
+    return found
+
+
+def outcomes() -> dict[str, tuple[str, str]]:
+    report = refresh_prices(now=NOW, online=True)
+    return {item.name: (item.outcome, item.message) for item in report.providers}
+
+
+def test_an_online_provider_is_taken_with_the_day_of_the_answer(answers: list[object]) -> None:
+    answers.append(ITEM)
+
+    assert outcomes()["Vultr"] == ("taken", "")
+    offer = next(
+        item
+        for item in load_catalog().offers_for("h100-sxm")
+        if item.key == "vultr/vbm-112c-2048gb-8-h100-gpu/ewr/on-demand-list"
+    )
+    assert (offer.on_demand_usd_per_hour, offer.price_date) == (19.2, "2026-11-21")
+    assert offer.intra_node.startswith("NVLink")  # as in the shipped offer of that name
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("timed out"), KeyError("plans"), TypeError("NoneType"), ValueError("{")]
+)
+def test_an_online_provider_that_fails_stops_nobody(
+    answers: list[object], error: Exception
+) -> None:
+    answers.append(error)
+    found = outcomes()
+
+    assert found["Vultr"][0] == "failed"
+    assert "nonsense or not at all" in found["Vultr"][1]
+    assert found["AWS"] == ("taken", "")
+
+
+def test_providers_without_a_key_are_passed_over(answers: list[object]) -> None:
+    answers.append(ITEM)
+
+    assert outcomes()["JarvisLabs"] == ("failed", "no key for it is in the environment")
+
+
+def test_only_published_lists_are_asked_by_default(publish: Publish, cache: Path) -> None:
+    publish()
+    report = refresh_prices(now=NOW)
+
+    assert "Vultr" not in {item.name for item in report.providers}
+    assert len(report.providers) == 9
