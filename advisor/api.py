@@ -348,7 +348,7 @@ def fits(
         [(name, model) for name, model in models if generates(model)],
         system,
         count=count,
-        precision=supported_precision(case, card),
+        precision=supported_precision(case, card, models[0][1]),
         context_tokens=context_tokens,
         concurrency=concurrency,
         calibration=load_calibration(),

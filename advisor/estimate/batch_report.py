@@ -15,9 +15,8 @@ from advisor.estimate.fold import fold_flops
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving import compute_format
 from advisor.estimate.serving_report import ServingReport, serving_quantity
-from advisor.estimate.serving_terms import SERVING_MEMORY
 from advisor.estimate.shape import shape_widening
-from advisor.estimate.terms import TRAINING_TIME, term
+from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, term
 from advisor.estimate.training import binding
 from advisor.hardware import Accelerator, Node
 from advisor.layout import ParallelLayout
@@ -25,6 +24,29 @@ from advisor.precision import WeightFormat
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import MILLISECOND
 from advisor.workload import Serving
+
+BATCH_TIME = {
+    "matmul": TermText(
+        "Matrix products and convolutions",
+        "t0 + sqrt((FLOPs / (peak e_c) (1 + x_h/x) (1 + k_h/k))^2 + (bytes / (bandwidth e_m))^2)",
+        "aiconfigurator2026",
+    ),
+    "attention": TermText("Attention", "FLOPs / (16-bit peak x e)", "dao2023"),
+    "elementwise": TermText(
+        "Norms, activations, residuals", "bytes / (bandwidth e_m)", "williams2009"
+    ),
+    "launch": TRAINING_TIME["launch"],
+}
+BATCH_MEMORY = {
+    "weights": TermText("Weights", "parameters x bytes per parameter", None),
+    "activations": TermText(
+        "Activations of the widest layer",
+        "inputs x (input + output + waiting branch of the widest layer) x bytes",
+        None,
+    ),
+    "workspace": TermText("Workspaces of libraries", "constant per process", None),
+    "context": TRAINING_MEMORY["context"],
+}
 
 
 def describe_batch(
@@ -97,7 +119,7 @@ def describe_batch(
             replicas=layout.data,
             bound_by=binding(shares),
             terms=tuple(
-                term(TRAINING_TIME, name, value, "s") for name, value in shares.items() if value > 0
+                term(BATCH_TIME, name, value, "s") for name, value in shares.items() if value > 0
             ),
         ),
     )
@@ -140,7 +162,7 @@ def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> Mem
         fits=bool(times.feasible[0]),
         peak_moment="serving",
         limiting_stage="all",
-        terms=tuple(term(SERVING_MEMORY, name, value, "bytes") for name, value in shown.items()),
+        terms=tuple(term(BATCH_MEMORY, name, value, "bytes") for name, value in shown.items()),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
@@ -28,6 +29,8 @@ from advisor.workload import Pretraining, Serving
 
 PROVEN_RECIPES = ("bf16_mixed", "fp16_mixed", "fp32")
 """Tried in this order; a card uses the first that it has."""
+SAMPLE_RECIPES = ("bf16_amp", "fp16_amp", "fp32")
+"""The same for networks that take images or samples: loops of frameworks train by autocast."""
 LOW_PRECISION_RECIPES = ("fp8",)
 """Searched as well, but only advised: the user has to accept another numeric regime."""
 LOW_PRECISION_WEIGHTS = ("fp8", "w4a16")
@@ -62,6 +65,11 @@ def search(
     return _search_training(case, architecture, systems, calibration)
 
 
+def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
+    """Return the recipes to try for a network, the usual first."""
+    return PROVEN_RECIPES if architecture.unit is Unit.TOKEN else SAMPLE_RECIPES
+
+
 def _search_training(
     case: Case,
     architecture: ModelArchitecture,
@@ -73,8 +81,11 @@ def _search_training(
         msg = "a serving workload has no training search"
         raise TypeError(msg)
     asked = workload.precision
-    proven = (asked,) if asked else PROVEN_RECIPES
-    lower = () if asked or not isinstance(workload, Pretraining) else LOW_PRECISION_RECIPES
+    proven = (asked,) if asked else proven_recipes(architecture)
+    # Stacks for 8-bit training are made for language models.
+    text = architecture.unit is Unit.TOKEN
+    lower = LOW_PRECISION_RECIPES if text and isinstance(workload, Pretraining) else ()
+    lower = () if asked else lower
     runs = {
         name: resolve_training(workload, architecture, RECIPES[name]) for name in (*proven, *lower)
     }

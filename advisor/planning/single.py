@@ -29,7 +29,7 @@ from advisor.planning.options import (
     meets_time,
     priced_option,
 )
-from advisor.planning.search import PROVEN_RECIPES, search, served_format
+from advisor.planning.search import proven_recipes, search, served_format
 from advisor.planning.spot import interruptions_of
 from advisor.planning.systems import System, check_names, find_systems, owned_system
 from advisor.workload import Serving
@@ -85,14 +85,16 @@ def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case
     return min(hardware_systems(accelerator, count, catalog, case), key=price)
 
 
-def supported_precision(case: Case, accelerator: Accelerator) -> str:
+def supported_precision(
+    case: Case, accelerator: Accelerator, architecture: ModelArchitecture
+) -> str:
     """Return the recipe to train in: the asked one, or the first proven one the card has."""
     if isinstance(case.workload, Serving):
         msg = "a serving workload has a weight format, not a recipe"
         raise TypeError(msg)
     if case.workload.precision:
         return case.workload.precision
-    for name in PROVEN_RECIPES:
+    for name in proven_recipes(architecture):
         if matmul_peak(accelerator, recipe_named(name).compute) is not None:
             return name
     raise InputError(
@@ -138,7 +140,7 @@ def best_placement(
     precision = (
         served_format(case.workload, architecture)
         if isinstance(case.workload, Serving)
-        else supported_precision(case, accelerator)
+        else supported_precision(case, accelerator, architecture)
     )
     if case.layout is None:
         options: Sequence[Option] = search(case, architecture, systems, calibration).options
