@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.architecture.config_fields import load_config_text
 from advisor.limits import Objective
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, Inputs, Task
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, YES, Inputs, Task
 from advisor.ui.reading import typed_size
 from advisor.units import MILLISECOND
 
@@ -16,6 +16,9 @@ CASE_FIELDS: Final = {
     "model.hub": "model",
     "model.config": "config",
     "model.parameters": "parameters",
+    "workload.samples": "samples",
+    "workload.image_size": "image_size",
+    "workload.denoising_steps": "steps",
     "workload.sequence_length": "sequence",
     "workload.global_batch": "batch",
     "workload.precision": "precision",
@@ -70,6 +73,16 @@ def _model(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object
 
 def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
     task = Task(inputs.task)
+    if task is Task.SERVE and "at_once" in numbers:
+        diffusion = "steps" in numbers
+        return _given(
+            kind="serving",
+            concurrency=_whole(numbers["at_once"]),
+            weight_format=inputs.weights or None,
+            image_size=_whole(numbers.get("image_size")),
+            denoising_steps=_whole(numbers.get("steps")),
+            guidance=inputs.guidance == YES if diffusion else None,
+        )
     if task is Task.SERVE:
         return _given(
             kind="serving",
@@ -80,8 +93,10 @@ def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, obj
             kv_cache_format=inputs.cache or None,
         )
     shared = _given(
-        tokens=numbers["pretrain_tokens" if task is Task.PRETRAIN else "tokens"],
-        sequence_length=_whole(numbers["sequence"]),
+        tokens=numbers.get("pretrain_tokens" if task is Task.PRETRAIN else "tokens"),
+        samples=numbers.get("samples"),
+        sequence_length=_whole(numbers.get("sequence")),
+        image_size=_whole(numbers.get("image_size")),
         global_batch=_whole(numbers["batch"]),
         precision=inputs.precision or None,
         optimizer=str(inputs.optimizer),
@@ -103,7 +118,7 @@ def _limits(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, objec
     limits = _given(
         deadline_hours=numbers.get("deadline", numbers.get("pretrain_deadline")),
         budget_usd=numbers.get("budget", numbers.get("monthly_budget")),
-        max_ttft_ms=numbers.get("first_token"),
+        max_ttft_ms=numbers.get("first_token", numbers.get("within")),
         max_tpot_ms=None if speed is None else 1 / speed / MILLISECOND,
     )
     if inputs.rent == OWN:

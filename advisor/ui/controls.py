@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor.ui import state
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind, Task
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind
 from advisor.ui.reading import complaint, used
 from advisor.ui.words import plain
 
 MAX_CONFIG_BYTES: Final = 5_000_000
-MAIN_ROW: Final = {
-    "training": ("task", "model", "tokens", "deadline", "budget", "rent"),
-    "pretraining": (
-        "task",
-        "model",
-        "pretrain_tokens",
-        "pretrain_deadline",
-        "budget",
-        "rent",
-    ),
-    "serving": ("task", "model", "users", "speed", "monthly_budget", "rent"),
-}
+MAIN_ROW: Final = (
+    "task",
+    "network",
+    "model",
+    *("tokens", "pretrain_tokens", "samples", "deadline", "pretrain_deadline", "budget"),
+    *("users", "at_once", "speed", "within", "monthly_budget"),
+    "rent",
+)
+"""In this order, those that the task and the network have."""
 NARROWEST_PX: Final = 150
 """Width at which fields begin to share a row with fewer others: two on a phone. [px]"""
 ADVANCED_COLUMNS: Final = 4
@@ -42,9 +39,9 @@ Slots = dict[str, DeltaGenerator]
 def controls(inputs: Inputs) -> Slots:
     """Draw the main row, what belongs to its choices, and the advanced fields if opened."""
     slots: Slots = {}
-    row = {Task.SERVE: "serving", Task.PRETRAIN: "pretraining"}.get(Task(inputs.task), "training")
+    row = [name for name in MAIN_ROW if used(name, inputs)]
     with st.container(key="controls"):
-        _fields(MAIN_ROW[row], slots, columns=len(MAIN_ROW[row]))
+        _fields(row, slots, columns=len(row))
         if inputs.model == FROM_CONFIG:
             _config(slots)
         elif inputs.model == FROM_COUNT:
@@ -89,7 +86,7 @@ def field(name: str, slots: Slots) -> None:
     rules = RULES[name]
     key = state.key(name)
     if name == "model":
-        titles = state.model_titles()
+        titles = state.model_titles(st.session_state[state.key("network")])
         st.selectbox(
             rules.label,
             list(titles),
@@ -102,7 +99,7 @@ def field(name: str, slots: Slots) -> None:
         names = state.accelerator_names()
         _select(name, names)
     elif rules.kind is Kind.CHOICE:
-        _select(name, rules.options)
+        _select(name, rules.options, state.open_network if name == "network" else None)
     elif rules.kind is Kind.CHOICES:
         known = name == "providers"
         titles = (
@@ -126,12 +123,15 @@ def field(name: str, slots: Slots) -> None:
     slots[name] = st.container()
 
 
-def _select(name: str, titles: Mapping[str, str]) -> None:
+def _select(
+    name: str, titles: Mapping[str, str], changed: Callable[[], None] | None = None
+) -> None:
     st.selectbox(
         RULES[name].label,
         list(titles),
         key=state.key(name),
         format_func=lambda value: titles.get(value, value),
+        on_change=changed,
         persist_state="session",
     )
 

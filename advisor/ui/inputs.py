@@ -14,11 +14,15 @@ from typing import Final
 from advisor.hardware import PriceKind
 from advisor.limits import Constraints, Objective
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.ui.networks import ALL as ALL_NETWORKS
+from advisor.ui.networks import IMAGES, SAMPLES, TEXT, Network
 from advisor.workload import CrossEntropy, Optimizer, Preference, SoftwareStack
 
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"
 OWN: Final = "own"
+YES: Final = "yes"
+NO: Final = "no"
 
 
 class Task(StrEnum):
@@ -73,6 +77,8 @@ class Rules:
     """Bounds in the field's own unit, where they differ from `BOUNDS`."""
     blank: str = ""
     """What a blank field means; a field without it must be filled."""
+    networks: frozenset[Network] = ALL_NETWORKS
+    """Kinds of network that have the field."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Value to title, for a choice with a fixed list."""
     advanced: bool = False
@@ -89,6 +95,7 @@ class Inputs:
     """Every input of the page, as entered. The defaults are the example the page opens with."""
 
     task: str = Task.LORA
+    network: str = Network.LANGUAGE
     model: str = "llama-3.1-8b"
     config: str = ""
     parameters: str = "7B"
@@ -97,8 +104,11 @@ class Inputs:
     budget: str = ""
     pretrain_tokens: str = "20B"
     pretrain_deadline: str = "30 days"
+    samples: str = "10M"
     users: str = "8"
     speed: str = "20"
+    at_once: str = "32"
+    within: str = ""
     monthly_budget: str = ""
     rent: str = PriceKind.ON_DEMAND
     own_accelerator: str = "rtx-4090"
@@ -120,6 +130,9 @@ class Inputs:
     first_token: str = "2 s"
     weights: str = ""
     cache: str = ""
+    image_size: str = ""
+    steps: str = "30"
+    guidance: str = YES
 
 
 CHOOSE: Final = {"": "Let the search choose"}
@@ -135,18 +148,42 @@ RULES: Final[dict[str, Rules]] = {
             Task.SERVE: "Serve",
         },
     ),
+    "network": Rules(
+        "Network",
+        Kind.CHOICE,
+        options={
+            Network.LANGUAGE: "Language",
+            Network.VISION: "Vision",
+            Network.DIFFUSION: "Diffusion",
+            Network.RECURRENT: "Recurrent",
+            Network.PAIRS: "Encoder-decoder",
+        },
+    ),
     "model": Rules("Model", Kind.TEXT),
     "config": Rules("config.json", Kind.TEXT),
     "parameters": Rules("Parameters", Kind.COUNT, low=1e6, high=1e14),
-    "tokens": Rules("Tokens", Kind.COUNT, FINE_TUNING, low=1e3),
+    "tokens": Rules("Tokens", Kind.COUNT, FINE_TUNING, low=1e3, networks=TEXT),
     "deadline": Rules("Deadline", Kind.HOURS, FINE_TUNING, blank="No limit"),
     "budget": Rules("Budget (USD)", Kind.USD, TRAINING, blank="No limit"),
-    "pretrain_tokens": Rules("Tokens", Kind.COUNT, frozenset({Task.PRETRAIN}), low=1e3),
+    "pretrain_tokens": Rules(
+        "Tokens", Kind.COUNT, frozenset({Task.PRETRAIN}), low=1e3, networks=TEXT
+    ),
     "pretrain_deadline": Rules(
         "Deadline", Kind.HOURS, frozenset({Task.PRETRAIN}), blank="No limit"
     ),
-    "users": Rules("Users at once", Kind.WHOLE, SERVING, high=4096),
-    "speed": Rules("Tokens/s per user", Kind.COUNT, SERVING, low=0.01, high=1e4, blank="Any"),
+    "samples": Rules("Images or samples", Kind.COUNT, TRAINING, networks=SAMPLES),
+    "users": Rules("Users at once", Kind.WHOLE, SERVING, high=4096, networks=TEXT),
+    "speed": Rules(
+        "Tokens/s per user",
+        Kind.COUNT,
+        SERVING,
+        low=0.01,
+        high=1e4,
+        blank="Any",
+        networks=TEXT,
+    ),
+    "at_once": Rules("Images at once", Kind.WHOLE, SERVING, high=1e6, networks=SAMPLES),
+    "within": Rules("Answer within", Kind.MS, SERVING, blank="No limit", networks=SAMPLES),
     "monthly_budget": Rules("Budget (USD/month)", Kind.USD, SERVING, blank="No limit"),
     "rent": Rules(
         "Rent or own",
@@ -186,9 +223,10 @@ RULES: Final[dict[str, Rules]] = {
         high=10_000_000,
         blank="Usual",
         advanced=True,
+        networks=TEXT,
     ),
     "batch": Rules(
-        "Batch (sequences)",
+        "Batch per step",
         Kind.WHOLE,
         TRAINING,
         blank="Usual",
@@ -248,14 +286,19 @@ RULES: Final[dict[str, Rules]] = {
         advanced=True,
     ),
     "rank": Rules("LoRA rank", Kind.WHOLE, ADAPTERS, high=4096, advanced=True),
-    "prompt": Rules("Prompt tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True),
-    "answer": Rules("Answer tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True),
+    "prompt": Rules(
+        "Prompt tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True, networks=TEXT
+    ),
+    "answer": Rules(
+        "Answer tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True, networks=TEXT
+    ),
     "first_token": Rules(
         "First token within",
         Kind.MS,
         SERVING,
         blank="No limit",
         advanced=True,
+        networks=TEXT,
     ),
     "weights": Rules(
         "Weight format",
@@ -270,6 +313,31 @@ RULES: Final[dict[str, Rules]] = {
         SERVING,
         options=CHOOSE | {name: name for name in KV_CACHE_FORMATS},
         advanced=True,
+        networks=TEXT,
+    ),
+    "image_size": Rules(
+        "Image size (pixels)",
+        Kind.WHOLE,
+        high=65_536,
+        blank="Usual",
+        advanced=True,
+        networks=IMAGES,
+    ),
+    "steps": Rules(
+        "Denoising steps",
+        Kind.WHOLE,
+        SERVING,
+        high=10_000,
+        advanced=True,
+        networks=frozenset({Network.DIFFUSION}),
+    ),
+    "guidance": Rules(
+        "Guidance (doubles each step)",
+        Kind.CHOICE,
+        SERVING,
+        options={YES: "Yes", NO: "No"},
+        advanced=True,
+        networks=frozenset({Network.DIFFUSION}),
     ),
 }
 """One entry for each field of `Inputs`, in the order of the page."""

@@ -11,6 +11,7 @@ from advisor.architecture.presets import find_preset, load_preset
 from advisor.errors import InputError
 from advisor.parsing import parse_amount, parse_count, parse_duration, parse_money
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind, Rules
+from advisor.ui.networks import Network, network_named
 from advisor.units import HOUR_S, MILLISECOND
 
 EXAMPLES: Final = {
@@ -58,7 +59,13 @@ def used(name: str, inputs: Inputs) -> bool:
         return inputs.rent == OWN
     if name in ("providers", "accelerators", "max_accelerators"):
         return inputs.rent != OWN
-    return inputs.task in RULES[name].tasks
+    rules = RULES[name]
+    return inputs.task in rules.tasks and network_of(inputs) in rules.networks
+
+
+def network_of(inputs: Inputs) -> Network:
+    """Return the kind of the entered network."""
+    return network_named(inputs.model, inputs.network)
 
 
 def problem_of(inputs: Inputs, name: str) -> str | None:

@@ -15,6 +15,8 @@ from advisor.formatting import duration, hourly_price, memory, milliseconds, mon
 from advisor.quantities import Range
 from advisor.ui.inputs import ADAPTERS, OWN, Inputs, Task
 from advisor.ui.links import Opened
+from advisor.ui.networks import TEXT
+from advisor.ui.reading import network_of
 from advisor.ui.state import Answer
 from advisor.ui.words import EVIDENCE, plain, span, text_table
 from advisor.units import HOUR_S, MILLISECOND
@@ -100,7 +102,7 @@ def assumed(found: Answer) -> None:
 def _out_of_sight(inputs: Inputs) -> list[str]:
     """Inputs that shape the answer from under Advanced."""
     stated = []
-    if inputs.task == Task.SERVE:
+    if inputs.task == Task.SERVE and network_of(inputs) in TEXT:
         stated.append(f"prompts of {inputs.prompt} and answers of {inputs.answer} tokens")
         if inputs.first_token:
             stated.append(f"first token within {inputs.first_token}")

@@ -19,7 +19,17 @@ from advisor.case import Case
 from advisor.errors import AdvisorError, InputError
 from advisor.ui import links
 from advisor.ui.cases import case_of, input_field
-from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, RULES, Inputs, Kind
+from advisor.ui.inputs import (
+    ADAPTERS,
+    DEFAULTS,
+    FROM_CONFIG,
+    FROM_COUNT,
+    RULES,
+    Inputs,
+    Kind,
+    Task,
+)
+from advisor.ui.networks import EXAMPLES, Network, network_named
 from advisor.ui.reading import read, used
 
 KEY: Final = "in_"
@@ -147,10 +157,31 @@ def link(found: Answer) -> dict[str, str]:
     )
 
 
-def model_titles() -> dict[str, str]:
-    """Return what the model box offers: value to title."""
-    others = {FROM_CONFIG: "Other: from its config.json", FROM_COUNT: "Other: by parameter count"}
-    return others | {name: name for name in list_presets()}
+def model_titles(network: str) -> dict[str, str]:
+    """Return what the model box offers for a kind of network: value to title."""
+    others = {FROM_CONFIG: "Other: from its config.json"}
+    if network == Network.LANGUAGE:
+        # Every name: to tell the kinds apart takes a second, when a page opens.
+        others[FROM_COUNT] = "Other: by parameter count"
+        return others | {name: name for name in list_presets()}
+    return others | {name: name for name in presets_by_network().get(network, ())}
+
+
+@st.cache_resource(show_spinner=False)
+def presets_by_network() -> dict[str, tuple[str, ...]]:
+    """Return the presets of each kind of network."""
+    found: dict[str, list[str]] = {}
+    for name in list_presets():
+        found.setdefault(network_named(name, Network.LANGUAGE), []).append(name)
+    return {kind: tuple(names) for kind, names in found.items()}
+
+
+def open_network() -> None:
+    """Take the example of the chosen kind of network, and a task that it has; a callback."""
+    network = Network(st.session_state[key("network")])
+    st.session_state[key("model")] = EXAMPLES[network]
+    if network is not Network.LANGUAGE and st.session_state[key("task")] in ADAPTERS:
+        st.session_state[key("task")] = Task.PRETRAIN.value
 
 
 @st.cache_resource(show_spinner=False)

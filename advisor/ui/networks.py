@@ -1,0 +1,71 @@
+"""Kinds of network, and which of them an entered model is: the fields follow from it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import OperatorKind
+from advisor.architecture.presets import find_preset, load_preset
+from advisor.architecture.sample import Unit
+
+
+class Network(StrEnum):
+    """What a network takes and makes, as the second control names it."""
+
+    LANGUAGE = "language"
+    VISION = "vision"
+    DIFFUSION = "diffusion"
+    RECURRENT = "recurrent"
+    PAIRS = "pairs"
+
+
+ALL: Final = frozenset(Network)
+TEXT: Final = frozenset({Network.LANGUAGE, Network.RECURRENT})
+"""What is counted in tokens."""
+IMAGES: Final = frozenset({Network.VISION, Network.DIFFUSION})
+SAMPLES: Final = ALL - TEXT
+"""What is counted in images or samples."""
+EXAMPLES: Final = {
+    Network.LANGUAGE: "llama-3.1-8b",
+    Network.VISION: "resnet-50",
+    Network.DIFFUSION: "sd-1.5-unet",
+    Network.RECURRENT: "lstm-4x1024",
+    Network.PAIRS: "whisper-large-v3",
+}
+"""The model that each kind opens with."""
+
+
+def network_of(architecture: ModelArchitecture) -> Network:
+    """Return the kind of a network, by what it takes and compares.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+
+    Returns
+    -------
+    Network
+        ``DIFFUSION`` for one that takes images and compares tensors instead of classes.
+    """
+    if architecture.unit is Unit.SAMPLE:
+        return Network.PAIRS
+    if architecture.unit is Unit.IMAGE:
+        return Network.DIFFUSION if architecture.vocab_size == 1 else Network.VISION
+    recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
+    return Network.RECURRENT if recurrent else Network.LANGUAGE
+
+
+def network_named(model: str, chosen: str) -> Network:
+    """Return the kind of the model that was entered; the chosen kind where its name tells none.
+
+    Examples
+    --------
+    >>> network_named("resnet-50", "language")
+    <Network.VISION: 'vision'>
+    >>> network_named("13B", "language")
+    <Network.LANGUAGE: 'language'>
+    """
+    preset = find_preset(model)
+    return Network(chosen) if preset is None else network_of(load_preset(preset))
