@@ -409,7 +409,7 @@ def test_the_link_carries_every_input(page: AppTest) -> None:
 
     link = link_of(page)
 
-    assert "v=1&task=lora&model=llama-3.1-8b" in link
+    assert "v=1&task=lora&network=language&model=llama-3.1-8b" in link
     assert f"max_accelerators={DEFAULTS.max_accelerators}" in link
     assert "catalog=2026-09-01&usd=10.00" in link
 
