@@ -123,7 +123,7 @@ WORK: Final = (
         "--denoising-steps",
         "workload.denoising_steps",
         "N",
-        "diffusion: passes for one image (1)",
+        "diffusion: passes for one image (50)",
         read_count,
         ONLY_SERVING,
     ),

@@ -157,8 +157,8 @@ class Serving(_Sized):
     """Generated tokens per request."""
     concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = 8
     """Requests in flight at the same time; of images, the batch."""
-    denoising_steps: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Diffusion models: passes through the network for one image."""
+    denoising_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Diffusion models: passes through the network for one image; None takes a stated default."""
     guidance: bool = False
     """Diffusion models: classifier-free guidance, which doubles every pass."""
     weight_format: str | None = None

@@ -29,9 +29,7 @@ SHORT_NAMES = {
     "deit_base_patch16_224": "vit-base-patch16-224",
     "mobilenetv3_large_100": "mobilenet-v3-large",
     "stable diffusion v1 u-net dreambooth": "sd-1.5-unet",
-    "t5-v1.1-small": "google/t5-v1_1-small",
-    "t5-v1.1-xl": "google/t5-v1_1-xl",
-    "t5-v1.1-xxl": "google/t5-v1_1-xxl",
+    "stable diffusion v2-base": "sd-2-base-unet",
 }
 """Names of the tables, in lower case, that are no preset's."""
 LIBRARY_PREFIX = "timm "

@@ -10,7 +10,7 @@ from advisor.case import Case
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.batch_report import describe_batch
-from advisor.estimate.batch_serving import generates
+from advisor.estimate.batch_serving import generates, passes_per_answer
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
 from advisor.estimate.memory_report import describe_memory
@@ -57,8 +57,9 @@ def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
     else:
         inputs = f"{architecture.unit.value}s"
     text = f"serve batches of {workload.concurrency:,} {inputs}"
-    if workload.denoising_steps > 1 or workload.guidance:
-        text += f", {workload.denoising_steps:,} denoising steps each"
+    steps = passes_per_answer(architecture, workload)
+    if steps > 1 or workload.guidance:
+        text += f", {steps:,} denoising steps each"
     return text + (" with guidance" if workload.guidance else "")
 
 
@@ -185,6 +186,10 @@ def _served(
     check_context(workload, architecture)
     if not generates(architecture):
         assumptions.append(f"weights in {weight_format.title}, plain eager inference")
+        steps = passes_per_answer(architecture, workload)
+        if steps > 1:
+            guided = "with" if workload.guidance else "without"
+            assumptions.append(f"{steps:,} denoising steps {guided} guidance for an image")
         return describe_batch(
             architecture=architecture,
             workload=workload,

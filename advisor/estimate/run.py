@@ -10,6 +10,7 @@ from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.precision import RECIPES, PrecisionRecipe
 from advisor.workload import (
+    LORA_TARGETS,
     AttentionKernel,
     CrossEntropy,
     FineTuning,
@@ -142,6 +143,8 @@ def resolve_training(
     assumptions: list[str] = []
     sequence = _sequence_length(workload, architecture, assumptions)
     method = workload.method if isinstance(workload, FineTuning) else None
+    if isinstance(workload, FineTuning):
+        _check_targets(workload, architecture)
     batch = workload.global_batch
     if batch is None:
         batch = _default_batch(architecture.unit, method, sequence, assumptions)
@@ -180,6 +183,26 @@ def resolve_training(
         cross_entropy=workload.cross_entropy,
         preference=workload.preference if isinstance(workload, FineTuning) else None,
         unit=architecture.unit,
+    )
+
+
+def takes_adapters(architecture: ModelArchitecture, targets: tuple[str, ...]) -> bool:
+    """Whether a network has any of the matrices that adapters are asked for."""
+    return any(op.target in targets for op in architecture.operators)
+
+
+def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> None:
+    """Refuse adapters where the network has no matrix to sit on."""
+    full = workload.method is FineTuningMethod.FULL
+    if full or takes_adapters(architecture, workload.lora_targets):
+        return
+    known = [name for name in LORA_TARGETS if takes_adapters(architecture, (name,))]
+    raise InputError(
+        f"{architecture.name} has none of the matrices that adapters are asked for",
+        value=", ".join(workload.lora_targets),
+        allowed=", ".join(known) or "no adapters at all",
+        remedy="Choose full fine-tuning (--task finetune), or other targets.",
+        field="workload.lora_targets",
     )
 
 

@@ -14,7 +14,7 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.memory_report import evaluate_memory
-from advisor.estimate.run import recipe_named, resolve_training
+from advisor.estimate.run import recipe_named, resolve_training, takes_adapters
 from advisor.estimate.serving import ServingTimes, compute_format, serving_times
 from advisor.estimate.serving_memory import serving_memory
 from advisor.estimate.serving_report import LONGEST_CONTEXT_TOKENS, serving_quantity
@@ -28,7 +28,7 @@ from advisor.planning.serving_search import PIPELINE_DEGREES, TENSOR_DEGREES
 from advisor.planning.systems import System
 from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.quantities import Evidence, Range
-from advisor.workload import FineTuning, FineTuningMethod
+from advisor.workload import LORA_TARGETS, FineTuning, FineTuningMethod
 
 SHORT_LIST: Final = (
     "llama-3.2-1b",
@@ -131,6 +131,7 @@ def what_fits(
                 trained=tuple(
                     _trained(architecture, method, precision, system, count, context, calibration)
                     for method in FineTuningMethod
+                    if method is FineTuningMethod.FULL or takes_adapters(architecture, LORA_TARGETS)
                     if not system.accelerator.inference_only
                 ),
             )

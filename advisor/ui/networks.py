@@ -9,6 +9,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.sample import Unit
+from advisor.estimate.batch_serving import denoises
 
 
 class Network(StrEnum):
@@ -47,12 +48,12 @@ def network_of(architecture: ModelArchitecture) -> Network:
     Returns
     -------
     Network
-        ``DIFFUSION`` for one that takes images and compares tensors instead of classes.
+        ``DIFFUSION`` for one that makes images by denoising.
     """
     if architecture.unit is Unit.SAMPLE:
         return Network.PAIRS
     if architecture.unit is Unit.IMAGE:
-        return Network.DIFFUSION if architecture.vocab_size == 1 else Network.VISION
+        return Network.DIFFUSION if denoises(architecture) else Network.VISION
     recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
     return Network.RECURRENT if recurrent else Network.LANGUAGE
 
