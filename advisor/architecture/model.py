@@ -11,6 +11,9 @@ from advisor.architecture.sample import SampleSize, Unit
 from advisor.noun import Noun
 from advisor.quantities import Evidence
 
+LATENT_CHANNELS = 4
+"""Fewest channels of a latent image (Rombach et al. 2022, arXiv:2112.10752)."""
+
 
 class ModelArchitecture(Noun):
     """A network, known by its operators.
@@ -58,6 +61,15 @@ class ModelArchitecture(Noun):
     def active_parameters(self) -> int:
         """Parameters that one token uses, embedding table counted as published counts do."""
         return sum(op.layers * op.active_parameters for op in self.operators)
+
+    @property
+    def denoises(self) -> bool:
+        """Whether it makes images by denoising latents.
+
+        Those have four channels and more, unlike images, and the loss compares them, not classes.
+        """
+        channels = 0 if self.sample is None else self.sample.image_channels or 0
+        return self.vocab_size == 1 and channels >= LATENT_CHANNELS
 
     @property
     def branches(self) -> int:

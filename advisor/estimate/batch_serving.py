@@ -34,8 +34,6 @@ BRANCHES = 1.5
 """Beside the input and output of a row, its input waits for the residual sum: half as much."""
 
 
-LATENT_CHANNELS = 4
-"""Fewest channels of a latent image (Rombach et al. 2022, arXiv:2112.10752)."""
 DENOISING_STEPS = 50
 """``num_inference_steps`` of Stable Diffusion's pipeline in diffusers, by default."""
 
@@ -44,17 +42,7 @@ def passes_per_answer(architecture: ModelArchitecture, workload: Serving) -> int
     """Times that a batch goes through the network for one answer."""
     if workload.denoising_steps is not None:
         return workload.denoising_steps
-    return DENOISING_STEPS if denoises(architecture) else 1
-
-
-def denoises(architecture: ModelArchitecture) -> bool:
-    """Whether a network makes images by denoising latents.
-
-    Those have four channels and more, unlike images, and the loss compares them, not classes.
-    """
-    size = architecture.sample
-    channels = 0 if size is None else size.image_channels or 0
-    return architecture.vocab_size == 1 and channels >= LATENT_CHANNELS
+    return DENOISING_STEPS if architecture.denoises else 1
 
 
 def generates(architecture: ModelArchitecture) -> bool:

@@ -9,7 +9,6 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.sample import Unit
-from advisor.estimate.batch_serving import denoises
 
 
 class Network(StrEnum):
@@ -53,7 +52,7 @@ def network_of(architecture: ModelArchitecture) -> Network:
     if architecture.unit is Unit.SAMPLE:
         return Network.PAIRS
     if architecture.unit is Unit.IMAGE:
-        return Network.DIFFUSION if denoises(architecture) else Network.VISION
+        return Network.DIFFUSION if architecture.denoises else Network.VISION
     recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
     return Network.RECURRENT if recurrent else Network.LANGUAGE
 
