@@ -42,6 +42,13 @@ page = st.navigation(
             help="Accelerators and prices: browse, compare, see sources.",
         ),
         st.Page(
+            PAGES / "my_machine.py",
+            title="My machine",
+            icon=":material/speed:",
+            url_path="my-machine",
+            help="How fast this machine is, and what the estimates make of it.",
+        ),
+        st.Page(
             PAGES / "accuracy.py",
             title="Accuracy",
             icon=":material/science:",

@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "money_flags": GROUND | {"flags"},
     "arguments": GROUND | {"flags", "money_flags"},
     "cli": BASE | FACADE | {"arguments", "charts", "compare", "frames", "terminal"},
-    "ui": BASE | FACADE | {"charts", "compare", "frames"},
+    "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},
 }

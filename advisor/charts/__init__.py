@@ -13,6 +13,7 @@ from advisor.charts.ownership import (
     timeline_alt,
     timeline_chart,
 )
+from advisor.charts.roofline import roofline_alt, roofline_chart
 from advisor.charts.scaling import scaling_alt, scaling_chart
 from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
 
@@ -30,6 +31,8 @@ __all__ = [
     "fits_chart",
     "memory_alt",
     "memory_chart",
+    "roofline_alt",
+    "roofline_chart",
     "scaling_alt",
     "scaling_chart",
     "spread_alt",

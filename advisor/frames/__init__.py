@@ -32,6 +32,12 @@ from advisor.frames.fits import (
     fits_table,
     training_fits_table,
 )
+from advisor.frames.machine import (
+    products_table,
+    rates_table,
+    roofline_frame,
+    transfers_table,
+)
 from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
 from advisor.frames.ownership import (
     bill_table,
@@ -115,10 +121,13 @@ __all__ = [
     "picks_frame",
     "points_table",
     "processors_table",
+    "products_table",
     "quantities",
     "quantity_title",
+    "rates_table",
     "rejections_frame",
     "rents_table",
+    "roofline_frame",
     "runs_table",
     "scaling_frame",
     "scaling_table",
@@ -130,6 +139,7 @@ __all__ = [
     "timeline_frame",
     "timeline_table",
     "training_fits_table",
+    "transfers_table",
     "verdict_sentences",
     "verdicts",
     "within_reach",

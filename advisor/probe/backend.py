@@ -15,6 +15,18 @@ RESULT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "int8": 4}
 """Of one element of the product: fp8 products are written in 16 bits, int8 ones in 32. [bytes]"""
 
 
+def operand_and_result_bytes(number_format: str, m: int, n: int, k: int) -> float:
+    """Return what one product reads and writes: each operand and the result once. [bytes]
+
+    Examples
+    --------
+    >>> operand_and_result_bytes("int8", 2, 3, 5)
+    49.0
+    """
+    operands = ELEMENT_BYTES[number_format] * (m * k + k * n)
+    return float(operands + RESULT_BYTES[number_format] * m * n)
+
+
 class UnsupportedError(ProbeError):
     """The device or the library lacks this; no other size of it is tried."""
 

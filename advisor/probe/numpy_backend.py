@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.probe.backend import Prepared, UnsupportedError, Work
+from advisor.probe.backend import Prepared, UnsupportedError, Work, operand_and_result_bytes
 from advisor.probe.host import free_memory_bytes
 from advisor.probe.report import Device, TransferKind
 
@@ -76,7 +76,7 @@ class NumpyBackend:
         def work(call: int) -> None:
             np.matmul(left[call % sets], right[call % sets], out=out)
 
-        return Prepared(work, 4.0 * (m * k + k * n + m * n))
+        return Prepared(work, operand_and_result_bytes(number_format, m, n, k))
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
         """Return ``a = b`` (copy) or ``a = b + 3 c`` (triad) over arrays of that size.

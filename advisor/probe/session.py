@@ -8,7 +8,7 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.errors import ProbeError
-from advisor.formatting import memory
+from advisor.formatting import memory, percent
 from advisor.probe.backend import Backend, UnsupportedError
 from advisor.probe.match import catalog_key
 from advisor.probe.nvml import HOT
@@ -144,7 +144,7 @@ def warnings_of(device: Device) -> list[str]:
     now, found = device.condition, []
     if now.busy_fraction is not None and now.busy_fraction > BUSY:
         found.append(
-            f"{device.name} is busy: {now.busy_fraction:.0%} of its time went to other work when "
+            f"{device.name} is busy: {percent(now.busy_fraction)} of its time went to other work when "
             "the probe began, so its rates may be low"
         )
     held = device.memory_bytes - device.free_bytes

@@ -17,7 +17,7 @@ from advisor.equations.roofline import matmul_time_s
 from advisor.errors import InputError
 from advisor.hardware import Accelerator, Confidence, Provenance, Segment
 from advisor.limits import MeasuredMachine, OwnedHardware
-from advisor.probe.backend import ELEMENT_BYTES, RESULT_BYTES
+from advisor.probe.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report
 from advisor.quantities import Evidence
 
@@ -189,15 +189,14 @@ def _curve(
         best = float(np.max(np.array([row.flops_per_s for row in rows]) / peaks))
         return base.model_copy(update={"compute": min(LARGEST_SHARE, rounded(best)), "fit": None})
     m, n, k = (np.array([float(getattr(row, name)) for row in rows]) for name in ("m", "n", "k"))
-    operand = np.array([ELEMENT_BYTES[row.format] for row in rows])
-    result = np.array([RESULT_BYTES[row.format] for row in rows])
+    moved = np.array([operand_and_result_bytes(row.format, row.m, row.n, row.k) for row in rows])
 
     def times(values: Floats) -> Floats:
         overhead_s, compute, bandwidth, half_tiles, half_depth = (float(x) for x in values)
         return np.asarray(
             matmul_time_s(
                 flops=2.0 * m * n * k,
-                moved_bytes=operand * (m * k + k * n) + result * m * n,
+                moved_bytes=moved,
                 output_elements=m * n,
                 depth=k,
                 peak_flops_per_s=peaks,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from advisor.errors import ProbeError
 from advisor.probe.backend import (
-    ELEMENT_BYTES,
-    RESULT_BYTES,
     MemoryShortError,
     Prepared,
     UnsupportedError,
     Work,
+    operand_and_result_bytes,
 )
 from advisor.probe.host import free_memory_bytes
 from advisor.probe.report import Device, DeviceKind, TransferKind
@@ -137,8 +136,7 @@ class TorchBackend:
 
         work(0)
         self._synchronize()
-        size, result = ELEMENT_BYTES[number_format], RESULT_BYTES[number_format]
-        return Prepared(work, float(size * (m * k + k * n) + result * m * n))
+        return Prepared(work, operand_and_result_bytes(number_format, m, n, k))
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
         """Return a movement over arrays of ``size_bytes``.

@@ -11,10 +11,11 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from advisor.catalog import Catalog
-from advisor.formatting import measured_rate, memory, percent, plain
+from advisor.formatting import measured_rate, percent, plain
 from advisor.probe.comparison import MEMORY, RateComparison, compare_device
-from advisor.probe.report import Device, DeviceReport, MatmulRate, ProbeReport
+from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport
 from advisor.probe.run import Progress, probe
+from advisor.probe.words import describe_device
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 THIN_TOKENS = 128
@@ -83,28 +84,10 @@ def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
     paragraph(console, f"{report.backend}; {report.system}; {report.elapsed_s:.0f} s.")
     for found in report.devices:
         heading(console, found.device.name)
-        paragraph(console, describe(found.device, found.catalog_key))
+        paragraph(console, describe_device(found.device, found.catalog_key))
         _rates(console, found, catalog)
-    bullets(console, "Not measured, or doubtful", report.problems)
-
-
-def describe(device: Device, catalog_key: str | None) -> str:
-    """Return what is known of a device in one sentence; what is unknown is left out."""
-    pcie = f"PCIe {device.pcie_generation} x{device.pcie_lanes}"
-    parts = (
-        f"{memory(device.memory_bytes)}, {memory(device.free_bytes)} free",
-        f"{device.cores} cores" if device.cores else "",
-        device.driver,
-        f"power limit {device.power_limit_w:.0f} W" if device.power_limit_w else "",
-        pcie if device.pcie_generation and device.pcie_lanes else "",
-        f"fast links to {', '.join(map(str, device.nvlink_peers))}" if device.nvlink_peers else "",
-        f"MIG slices: {', '.join(device.mig_slices)}" if device.mig_slices else "",
-        f"held down by {', '.join(device.condition.throttling)}"
-        if device.condition.throttling
-        else "",
-        f"in the catalog as {catalog_key}" if catalog_key else "not in the catalog",
-    )
-    return "; ".join(part for part in parts if part) + "."
+    problems = (text[:1].upper() + text[1:] for text in report.problems)
+    bullets(console, "Not measured, or doubtful", problems)
 
 
 def _rates(console: Console, found: DeviceReport, catalog: Catalog) -> None:

@@ -71,5 +71,5 @@ def test_a_hot_card_and_a_busy_card_are_told() -> None:
 
     assert hot.condition.throttling == ("hardware thermal slowdown",)
     assert any("hot (91 °C)" in text for text in warnings_of(hot))
-    assert any("busy: 97%" in text for text in warnings_of(busy))
+    assert any("busy: 97 %" in text for text in warnings_of(busy))
     assert warnings_of(h200()) == []

@@ -24,7 +24,7 @@ from tests.probe.fakes import FakeBackend, h200
 @pytest.fixture(scope="module")
 def report() -> ProbeReport:
     backend = FakeBackend(h200(), peak=700e12, bandwidth=4.0e12, overhead_s=5e-6)
-    return probe(found=Found((backend,)), time_limit_s=2.0)
+    return probe(found=Found((backend,)), time_limit_s=4.0)
 
 
 def lora(**owned: object) -> advisor.Case:
@@ -89,7 +89,7 @@ def test_the_constants_are_called_measured(report: ProbeReport) -> None:
 
 def test_a_slower_machine_takes_longer(report: ProbeReport) -> None:
     slow = FakeBackend(h200(), peak=350e12, bandwidth=2.0e12)
-    half = probe(found=Found((slow,)), time_limit_s=2.0)
+    half = probe(found=Found((slow,)), time_limit_s=4.0)
     times = [
         advisor.recommend(lora(**machine(each).model_dump())).plans[0].estimate.time
         for each in (report, half)
@@ -116,7 +116,7 @@ def test_the_estimate_uses_the_machine_too(report: ProbeReport) -> None:
 
 def test_two_cards_of_a_name_are_two_owned() -> None:
     found = Found((FakeBackend(h200()),), described=(h200(index=1),))
-    owned = machine(probe(found=found, time_limit_s=0.5))
+    owned = machine(probe(found=found, time_limit_s=4.0))
 
     assert owned.count == 2
 
@@ -132,7 +132,7 @@ def test_ranges_stay_wide_where_a_card_was_not_measured(report: ProbeReport) -> 
 
 def test_an_unknown_device_is_planned_with_at_its_measured_rates() -> None:
     odd = h200(name="NVIDIA Unheard-of 9")
-    owned = machine(probe(found=Found((FakeBackend(odd),)), time_limit_s=1.0))
+    owned = machine(probe(found=Found((FakeBackend(odd),)), time_limit_s=4.0))
     answer = advisor.recommend(lora(**owned.model_dump()))
 
     assert owned.accelerator == "this-machine"

@@ -1,0 +1,130 @@
+"""The roofline of a machine: its own ceilings, and the products that were measured below them."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks
+from advisor.formatting import measured_rate
+from advisor.units import TFLOP
+
+HEIGHT: Final = 430
+PAD: Final = 1.6
+"""Factor beyond the outermost point of an axis."""
+SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "star")
+"""Formats differ in shape too, for those who do not see the hues."""
+
+
+def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: Theme) -> go.Figure:
+    """Return rate against arithmetic intensity, both logarithmic.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As `advisor.frames.roofline_frame` makes it.
+    bandwidth_bytes_per_s : float
+        Measured. [bytes/s]
+    theme : Theme
+
+    Returns
+    -------
+    Figure
+        Filled marks are measured, hollow ones what the catalog's constants expect; the line is
+        the best rate of a format and the bandwidth.
+
+    Raises
+    ------
+    ValueError
+        If there is no product.
+    """
+    if frame.empty:
+        msg = "the roofline needs at least one product"
+        raise ValueError(msg)
+    low, high = frame["flops_per_byte"].min() / PAD, frame["flops_per_byte"].max() * PAD
+    rates = pd.concat([frame["tflops"], frame["expected_tflops"].dropna()])
+    bottom = min(rates.min(), low * bandwidth_bytes_per_s / TFLOP) / PAD
+    top = rates.max() * PAD
+    traces: list[dict[str, object]] = []
+    for place, (name, rows) in enumerate(frame.groupby("format", sort=False)):
+        hue = theme.hues[place % len(theme.hues)]
+        symbol = SYMBOLS[place % len(SYMBOLS)]
+        best = float(rows["tflops"].max())
+        ridge = best * TFLOP / bandwidth_bytes_per_s
+        corners = sorted({low, min(max(ridge, low), high), high})
+        traces += [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": corners,
+                "y": [min(best, x * bandwidth_bytes_per_s / TFLOP) for x in corners],
+                "line": {"color": hue, "width": 2},
+                "hoverinfo": "skip",
+                "showlegend": False,
+            },
+            _marks(rows, "tflops", str(name), hue, symbol),
+        ]
+        expected = rows[rows["expected_tflops"].notna()]
+        if not expected.empty:
+            traces.append(
+                _marks(expected, "expected_tflops", f"{name}, expected", hue, f"{symbol}-open")
+            )
+    layout = base_layout(theme, height=HEIGHT) | {
+        "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
+        "xaxis": _log_axis(theme, "FLOPs per byte moved", low, high),
+        "yaxis": _log_axis(theme, "TFLOPS", bottom, top),
+        "showlegend": True,
+        "annotations": [
+            {
+                "xref": "paper",
+                "yref": "paper",
+                "x": 0.99,
+                "y": 0.02,
+                "xanchor": "right",
+                "yanchor": "bottom",
+                "showarrow": False,
+                "bgcolor": theme.page,
+                "text": f"slope: {measured_rate(bandwidth_bytes_per_s, 'B/s')} measured",
+                "font": {"size": FONT_SIZE - 1, "color": theme.text},
+            }
+        ],
+    }
+    return go.Figure(data=traces, layout=layout)
+
+
+def roofline_alt(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float) -> str:
+    """Return the chart in words: ceilings, axes and their range."""
+    best = "; ".join(
+        f"{name} {measured_rate(rows['tflops'].max() * TFLOP, 'FLOPS')}"
+        for name, rows in frame.groupby("format", sort=False)
+    )
+    return (
+        f"Roofline chart of {len(frame)} matrix products, logarithmic axes. Ceilings: {best}; "
+        f"memory {measured_rate(bandwidth_bytes_per_s, 'B/s')}. Intensity from "
+        f"{frame['flops_per_byte'].min():.3g} to {frame['flops_per_byte'].max():.3g} FLOPs per "
+        "byte."
+    )
+
+
+def _marks(rows: pd.DataFrame, column: str, name: str, hue: str, symbol: str) -> dict[str, object]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": rows["flops_per_byte"].tolist(),
+        "y": rows[column].tolist(),
+        "text": rows["shape"].tolist(),
+        "marker": {"color": hue, "symbol": symbol, "size": 10, "line": {"color": hue, "width": 2}},
+        "hovertemplate": f"{name}: %{{y:.3g}} TFLOPS<br>%{{text}}<extra></extra>",
+    }
+
+
+def _log_axis(theme: Theme, title: str, low: float, high: float) -> dict[str, object]:
+    ticks = log_ticks(low, high, at_most=9)
+    return axis(theme, title, type="log", tickmode="array", tickvals=ticks) | {
+        "ticktext": [f"{tick:g}" for tick in ticks],
+        "range": [math.log10(low), math.log10(high)],
+    }

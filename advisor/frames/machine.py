@@ -1,0 +1,97 @@
+"""What a probe measured, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from advisor.formatting import measured_rate, percent, plain
+from advisor.probe.backend import operand_and_result_bytes
+from advisor.probe.comparison import MEMORY, RateComparison
+from advisor.probe.report import DeviceReport
+
+UNKNOWN = "unknown"
+
+
+def rates_table(rows: Sequence[RateComparison]) -> pd.DataFrame:
+    """Return the best rate of each format and of the memory beside the published ones, as text."""
+    return pd.DataFrame(
+        [
+            {
+                "": row.name,
+                "Measured": _rate(row.measured, row.name),
+                "Data sheet": _rate(row.catalog, row.name),
+                "Share": UNKNOWN if row.share is None else percent(row.share),
+                "Best published": _rate(row.achievable, row.name),
+                "Reached at": row.at,
+            }
+            for row in rows
+        ]
+    )
+
+
+def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
+    """Return the measured products with their intensity, measured and expected rate.
+
+    Parameters
+    ----------
+    found : DeviceReport
+    expected_s : sequence of float or None
+        Times by the catalog's constants, in the order of ``found.matmuls``. [s]
+
+    Returns
+    -------
+    DataFrame
+        ``format, shape, flops_per_byte, tflops, expected_tflops``.
+    """
+    rows = [
+        (
+            row.format,
+            f"{row.m} x {row.k} by {row.k} x {row.n}",
+            row.flops / operand_and_result_bytes(row.format, row.m, row.n, row.k),
+            row.flops_per_s / 1e12,
+            None if expected is None else row.flops / expected / 1e12,
+        )
+        for row, expected in zip(found.matmuls, expected_s, strict=True)
+    ]
+    columns = ["format", "shape", "flops_per_byte", "tflops", "expected_tflops"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.astype({"expected_tflops": float})
+
+
+def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
+    """Return the measured products as text, beside the expected rates."""
+    return pd.DataFrame(
+        [
+            {
+                "Format": row.format,
+                "Product": f"{row.m} x {row.k} by {row.k} x {row.n}",
+                "Measured": measured_rate(row.flops_per_s, "FLOPS"),
+                "Expected": UNKNOWN
+                if expected is None
+                else measured_rate(row.flops / expected, "FLOPS"),
+                "Time": f"{plain(row.timing.median_s * 1e6, 3)} µs",
+                "Spread": percent(row.timing.spread),
+            }
+            for row, expected in zip(found.matmuls, expected_s, strict=True)
+        ]
+    )
+
+
+def transfers_table(found: DeviceReport) -> pd.DataFrame:
+    """Return the movements of bytes as text."""
+    return pd.DataFrame(
+        [
+            {
+                "Movement": row.kind.value.replace("_", " "),
+                "Rate": measured_rate(row.bytes_per_s, "B/s"),
+                "Spread": percent(row.timing.spread),
+            }
+            for row in found.transfers
+        ]
+    )
+
+
+def _rate(value: float | None, name: str) -> str:
+    return UNKNOWN if value is None else measured_rate(value, "B/s" if name == MEMORY else "FLOPS")

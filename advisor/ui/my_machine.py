@@ -1,0 +1,177 @@
+"""The parts of the page *My machine*."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.charts import Theme, roofline_alt, roofline_chart
+from advisor.errors import InputError
+from advisor.formatting import measured_rate, memory, percent
+from advisor.probe.comparison import MEMORY, RateComparison, compare_device
+from advisor.probe.match import catalog_key
+from advisor.probe.prediction import expected_times_s
+from advisor.probe.report import DeviceReport, ProbeReport, parse_report
+from advisor.probe.smi import read_smi
+from advisor.probe.words import describe_device
+from advisor.ui import probe_job, state
+from advisor.ui.results import CHART_CONFIG
+from advisor.ui.words import plain, text_table
+
+MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
+REFRESH_S: Final = 0.5
+REPORT, JOB = "machine_report", "machine_job"
+TABLE_PX: Final = 420
+
+
+def ask() -> None:
+    """Show the three ways to a report: measure, upload, or the text of ``nvidia-smi``."""
+    st.markdown(
+        "How fast the machine that runs this page really is, and what the estimates make of it. "
+        "Nothing leaves the machine; a report that you upload is read and never run."
+    )
+    left, right = st.columns(2)
+    with left.container(border=True):
+        job: probe_job.Job | None = st.session_state.get(JOB)
+        busy = job is not None and job.running
+        mode = st.selectbox(
+            "How long", list(MODES), format_func=MODES.__getitem__, key="machine_mode"
+        )
+        if st.button("Measure this machine", type="primary", disabled=busy, key="machine_start"):
+            st.session_state[JOB] = probe_job.start(mode)
+            st.rerun()
+        if job is not None:
+            _follow(job)
+    with right.container(border=True):
+        st.file_uploader(
+            "Or open a report (2 MB at most)",
+            type="json",
+            max_upload_size=2,
+            key="machine_upload",
+            on_change=_take_upload,
+            help="As `gpu-advisor probe --output probe.json` writes it.",
+        )
+        if problem := st.session_state.get("machine_problem"):
+            st.error(plain(problem), icon=":material/error:")
+    with st.expander("Only the text of nvidia-smi?"):
+        _read_text()
+
+
+def _follow(job: probe_job.Job) -> None:
+    """Show a running probe, and take its report when it has ended."""
+    if job.running:
+
+        @st.fragment(run_every=REFRESH_S)
+        def watch() -> None:
+            if not job.running:
+                st.rerun()
+            step = job.progress
+            done = 0.0 if step is None else min(1.0, step.elapsed_s / step.limit_s)
+            st.progress(done, text="Starting" if step is None else plain(f"Now: {step.title}"))
+            if st.button("Stop and keep what is measured", key="machine_stop"):
+                job.cancel.set()
+
+        watch()
+        return
+    if job.problem:
+        st.error(plain(job.problem), icon=":material/error:")
+    if job.report is not None:
+        st.session_state[REPORT] = job.report
+    elif not job.problem:
+        st.error(
+            "The probe failed on an error of ours; the log has the details.",
+            icon=":material/error:",
+        )
+    st.session_state[JOB] = None
+
+
+def _take_upload() -> None:
+    """Read an uploaded report; a callback."""
+    upload = st.session_state["machine_upload"]
+    st.session_state["machine_problem"] = None
+    if upload is None:
+        return
+    try:
+        st.session_state[REPORT] = parse_report(upload.getvalue())
+    except InputError as error:
+        st.session_state["machine_problem"] = state.sentence(error)
+
+
+def _read_text() -> None:
+    """Preview what the text of ``nvidia-smi`` tells; rates stay unknown."""
+    text = st.text_area("Paste what nvidia-smi prints", key="machine_smi", max_chars=100_000)
+    if not text.strip():
+        return
+    try:
+        devices = read_smi(text)
+    except InputError as error:
+        st.error(plain(state.sentence(error)), icon=":material/error:")
+        return
+    catalog = api.load_catalog()
+    for device in devices:
+        key = catalog_key(device, catalog)
+        known = f"in the catalog as {key}" if key else "not in the catalog"
+        st.markdown(
+            plain(
+                f"{device.index}: {device.name}, {memory(device.memory_bytes)} "
+                f"({memory(device.free_bytes)} free), {known}. Rates: unknown, only a probe tells."
+            )
+        )
+
+
+def show(report: ProbeReport, *, theme: Theme) -> None:
+    """Show a report: a sentence, the rates, the roofline and what could not be measured."""
+    catalog = api.load_catalog()
+    for place, found in enumerate(report.devices):
+        st.subheader(plain(found.device.name), anchor=False)
+        rows = compare_device(found, catalog)
+        st.markdown(plain(_sentence(found, rows)))
+        st.caption(plain(describe_device(found.device, found.catalog_key)))
+        if rows:
+            text_table(frames.rates_table(rows))
+        bandwidth = found.best_bandwidth()
+        if not found.matmuls or bandwidth is None:
+            continue
+        expected = expected_times_s(found, catalog)
+        frame = frames.roofline_frame(found, expected)
+        st.plotly_chart(
+            roofline_chart(frame, bandwidth_bytes_per_s=bandwidth, theme=theme),
+            theme=None,
+            config=CHART_CONFIG,
+            key=f"machine_roofline_{place}",
+        )
+        st.caption(plain(roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))
+        with st.expander("View as table"):
+            text_table(frames.products_table(found, expected), tallest_px=TABLE_PX)
+            text_table(frames.transfers_table(found))
+    if report.problems:
+        st.subheader("Not measured, or doubtful", anchor=False)
+        st.markdown(
+            "\n".join(f"- {plain(text[:1].upper() + text[1:])}" for text in report.problems)
+        )
+    st.subheader("Plan on this machine", anchor=False)
+    st.download_button(
+        "Download the report",
+        report.to_json(),
+        file_name="probe.json",
+        mime="application/json",
+        key="machine_download",
+    )
+    st.code(
+        "gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json",
+        language=None,
+    )
+
+
+def _sentence(found: DeviceReport, rows: tuple[RateComparison, ...]) -> str:
+    """Say the best rates in one sentence, each beside the data sheet where there is one."""
+    if not rows:
+        return "Described, not measured."
+    parts = [
+        f"{measured_rate(row.measured, 'B/s' if row.name == MEMORY else 'FLOPS')} in {row.name}"
+        + (f" ({percent(row.share)} of the data sheet)" if row.share is not None else "")
+        for row in rows
+    ]
+    return f"{', '.join(parts)}."

@@ -1,0 +1,13 @@
+"""The page *My machine*: measure this machine, and see what the estimates make of it."""
+
+import streamlit as st
+
+from advisor.charts import theme_named
+from advisor.ui import my_machine, state
+
+st.title("My machine", anchor=False)
+with state.Boundary():
+    my_machine.ask()
+    report = st.session_state.get(my_machine.REPORT)
+    if report is not None:
+        my_machine.show(report, theme=theme_named(st.context.theme.type))
