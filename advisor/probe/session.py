@@ -144,8 +144,8 @@ def warnings_of(device: Device) -> list[str]:
     now, found = device.condition, []
     if now.busy_fraction is not None and now.busy_fraction > BUSY:
         found.append(
-            f"{device.name} is busy: {percent(now.busy_fraction)} of its time went to other work when "
-            "the probe began, so its rates may be low"
+            f"{device.name} is busy: {percent(now.busy_fraction)} of its time went to other work "
+            "when the probe began, so its rates may be low"
         )
     held = device.memory_bytes - device.free_bytes
     if device.kind is not DeviceKind.CPU and held > HELD * device.memory_bytes:
