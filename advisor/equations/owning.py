@@ -5,12 +5,16 @@ Every function takes floats or arrays and broadcasts.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 Number = float | NDArray[np.float64]
 
-MONTHS_PER_YEAR = 12.0
+MONTHS_PER_YEAR: Final = 12.0
+LEVEL: Final = 1e-12
+"""Rates this close to each other count as equal: the sum of the series would lose its digits."""
 
 
 def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number = 0.0) -> Number:
@@ -43,7 +47,7 @@ def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number
     11.5129
     """
     ratio = np.asarray(((1 + growth_rate) / (1 + discount_rate)) ** (1 / MONTHS_PER_YEAR))
-    level = np.isclose(ratio, 1.0, rtol=0, atol=1e-12)
+    level = np.abs(ratio - 1.0) < LEVEL
     safe = np.where(level, 0.5, ratio)
     value = np.where(level, months, safe * (1 - safe**months) / (1 - safe))
     return float(value) if value.ndim == 0 else value

@@ -121,7 +121,7 @@ def rent_or_buy(
         processors=processors,
         budget=budget,
         inputs=inputs,
-        assumptions=_assumptions(case, estimate, hours, rents),
+        assumptions=_assumptions(case, estimate, hours, rents, processors),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
             "Tariffs are recalled figures of 2024 and 2025: replace them by your own.",
@@ -300,7 +300,11 @@ def _verdict(saving: Range, rent: str, hours: float) -> str:
 
 
 def _assumptions(
-    case: Case, estimate: Estimate, hours: float, rents: tuple[RentCost, ...]
+    case: Case,
+    estimate: Estimate,
+    hours: float,
+    rents: tuple[RentCost, ...],
+    processors: tuple[ProcessorOption, ...],
 ) -> tuple[str, ...]:
     found = []
     if case.owning.hours_per_month is None:
@@ -311,6 +315,8 @@ def _assumptions(
         "the owned machines run the work as fast as the rented ones",
         "the machines' worth counts at the end of the horizon alone",
     ]
+    if any(item.slower.evidence is Evidence.ASSUMED for item in processors):
+        found.append("processors: no kernel of theirs was measured, their times are assumed shares")
     if any(item.kind is RentKind.SPOT for item in rents):
         found.append("spot: the lowest of three recorded interruption rates; markets differ widely")
     old = [item for item in rents if (item.price_age_days or 0) > STALE_DAYS]

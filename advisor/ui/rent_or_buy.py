@@ -230,7 +230,7 @@ def _strips(
         with slots[strip.field]:
             ticks, text = _strip_text(strip.field, strip.value)
             frame = frames.strip_frame(strip)
-            st.markdown(f"In use: {plain(text)}")
+            st.markdown(f"In use: {plain(text)}. Buy above, hours a month:")
             st.plotly_chart(
                 strip_chart(
                     frame,
