@@ -3,7 +3,7 @@ FROM python:3.11-slim
 
 WORKDIR /src
 COPY . .
-RUN pip install --no-cache-dir --constraint constraints.txt . && rm -rf /src/*
+RUN pip install --no-cache-dir --constraint constraints.txt ".[prices]" && rm -rf /src/*
 
 RUN useradd --create-home advisor
 USER advisor

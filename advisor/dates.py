@@ -73,3 +73,20 @@ def dated(iso: str | None, *, today: date | None = None) -> str:
         return iso
     known = len(iso) == len("2026-01-01")
     return f"{iso} (old: {age:,} days)" if known else f"{iso} (day unknown: up to {age:,} days old)"
+
+
+def marked(iso: str, *, today: date | None = None) -> str:
+    """Return a price's date for a narrow column, marked where it is or may be stale.
+
+    Examples
+    --------
+    >>> marked("2026-10-05", today=date(2026, 11, 21))
+    '2026-10-05'
+    >>> marked("2026-07-20", today=date(2026, 11, 21))
+    '2026-07-20, old'
+    >>> marked("2026", today=date(2026, 11, 21))
+    '2026, may be old'
+    """
+    if not is_stale(iso, today=today):
+        return iso
+    return f"{iso}, old" if len(iso) == len("2026-01-01") else f"{iso}, may be old"

@@ -1,5 +1,6 @@
 """A checkout's own files win over packaged copies; a missing file says what to do."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,36 @@ def test_a_file_missing_from_a_checkout_is_not_taken_from_the_copies(tree: Path)
 def test_this_checkout_is_recognised(root: Path) -> None:
     assert resources.data_path("gpu_catalog.yaml") == root / "data" / "gpu_catalog.yaml"
     assert resources.app_path() == root / "app.py"
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "folder"),
+    [
+        ("linux", "XDG_CACHE_HOME", "gpu-advisor"),
+        ("linux", None, ".cache/gpu-advisor"),
+        ("darwin", None, "Library/Caches/gpu-advisor"),
+        ("win32", "LOCALAPPDATA", "gpu-advisor"),
+        ("win32", None, "AppData/Local/gpu-advisor"),
+    ],
+)
+def test_caches_lie_where_the_system_keeps_them(
+    platform: str,
+    variable: str | None,
+    folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("GPU_ADVISOR_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    if variable:
+        monkeypatch.setenv(variable, str(tmp_path))
+
+    assert resources.cache_path("prices.json") == tmp_path / folder / "prices.json"
+
+
+def test_the_cache_folder_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_ADVISOR_CACHE_DIR", str(tmp_path))
+
+    assert resources.cache_path("x") == tmp_path / "x"

@@ -11,7 +11,7 @@ from advisor.catalog.economy import load_economy
 from advisor.compare import Comparison, Metric, Row, Spread, Verdict, comparison_rows, spreads
 from advisor.compare.cards import compare_all
 from advisor.compare.spread import half_rate, rents
-from advisor.dates import dated
+from advisor.dates import marked
 from advisor.formatting import percent, plain
 from advisor.hardware import Accelerator, Confidence
 from advisor.units import GB, GIB, TFLOP
@@ -43,7 +43,8 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
     -------
     DataFrame
         Eight columns: name, memory [GiB], bandwidth [GB/s], dense 16-bit rate [TFLOPS], power
-        [W], rent of one card [USD/h], the date of that price, purchase price [USD]. Numbers are
+        [W], rent of one card [USD/h], the date of that price, marked
+        where it is old, purchase price [USD]. Numbers are
         missing where not known; a name ends with ``(?)`` where some value is only recalled.
     """
     compared = compare_all([item.key for item in accelerators], catalog)
@@ -56,7 +57,7 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
                 "16-bit rate (TFLOPS)": _scaled(half_rate(card.accelerator), TFLOP),
                 "Power (W)": card.accelerator.board_power_w,
                 "Rent of one (USD/h)": card.usd_per_hour,
-                "Price of": dated(card.offer.price_date) if card.offer else "",
+                "Price of": marked(card.offer.price_date) if card.offer else "",
                 "To buy (USD)": card.accelerator.purchase_usd,
             }
             for card in compared.cards
@@ -116,7 +117,7 @@ def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
                     "Region": offer.region,
                     "One card (USD/h)": _scaled(offer.on_demand_usd_per_hour, offer.accelerators),
                     "One card, spot (USD/h)": _scaled(offer.spot_usd_per_hour, offer.accelerators),
-                    "Price of": dated(offer.price_date)
+                    "Price of": marked(offer.price_date)
                     + (f", {quote.currency} at {quote.usd:g}" if quote else ""),
                     "Source": catalog.sources[offer.provenance.source].title,
                 }

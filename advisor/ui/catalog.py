@@ -19,6 +19,7 @@ from advisor.ui.words import plain, text_table
 from advisor.units import GIB
 
 MOST_CARDS: Final = 4
+NO_CARD: Final = "none"
 DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090")
 SEGMENTS: Final = {
     Segment.CONSUMER: "Consumer",
@@ -179,6 +180,14 @@ def choose() -> list[str]:
     st.subheader("Compare", anchor=False)
     names = accelerator_names()
     options = ["", *names]
+    for place in range(MOST_CARDS):
+        # A link holds names as they are shown; Streamlit drops one that it does not know.
+        linked = st.query_params.get(f"catalog_card_{place + 1}")
+        if linked and linked not in {NO_CARD, *names.values()}:
+            st.warning(
+                plain(f"The link names an accelerator that is not in the catalog: {linked}."),
+                icon=":material/warning:",
+            )
     chosen = []
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
     for place, column in enumerate(st.columns(MOST_CARDS)):
@@ -188,8 +197,9 @@ def choose() -> list[str]:
                 f"Accelerator {place + 1}",
                 options,
                 index=options.index(default),
-                format_func=lambda key: names.get(key, "none"),
+                format_func=lambda key: names.get(key, NO_CARD),
                 key=f"catalog_card_{place + 1}",
+                bind="query-params",
             )
         )
     return list(dict.fromkeys(key for key in chosen if key))
@@ -234,7 +244,13 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
         plans = frames.commitments_table(found, catalog)
         if not plans.empty:
             st.markdown("**For a term**: every hour of it is paid.")
-            st.dataframe(plans, hide_index=True, width="stretch", key="catalog_plans")
+            st.dataframe(
+                plans,
+                hide_index=True,
+                width="stretch",
+                key="catalog_plans",
+                column_config={"One card (USD/h)": st.column_config.NumberColumn(format="%.2f")},
+            )
 
 
 def _spread(

@@ -81,6 +81,17 @@ def test_differences_only_hides_equal_rows(page: AppTest) -> None:
     assert {"Memory, reported", "Bandwidth"} <= facts
 
 
+def test_a_link_names_its_accelerators_and_what_is_wrong_with_them() -> None:
+    shown = AppTest.from_file(str(PAGE), default_timeout=60)
+    shown.query_params["catalog_card_1"] = "NVIDIA GeForce GTX 1650"
+    shown.query_params["catalog_card_2"] = "Voodoo 2"
+    shown.run()
+
+    assert not shown.exception
+    assert shown.selectbox(key="catalog_card_1").value == "gtx-1650"
+    assert "not in the catalog: Voodoo 2" in shown.warning[0].value.replace("\\", "")
+
+
 def test_the_rate_of_the_euro_changes_prices(page: AppTest) -> None:
     page.number_input(key="catalog_rate").set_value(2.0).run()
 

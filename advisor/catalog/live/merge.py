@@ -54,7 +54,12 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
     if not fresh:
         return catalog
     replaced = {(offer.provider, offer.accelerator) for offer in fresh}
-    kept = [item for item in catalog.offers if (item.provider, item.accelerator) not in replaced]
+    keys_taken = {offer.key for offer in fresh}
+    kept = [
+        item
+        for item in catalog.offers
+        if (item.provider, item.accelerator) not in replaced and item.key not in keys_taken
+    ]
     return catalog.priced(
         tuple(sorted([*kept, *fresh], key=lambda offer: offer.key)),
         {**catalog.sources, SOURCE: _source(live)},

@@ -117,3 +117,14 @@ def test_a_refreshed_cache_is_noticed_by_a_running_program(cache: Path) -> None:
     write_cache(cache, LIVE.model_copy(update={"providers": (provider,)}))
 
     assert price() == 1.125
+
+
+def test_one_instance_has_one_price_whatever_card_the_lists_name(cache: Path) -> None:
+    """The live list may know better which card an instance has."""
+    renamed = OFFER.model_copy(update={"accelerator": "h100-pcie", "on_demand_usd_per_hour": 1.5})
+    provider = LIVE.providers[0].model_copy(update={"offers": (renamed,)})
+    write_cache(cache, LIVE.model_copy(update={"providers": (provider,)}))
+    keys = [offer.key for offer in load_catalog().offers]
+
+    assert len(keys) == len(set(keys))
+    assert price() == 1.5

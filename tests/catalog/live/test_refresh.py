@@ -1,6 +1,7 @@
 """Live prices: what is taken over, and that nothing is lost whatever goes wrong."""
 
 import logging
+import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -256,3 +257,13 @@ def test_the_recorded_files_are_in_the_format_of_gpuhunt(publish: Publish) -> No
         "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,"
         "gpu_vendor,flags,cpu_arch,provider_data"
     )
+
+
+def test_without_gpuhunt_it_says_how_to_get_it(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+
+    with pytest.raises(RefreshError, match=r"pip install 'gpu-advisor\[prices\]'"):
+        refresh_prices(now=NOW)
+    assert not cache.exists()

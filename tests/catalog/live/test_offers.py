@@ -1,0 +1,45 @@
+"""Whatever a provider answers, what comes out are offers that hold, or nothing."""
+
+from math import isfinite
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog.live.fetch import Row
+from advisor.catalog.live.names import PROVIDERS
+from advisor.catalog.live.offers import convert
+from advisor.catalog.loader import load_snapshot
+
+SNAPSHOT = load_snapshot()
+KEYS = {card.key for card in SNAPSHOT.accelerators}
+NUMBER = st.one_of(
+    st.floats(), st.sampled_from([0.0, -1.0, 1e-9, 2.5, 24.0, 80.0, 1e12, float("nan")])
+)
+ROW = st.builds(
+    Row,
+    instance=st.sampled_from(["", "p5.48xlarge", "x/y", "gpu_1x_a100", "é 中"]),
+    location=st.sampled_from(["", "us-east-1", "us-central1-a", "RO", "-"]),
+    usd_per_hour=NUMBER,
+    vcpus=NUMBER,
+    memory_gib=NUMBER,
+    gpus=st.integers(-2, 100),
+    gpu_name=st.sampled_from(["", "H100", "A100", "T4", "v6e-8", "MI300X", "?"]),
+    gpu_memory_gb=NUMBER,
+    spot=st.booleans(),
+    flags=st.just(()),
+)
+
+
+@given(st.lists(ROW, max_size=12), st.sampled_from(sorted(PROVIDERS)))
+def test_nonsense_becomes_offers_that_hold_or_nothing(rows: list[Row], provider: str) -> None:
+    found = convert(rows, provider=provider, date="2026-11-20", snapshot=SNAPSHOT.offers)
+
+    keys = [offer.key for offer in found.offers]
+    assert keys == sorted(set(keys))
+    for offer in found.offers:
+        assert offer.accelerator in KEYS
+        prices = [offer.on_demand_usd_per_hour, offer.spot_usd_per_hour]
+        assert any(price is not None for price in prices)
+        for price in prices:
+            assert price is None or (isfinite(price) and 0.005 <= price / offer.accelerators <= 200)
+    assert len(found.offers) + found.refused + sum(found.unknown.values()) <= len(rows)
