@@ -31,3 +31,15 @@ CASES: dict[str, dict[str, Any]] = {
         },
     },
 }
+
+LARGE: dict[str, dict[str, Any]] = {
+    "pretrain 405B": {
+        "model": {"preset": "llama-3.1-405b"},
+        "workload": {"kind": "pretraining", "tokens": 15.6e12},
+    },
+    "pretrain DeepSeek-V3": {
+        "model": {"preset": "deepseek-v3"},
+        "workload": {"kind": "pretraining", "tokens": 14.8e12},
+    },
+}
+"""Searched up to 16,384 accelerators."""

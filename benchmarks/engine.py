@@ -18,7 +18,7 @@ from advisor.layout import ParallelLayout
 from advisor.planning.layout_space import CHUNK
 from advisor.precision import RECIPES
 from advisor.workload import Pretraining
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, LARGE
 from benchmarks.timing import median_s, show
 
 LOAD = (
@@ -79,6 +79,14 @@ def main() -> None:
         spent = median_s(lambda case=case: recommend(case))  # type: ignore[misc]
         show(f"recommend, {name}", spent * 1e3, "ms", "at most 150")
         show(f"recommend, {name}: configurations searched", result.searched, "")
+    for name, mapping in LARGE.items():
+        for most in (512, 4_096, 16_384):
+            case = load_case({**mapping, "limits": {"max_accelerators": most}})
+            searched = recommend(case).searched
+            spent = median_s(lambda case=case: recommend(case))  # type: ignore[misc]
+            label = f"recommend, {name}, up to {most:,}"
+            show(label, spent * 1e3, "ms", "at most 300")
+            show(f"{label}: per million configurations", spent * 1e9 / searched, "ms", "no growth")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     show("candidates, memory and time, 0.1 M", candidates_per_s(100_000), "1/s", "at least 1e6")
     small = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -61,8 +61,9 @@ class StepBound:
         software: SoftwareFacts,
     ) -> None:
         rows = grid.layouts.take(slice(0, grid.rows))
-        cuts = np.stack([rows.tensor, rows.context, rows.expert, rows.micro_batch])
-        _, first, cut = np.unique(cuts, axis=1, return_index=True, return_inverse=True)
+        # Degrees are whole numbers below 10,000: one float holds the four exactly.
+        cuts = ((rows.tensor * 1e4 + rows.context) * 1e4 + rows.expert) * 1e4 + rows.micro_batch
+        _, first, cut = np.unique(cuts, return_index=True, return_inverse=True)
         self._cut: Indices = cut.reshape(-1)
         self._cuts, self._card = len(first), card
         self._share = np.asarray(
@@ -83,8 +84,10 @@ class StepBound:
         self._kernels = _kernel_times(
             architecture, run, _crossed(layouts, systems.take(one_of_each)), software
         )
+        # Traffic differs only by whether everything is recomputed.
+        ends = grid.layouts.take(levels[[0, -1]].reshape(-1))
         self._traffic = _traffic_times(
-            architecture, run, _crossed(layouts, systems), network, software
+            architecture, run, _crossed(ends, systems), network, software
         )
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
@@ -107,7 +110,9 @@ class StepBound:
             kernels[key] * share + kernels_of_ends[key],
             launches[key] * share + launches_of_ends[key],
         )
-        once += self._traffic[system * (RECOMPUTE_LEVELS * self._cuts) + cut] * share
+        everything = policy == RECOMPUTE_LEVELS - 1
+        sent = (system * 2 + everything) * self._cuts + self._cut[row]
+        once += self._traffic[sent] * share
         return np.asarray(self._passes[row] * once)
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor import cents
+from advisor.equations.pricing import rent_usd
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.cost import billed_usd
-from advisor.hardware import Offer, PriceKind
+from advisor.hardware import Billing, Offer, PriceKind
 from advisor.layout import ParallelLayout
 from advisor.limits import Constraints, Objective
 from advisor.planning.spot import Interruptions
 from advisor.planning.systems import System, price_usd_per_hour
 from advisor.quantities import Range
-from advisor.units import HOURS_PER_MONTH
+from advisor.units import HOUR_S, HOURS_PER_MONTH
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
@@ -46,6 +46,8 @@ class Option:
     """0 for owned hardware. [USD/h]"""
     cost_usd: float
     """Run (training) or month (serving). [USD]"""
+    cost_high_usd: float
+    """Upper end of the cost: a run pays by the hour, a month of serving is a list price. [USD]"""
     interrupted: Range | None = None
     """Spot: hours of the run for an hour of work; within ``time`` already."""
 
@@ -53,13 +55,6 @@ class Option:
     def layout(self) -> ParallelLayout:
         """The layout as a noun."""
         return self.layouts.layout(self.row)
-
-    @property
-    def cost_high_usd(self) -> float:
-        """Upper end of the cost: a run pays by the hour, a month of serving is a list price."""
-        if self.first_token_s is not None:
-            return self.cost_usd
-        return _run_usd(self.offer, self.usd_per_hour, self.time_high)
 
     @property
     def value(self) -> float:
@@ -115,75 +110,104 @@ class Price:
         return cls(offer, per_hour, system.node.accelerators, interruptions if offer else None)
 
 
-def _run_usd(offer: Offer | None, usd_per_hour: float, hours: float) -> float:
-    """Rent of a run in the provider's billing steps; owned hardware has none. [USD]"""
-    if offer is None:
-        return 0.0
-    return billed_usd(offer.billing, hours=hours, usd_per_hour=usd_per_hour)
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a search found: where, how many, arranged how, and how fast."""
+
+    system: int
+    count: int
+    """Accelerators; whole instances are paid."""
+    precision: str
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
+    time: float
+    """Hours of the run without interruptions (training), seconds per output token (serving)."""
+    time_high: float
+    """Upper end of its range."""
+    first_token_s: float | None = None
+    """Serving only: the price is then for a month."""
+    tokens_per_s: float | None = None
 
 
-def priced_option(
-    system_index: int,
-    price: Price,
-    *,
-    count: int,
-    precision: str,
-    layouts: LayoutArrays,
-    row: int,
-    time: float,
-    time_high: float,
-    first_token_s: float | None = None,
-    tokens_per_s: float | None = None,
-) -> Option:
-    """Price one configuration.
+def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> list[Option]:
+    """Price configurations.
 
     Parameters
     ----------
-    system_index : int
-    price : Price
-        Of the system.
-    count : int
-        Accelerators; whole instances are paid.
-    precision : str
-    layouts : LayoutArrays
-    row : int
-        The layout is element ``row`` of ``layouts``.
-    time : float
-        Hours of the run without interruptions (training), seconds per output token (serving).
-    time_high : float
-        Upper end of its range.
-    first_token_s, tokens_per_s : float, optional
-        Serving only: the price is then for a month.
+    found : sequence of Configuration
+        All of training or all of serving.
+    prices : sequence of Price
+        Of each system.
 
     Returns
     -------
-    Option
+    list of Option
+        In the order of ``found``.
     """
-    instances = -(-count // price.accelerators) if price.offer else 0
-    per_hour = cents.times(price.usd_per_hour, instances)
-    interrupted = price.interruptions.hours(instances) if price.interruptions else None
-    if interrupted is not None:
-        time, time_high = time * interrupted.expected, time_high * interrupted.high
-    if first_token_s is None:
-        cost = _run_usd(price.offer, per_hour, time)
+    instances, per_hour, times, interrupted = [], [], [], []
+    for item in found:
+        price = prices[item.system]
+        number = -(-item.count // price.accelerators) if price.offer else 0
+        longer = price.interruptions.hours(number) if price.interruptions else None
+        instances.append(number)
+        per_hour.append(cents.times(price.usd_per_hour, number))
+        interrupted.append(longer)
+        times.append(
+            (item.time, item.time_high)
+            if longer is None
+            else (item.time * longer.expected, item.time_high * longer.high)
+        )
+    if found and found[0].first_token_s is not None:
+        costs = [(usd * HOURS_PER_MONTH,) * 2 for usd in per_hour]
     else:
-        cost = per_hour * HOURS_PER_MONTH
-    return Option(
-        system=system_index,
-        count=count,
-        instances=instances,
-        offer=price.offer,
-        precision=precision,
-        layouts=layouts,
-        row=row,
-        time=time,
-        time_high=time_high,
-        first_token_s=first_token_s,
-        tokens_per_s=tokens_per_s,
-        usd_per_hour=per_hour,
-        cost_usd=cost,
-        interrupted=interrupted,
-    )
+        costs = _run_costs([prices[item.system].offer for item in found], times, per_hour)
+    return [
+        Option(
+            system=item.system,
+            count=item.count,
+            instances=instances[place],
+            offer=prices[item.system].offer,
+            precision=item.precision,
+            layouts=item.layouts,
+            row=item.row,
+            time=times[place][0],
+            time_high=times[place][1],
+            first_token_s=item.first_token_s,
+            tokens_per_s=item.tokens_per_s,
+            usd_per_hour=per_hour[place],
+            cost_usd=costs[place][0],
+            cost_high_usd=costs[place][1],
+            interrupted=interrupted[place],
+        )
+        for place, item in enumerate(found)
+    ]
+
+
+def _run_costs(
+    offers: Sequence[Offer | None],
+    times: Sequence[tuple[float, float]],
+    per_hour: Sequence[float],
+) -> list[tuple[float, float]]:
+    """Rent of runs in the providers' billing steps, expected and upper end. [USD]
+
+    Owned hardware has no rent. Offers that are billed alike are computed together.
+    """
+    costs = np.zeros((len(offers), 2))
+    alike: dict[Billing, list[int]] = {}
+    for place, offer in enumerate(offers):
+        if offer is not None:
+            alike.setdefault(offer.billing, []).append(place)
+    hours, usd = np.array(times).reshape(-1, 2), np.array(per_hour)
+    for billing, places in alike.items():
+        costs[places] = rent_usd(
+            hours=hours[places],
+            instances=1.0,
+            usd_per_hour=usd[places][:, None],
+            billing_step_hours=billing.step_s / HOUR_S,
+            minimum_hours=billing.minimum_s / HOUR_S,
+        )
+    return [(expected, high) for expected, high in costs.tolist()]
 
 
 def meets_time(option: Option, limits: Constraints) -> bool:

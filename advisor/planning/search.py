@@ -18,7 +18,7 @@ from advisor.estimate.shape import shape_widening
 from advisor.estimate.training import time_quantity
 from advisor.estimate.training_time import model_flops_per_token
 from advisor.planning.layout_space import LayoutSpace
-from advisor.planning.options import Option, Price, priced_option
+from advisor.planning.options import Configuration, Option, Price, priced_options
 from advisor.planning.reach import within_reach
 from advisor.planning.serving_search import replica_table, search_serving
 from advisor.planning.spot import interruptions_of
@@ -89,12 +89,8 @@ def _search_training(
     runs = {
         name: resolve_training(workload, architecture, RECIPES[name]) for name in (*proven, *lower)
     }
-    space = LayoutSpace(
-        architecture,
-        next(iter(runs.values())),
-        (count for system in systems for count in system.counts),
-        calibration,
-    )
+    # Recipes that few cards need have few numbers of accelerators, so small spaces.
+    spaces: dict[frozenset[int], LayoutSpace] = {}
     options: list[Option] = []
     alternatives: list[Option] = []
     least: dict[str, float] = {}
@@ -110,6 +106,10 @@ def _search_training(
             if matmul_peak(system.accelerator, run.recipe.compute) is not None
             and (name in lower or index not in served)
         ]
+        counts = frozenset(count for index in indices for count in systems[index].counts)
+        if counts not in spaces:
+            spaces[counts] = LayoutSpace(architecture, run, counts, calibration)
+        space = spaces[counts]
         flops = model_flops_per_token(architecture, run) * run.tokens
         reachable = [
             within_reach(systems[index], run, flops, case.limits, space.has_layouts)
@@ -137,19 +137,21 @@ def _search_training(
             for index in again:
                 misses.pop(index, None)
             misses |= {again[place]: need for place, need in rest.least_memory_bytes.items()}
-        for index, found in located:
-            target.append(
-                priced_option(
+        target += priced_options(
+            [
+                Configuration(
                     index,
-                    prices[index],
-                    count=found.count,
-                    precision=found.precision,
-                    layouts=found.layouts,
-                    row=found.row,
-                    time=found.hours,
-                    time_high=found.hours * highs[index],
+                    found.count,
+                    found.precision,
+                    found.layouts,
+                    found.row,
+                    found.hours,
+                    found.hours * highs[index],
                 )
-            )
+                for index, found in located
+            ],
+            prices,
+        )
         if name not in lower:
             served.update(indices)
             for index, value in misses.items():
@@ -221,21 +223,23 @@ def _search_serving(
         )
         searched += result.searched
         target = options if name == own else alternatives
-        for found in result.found:
-            target.append(
-                priced_option(
+        target += priced_options(
+            [
+                Configuration(
                     found.system,
-                    prices[found.system],
-                    count=found.count,
-                    precision=found.precision,
-                    layouts=found.layouts,
-                    row=found.row,
-                    time=found.tpot_s,
-                    time_high=found.tpot_s * highs[found.system],
-                    first_token_s=found.ttft_s,
-                    tokens_per_s=found.tokens_per_s,
+                    found.count,
+                    found.precision,
+                    found.layouts,
+                    found.row,
+                    found.tpot_s,
+                    found.tpot_s * highs[found.system],
+                    found.ttft_s,
+                    found.tokens_per_s,
                 )
-            )
+                for found in result.found
+            ],
+            prices,
+        )
         if name == own:
             for index, value in result.least_memory_bytes.items():
                 key = systems[index].accelerator.key

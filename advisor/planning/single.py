@@ -21,13 +21,14 @@ from advisor.estimate.training import evaluate_run_hours, time_quantity
 from advisor.hardware import Accelerator
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.planning.options import (
+    Configuration,
     Option,
     Price,
     best_option,
     cheapest_offer,
     meets_budget,
     meets_time,
-    priced_option,
+    priced_options,
 )
 from advisor.planning.search import proven_recipes, search, served_format
 from advisor.planning.spot import interruptions_of
@@ -208,20 +209,14 @@ def _arranged(
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
     high = calibration.interval(time_quantity(architecture), measured=measured).high
     interruptions = interruptions_of(case, calibration)
-    return [
-        priced_option(
-            index,
-            Price.of(system, case.limits.price_kind, interruptions),
-            count=count,
-            precision=precision,
-            layouts=layouts,
-            row=0,
-            time=time,
-            time_high=time * high,
-        )
-        for index, (system, time) in enumerate(zip(systems, hours.tolist(), strict=True))
-        if np.isfinite(time)
-    ]
+    return priced_options(
+        [
+            Configuration(index, count, precision, layouts, 0, time, time * high)
+            for index, time in enumerate(hours.tolist())
+            if np.isfinite(time)
+        ],
+        [Price.of(system, case.limits.price_kind, interruptions) for system in systems],
+    )
 
 
 def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> ParallelLayout:
