@@ -61,7 +61,7 @@ def test_the_page_says_what_the_engine_says() -> None:
 def test_hours_and_price_change_the_answer() -> None:
     page = opened()
     page.number_input(key="own_hours").set_value(500).run()
-    page.number_input(key="own_price").set_value(20000.0).run()
+    page.number_input(key="own_purchase_usd").set_value(20000.0).run()
     assert not page.exception
     found = engine("h100-sxm", 8, hours_per_month=500, purchase_usd=20000)
     assert found.answer in said(page)
@@ -71,7 +71,7 @@ def test_a_card_without_a_price_asks_for_it() -> None:
     page = opened()
     page.selectbox(key="own_card").set_value("a100-pcie-40gb").run()
     assert "no purchase price in the catalog" in page.error[0].value
-    page.number_input(key="own_price").set_value(8000.0).run()
+    page.number_input(key="own_purchase_usd").set_value(8000.0).run()
     assert not page.error
     assert "A100" in said(page)
 
@@ -145,7 +145,7 @@ def test_tables_hold_the_bill_and_the_processors(found: Ownership) -> None:
 
 def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
     page = opened()
-    page.number_input(key="own_budget").set_value(6000).run()
+    page.number_input(key="own_budget_usd").set_value(6000.0).run()
     page.selectbox(key="own_place").set_value("deu").run()
     assert not page.exception
     found = advisor.own(
@@ -164,3 +164,25 @@ def test_a_budget_and_a_place_are_asked_on_the_page() -> None:
     assert found.answer in said(page)
     shown = [markdown.value.replace("\\", "") for markdown in page.markdown]
     assert found.budget.sentence in shown
+
+
+def test_every_assumption_can_be_changed_on_the_page() -> None:
+    page = opened()
+    page.number_input(key="own_pue").set_value(1.2).run()
+    page.number_input(key="own_discount_rate").set_value(3.0).run()
+    page.number_input(key="own_api_usd_per_million").set_value(0.5).run()
+    assert not page.exception
+    found = advisor.own(
+        {
+            **WORK,
+            "hardware": {"accelerator": "h100-sxm", "count": 8},
+            "owning": {
+                "hours_per_month": 200,
+                "months": 36,
+                "pue": 1.2,
+                "discount_rate": 0.03,
+            },
+            "renting": {"api_usd_per_million": 0.5},
+        }
+    )
+    assert found.answer in said(page)
