@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import date
-from pathlib import Path
-from typing import Any
-
-import yaml
-from pydantic import ValidationError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
-from advisor.calibration.published import PublishedRun, published_runs, similar_runs
-from advisor.calibration.report import ValidationReport
-from advisor.calibration.validation import validate
 from advisor.case import Case, Hardware, ModelSource
+from advisor.case_files import input_error, load_case, parse_case
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Place, load_economy
@@ -30,8 +24,6 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.estimate.sample import sample_of
 from advisor.hardware import Accelerator
-from advisor.owning.answer import answer_own
-from advisor.owning.results import Ownership
 from advisor.planning.fits import SHORT_LIST, what_fits
 from advisor.planning.fits_results import Fits
 from advisor.planning.measured import with_measured
@@ -43,120 +35,29 @@ from advisor.planning.scaling import scaling as _scaling
 from advisor.planning.single import best_placement, hardware_system, supported_precision
 from advisor.planning.ways_out import ways_out
 
-MAX_CASE_BYTES = 1_000_000
+if TYPE_CHECKING:
+    from advisor.calibration.published import PublishedRun, published_runs, similar_runs
+    from advisor.calibration.report import ValidationReport
+    from advisor.calibration.validation import validate
+    from advisor.owning.results import Ownership
+
+_LATER: Final = {
+    "Ownership": "advisor.owning.results",
+    "PublishedRun": "advisor.calibration.published",
+    "ValidationReport": "advisor.calibration.report",
+    "published_runs": "advisor.calibration.published",
+    "similar_runs": "advisor.calibration.published",
+    "validate": "advisor.calibration.validation",
+}
+"""Imported on first use: an answer needs none of them, and a process should start fast."""
 
 
-def load_case(source: str | Path | Mapping[str, Any]) -> Case:
-    """Read a case from a file (YAML or JSON) or a mapping.
-
-    Parameters
-    ----------
-    source : str, Path or mapping
-        Path of a file, or the content itself.
-
-    Returns
-    -------
-    Case
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or a field is missing, unknown or out of bounds; the message
-        names the field.
-    """
-    if not isinstance(source, Mapping):
-        source = _read_case(Path(source))
-    try:
-        return Case.model_validate(source)
-    except ValidationError as error:
-        raise input_error(error) from None
-
-
-def _read_case(path: Path) -> Mapping[str, Any]:
-    remedy = "Give a YAML or JSON file as docs/cli.md shows."
-    try:
-        size = path.stat().st_size
-        if size > MAX_CASE_BYTES:
-            raise InputError(
-                "the case file is too large",
-                value=f"{size:,} bytes",
-                allowed=f"up to {MAX_CASE_BYTES:,} bytes",
-                remedy=remedy,
-            )
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"the case file cannot be read ({error.__class__.__name__})",
-            value=str(path),
-            allowed="a readable UTF-8 file",
-            remedy=remedy,
-        ) from None
-    return parse_case(text)
-
-
-def parse_case(text: str) -> Mapping[str, Any]:
-    """Parse the text of a case file, YAML or JSON.
-
-    Raises
-    ------
-    InputError
-        If the text is neither, or not a mapping.
-    """
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" at line {where.line + 1}" if where else ""
-        raise InputError(
-            f"the case is not valid YAML or JSON{line}",
-            value=text[:60],
-            allowed="a mapping with model and workload",
-            remedy="Correct the text; docs/cli.md shows examples.",
-        ) from None
-    if not isinstance(content, Mapping):
-        raise InputError(
-            "the case is not a mapping",
-            value=text[:60],
-            allowed="a mapping with model and workload",
-            remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
-        )
-    return content
-
-
-def input_error(error: ValidationError) -> InputError:
-    """Return the first problem that pydantic found, in the project's words."""
-    first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    others = error.error_count() - 1
-    more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
-    kind = first["type"]
-    message = first["msg"].removeprefix("Value error, ")
-    remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
-    if kind == "missing":
-        return InputError(
-            f"{field} is missing{more}",
-            value=None,
-            allowed="a value",
-            remedy=remedy,
-            field=field,
-        )
-    if kind == "extra_forbidden":
-        return InputError(
-            f"{field} is not a known field{more}",
-            value=first["input"],
-            allowed="only the documented fields",
-            remedy=remedy,
-            field=field,
-        )
-    return InputError(
-        f"{field or 'the case'} is not usable{more}",
-        value=first["input"]
-        if not isinstance(first["input"], dict)
-        else json.dumps(first["input"], default=str),
-        allowed=message[:1].lower() + message[1:],
-        remedy=remedy,
-        field=field,
-    )
+def __getattr__(name: str) -> Any:
+    """Import a name of ``_LATER``."""
+    if name not in _LATER:
+        msg = f"module 'advisor.api' has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_LATER[name]), name)
 
 
 def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Recommendation:
@@ -375,6 +276,8 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     InputError
         If price, power or tariff are not known and not given, or nothing can do the work.
     """
+    from advisor.owning.answer import answer_own
+
     case = _as_case(case)
     return answer_own(
         case,
@@ -435,10 +338,12 @@ __all__ = [
     "compare",
     "estimate",
     "fits",
+    "input_error",
     "load_case",
     "load_catalog",
     "node_for",
     "own",
+    "parse_case",
     "places",
     "price_overview",
     "published_runs",

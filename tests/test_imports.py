@@ -27,6 +27,7 @@ GROUND = {
 NOUNS = {
     "architecture",
     "case",
+    "case_files",
     "efficiency",
     "hardware",
     "layout",

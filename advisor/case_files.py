@@ -1,0 +1,129 @@
+"""Cases as people write them, YAML or JSON: read, checked, and mistakes told in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from advisor.case import Case
+from advisor.errors import InputError
+
+MAX_CASE_BYTES = 1_000_000
+
+
+def load_case(source: str | Path | Mapping[str, Any]) -> Case:
+    """Read a case from a file (YAML or JSON) or a mapping.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Path of a file, or the content itself.
+
+    Returns
+    -------
+    Case
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a field is missing, unknown or out of bounds; the message
+        names the field.
+    """
+    if not isinstance(source, Mapping):
+        source = _read_case(Path(source))
+    try:
+        return Case.model_validate(source)
+    except ValidationError as error:
+        raise input_error(error) from None
+
+
+def _read_case(path: Path) -> Mapping[str, Any]:
+    remedy = "Give a YAML or JSON file as docs/cli.md shows."
+    try:
+        size = path.stat().st_size
+        if size > MAX_CASE_BYTES:
+            raise InputError(
+                "the case file is too large",
+                value=f"{size:,} bytes",
+                allowed=f"up to {MAX_CASE_BYTES:,} bytes",
+                remedy=remedy,
+            )
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"the case file cannot be read ({error.__class__.__name__})",
+            value=str(path),
+            allowed="a readable UTF-8 file",
+            remedy=remedy,
+        ) from None
+    return parse_case(text)
+
+
+def parse_case(text: str) -> Mapping[str, Any]:
+    """Parse the text of a case file, YAML or JSON.
+
+    Raises
+    ------
+    InputError
+        If the text is neither, or not a mapping.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" at line {where.line + 1}" if where else ""
+        raise InputError(
+            f"the case is not valid YAML or JSON{line}",
+            value=text[:60],
+            allowed="a mapping with model and workload",
+            remedy="Correct the text; docs/cli.md shows examples.",
+        ) from None
+    if not isinstance(content, Mapping):
+        raise InputError(
+            "the case is not a mapping",
+            value=text[:60],
+            allowed="a mapping with model and workload",
+            remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
+        )
+    return content
+
+
+def input_error(error: ValidationError) -> InputError:
+    """Return the first problem that pydantic found, in the project's words."""
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    others = error.error_count() - 1
+    more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
+    kind = first["type"]
+    message = first["msg"].removeprefix("Value error, ")
+    remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
+    if kind == "missing":
+        return InputError(
+            f"{field} is missing{more}",
+            value=None,
+            allowed="a value",
+            remedy=remedy,
+            field=field,
+        )
+    if kind == "extra_forbidden":
+        return InputError(
+            f"{field} is not a known field{more}",
+            value=first["input"],
+            allowed="only the documented fields",
+            remedy=remedy,
+            field=field,
+        )
+    return InputError(
+        f"{field or 'the case'} is not usable{more}",
+        value=first["input"]
+        if not isinstance(first["input"], dict)
+        else json.dumps(first["input"], default=str),
+        allowed=message[:1].lower() + message[1:],
+        remedy=remedy,
+        field=field,
+    )
