@@ -101,12 +101,14 @@ def normed(
 def resnet(fields: ConfigFields) -> Stack:
     """ResNet: residual blocks of two convolutions, or bottlenecks of three (v1.5).
 
-    ``groups`` and ``width_per_group`` make a ResNeXt, as in torchvision.
+    ``groups`` and ``width_per_group`` make a ResNeXt or a wide ResNet, as in torchvision;
+    ``squeeze_reduction`` an SE-ResNet.
     """
     bottleneck = fields.text("layer_type", "bottleneck") == "bottleneck"
     groups, group_width = fields.count("groups", 1), fields.count("width_per_group", 64)
     stem = fields.count("embedding_size", 64)
     early = fields.flag("downsample_in_bottleneck", False)
+    squeeze = fields.optional_count("squeeze_reduction")
     found = stages(fields, (256, 512, 1024, 2048), (3, 4, 6, 3))
     body: list[Layer] = [
         Section(
@@ -130,8 +132,9 @@ def resnet(fields: ConfigFields) -> Stack:
                 *normed(out),
             )
             plain = (*normed(out, 3, stride=step, function="relu"), *normed(out, 3))
+            weighted = (SqueezeExcite(hidden=max(1, out // squeeze)),) if squeeze else ()
             return Residual(
-                body=bottlenecked if bottleneck else plain,
+                body=(*(bottlenecked if bottleneck else plain), *weighted),
                 shortcut=normed(out, stride=step) if shortcut else (),
             )
 
@@ -225,6 +228,40 @@ def convnext(fields: ConfigFields) -> Stack:
         body.append(Section(name=f"stage_{index + 1}", layers=layers))
     head = (Pool(kind="average", kernel=None), LAYER_NORM, Linear(out=classes(fields)))
     return image_stack(fields, tuple(body), head, blocks=sum(depth for _, depth in found))
+
+
+def densenet(fields: ConfigFields) -> Stack:
+    """DenseNet: each layer reads what all layers before it in its block made."""
+    growth, stem = fields.count("growth_rate", 32), fields.count("embedding_size", 64)
+    depths = stage_counts(fields, "depths", (6, 12, 24, 16))
+    body: list[Layer] = [
+        Section(
+            name="stem",
+            layers=(
+                *normed(stem, 7, stride=2, function="relu"),
+                Pool(kind="max", kernel=3, stride=2, padding=1),
+            ),
+        )
+    ]
+    before = (BATCH_NORM, RELU)
+    width = stem
+    for index, depth in enumerate(depths):
+        layer = (
+            Save(name="before"),
+            *(*before, Convolution(out=4 * growth, kernel=1, bias=False)),
+            *(*before, Convolution(out=growth, bias=False)),
+            Concatenate(name="before"),
+        )
+        width += growth * depth
+        down: tuple[Layer, ...] = ()
+        if index < len(depths) - 1:
+            width //= 2
+            halved = Convolution(out=width, kernel=1, bias=False)
+            down = (*before, halved, Pool(kind="average"))
+        layers = (Repeat(times=depth, layers=layer), *down)
+        body.append(Section(name=f"stage_{index + 1}", layers=layers))
+    head = (*before, Pool(kind="average", kernel=None), Linear(out=classes(fields)))
+    return image_stack(fields, tuple(body), head, blocks=sum(depths))
 
 
 def unet(fields: ConfigFields) -> Stack:

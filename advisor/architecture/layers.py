@@ -188,6 +188,12 @@ class Upsample(Noun):
     factor: Small = 2
 
 
+class Merge(Noun):
+    """Squares of neighbouring pixels become channels of one (Swin)."""
+
+    factor: Small = 2
+
+
 class Save(Noun):
     """Remembers the current tensor under a name."""
 
@@ -254,6 +260,7 @@ Layer = (
     | SqueezeExcite
     | Condition
     | Upsample
+    | Merge
     | Save
     | Take
     | Concatenate

@@ -109,6 +109,49 @@ def inverted(
     )
 
 
+SECOND_SMALL = (
+    # Fused blocks have one convolution of 3 x 3 in place of a widening and one by channel.
+    (True, 1, 24, 1, 2),
+    (True, 4, 48, 2, 4),
+    (True, 4, 64, 2, 4),
+    (False, 4, 128, 2, 6),
+    (False, 6, 160, 1, 9),
+    (False, 6, 256, 2, 15),
+)
+"""Fused, expansion, width, stride and depth (arXiv:2104.00298, table 4)."""
+
+
+def efficientnet_v2(fields: ConfigFields) -> Stack:
+    """EfficientNetV2-S: fused inverted bottlenecks first, then those of EfficientNet."""
+    width = 24
+    body: list[Layer] = [Section(name="stem", layers=normed(width, 3, stride=2, function="silu"))]
+    for index, (fused, expand, out, stride, depth) in enumerate(SECOND_SMALL):
+
+        def block(
+            read: int, step: int, *, fused: bool = fused, expand: int = expand, out: int = out
+        ) -> tuple[Layer, ...]:
+            if not fused:
+                return inverted(read, out, 3, step, read * expand, max(1, read // 4))
+            if expand == 1:
+                return normed(out, 3, stride=step, function="silu")
+            return (*normed(read * expand, 3, stride=step, function="silu"), *normed(out))
+
+        first: tuple[Layer, ...] = block(width, stride)
+        if stride == 1 and width == out:
+            first = (Residual(body=first),)
+        later = Repeat(times=depth - 1, layers=(Residual(body=block(out, 1)),))
+        body.append(Section(name=f"stage_{index + 1}", layers=(*first, later)))
+        width = out
+    head = (
+        *normed(1280, function="silu"),
+        Pool(kind="average", kernel=None),
+        Dropout(),
+        Linear(out=classes(fields)),
+    )
+    depths = sum(depth for *_, depth in SECOND_SMALL)
+    return image_stack(fields, tuple(body), head, blocks=depths)
+
+
 MOBILE_LARGE = (
     (3, 16, 16, 0, "relu", 1),
     (3, 64, 24, 0, "relu", 2),

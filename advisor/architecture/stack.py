@@ -263,6 +263,7 @@ HANDLERS: Final[dict[type[Noun], Callable[[Any, Build], None]]] = {
     vocabulary.ExtraTokens: rows.extra_tokens,
     vocabulary.SqueezeExcite: rows.squeeze_excite,
     vocabulary.Upsample: rows.upsample,
+    vocabulary.Merge: rows.merge,
     vocabulary.Embedding: sequence.embedding,
     vocabulary.Recurrent: sequence.recurrent,
     vocabulary.Attention: sequence.attention,

@@ -63,6 +63,7 @@ WORDS: Final[dict[str, Word]] = {
     "gru": Word(vocabulary.Recurrent, {"cell": "gru"}, scalar="hidden"),
     "squeeze_excite": Word(vocabulary.SqueezeExcite, scalar="hidden"),
     "upsample": Word(vocabulary.Upsample, scalar="factor"),
+    "merge": Word(vocabulary.Merge, scalar="factor"),
     "save": Word(vocabulary.Save, scalar="name"),
     "take": Word(vocabulary.Take, scalar="name"),
     "concatenate": Word(vocabulary.Concatenate, scalar="name"),

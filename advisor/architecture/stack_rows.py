@@ -254,3 +254,14 @@ def upsample(layer: vocabulary.Upsample, build: Build) -> None:
     result = fresh(signal, grid=tuple(side * layer.factor for side in signal.grid))
     build.memory_bound("upsample", moved=signal.elements + result.elements)
     build.put(result)
+
+
+def merge(layer: vocabulary.Merge, build: Build) -> None:
+    """Append a copy that puts neighbouring pixels side by side."""
+    signal, factor = build.signal, layer.factor
+    if not signal.grid or min(signal.grid) < factor:
+        build.fail("the input is smaller than the squares that merge", signal.grid, f"{factor} up")
+    grid = tuple(side // factor for side in signal.grid)
+    result = fresh(signal, width=signal.width * factor ** len(grid), grid=grid)
+    build.memory_bound("merge", moved=2.0 * result.elements)
+    build.put(result)

@@ -1,35 +1,29 @@
-"""Encoder and encoder-decoder families: BERT, RoBERTa, T5, Whisper, ViT, CLIP, SigLIP.
+"""Encoder and encoder-decoder families: BERT, RoBERTa, T5, Whisper.
 
 Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0).
-Text encoders take tokens, image encoders images, and pairs whole samples.
+Encoders take tokens, and pairs whole samples.
 """
 
 from __future__ import annotations
 
 from advisor.architecture.config_fields import LIMITS, ConfigFields
-from advisor.architecture.convolutional_families import classes
 from advisor.architecture.decoder import activation
 from advisor.architecture.encoder_blocks import (
     FUNCTIONS,
     BlockShape,
-    feed_forward,
     transformer_blocks,
 )
 from advisor.architecture.layers import (
     Activation,
-    Attention,
     Branch,
     Convolution,
     Dropout,
     Embedding,
-    ExtraTokens,
     Function,
     Layer,
     Learned,
     Linear,
     Normalization,
-    Pool,
-    Residual,
     Save,
     Section,
     Take,
@@ -38,15 +32,13 @@ from advisor.architecture.operators import Part
 from advisor.architecture.sample import Unit
 from advisor.architecture.stack import Stack, StackInput
 
-MAX_IMAGE = 65_536
-"""Pixels of one side."""
 TEXT_TOKENS = 512
 """Length of both texts where the work does not say: what T5 was trained on."""
 LAYER_NORM = Normalization(kind="layer")
-FIRST = Pool(kind="first")
 
 
-def _heads(fields: ConfigFields, name: str, hidden: int, default: int | None = None) -> int:
+def head_count(fields: ConfigFields, name: str, hidden: int, default: int | None = None) -> int:
+    """Return heads that divide the hidden size."""
     heads = fields.count(name, default, maximum=LIMITS["num_attention_heads"])
     if hidden % heads:
         fields.fail(
@@ -58,12 +50,14 @@ def _heads(fields: ConfigFields, name: str, hidden: int, default: int | None = N
     return heads
 
 
-def _function(fields: ConfigFields, default: str) -> Function:
+def function_named(fields: ConfigFields, default: str) -> Function:
+    """Return the activation that a configuration names."""
     return FUNCTIONS[activation(fields, default)]
 
 
-def _part(name: str, *layers: Layer, part: Part = Part.BLOCK) -> Section:
-    return Section(name=name, part=part, layers=layers)
+def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:
+    """Return layers under a common name."""
+    return Section(name=name, part=of, layers=layers)
 
 
 def bert(fields: ConfigFields) -> Stack:
@@ -79,10 +73,10 @@ def bert(fields: ConfigFields) -> Stack:
             "false",
         )
     hidden, vocab = fields.count("hidden_size", 768), fields.count("vocab_size", 30_522)
-    heads = _heads(fields, "num_attention_heads", hidden, 12)
+    heads = head_count(fields, "num_attention_heads", hidden, 12)
     names = fields.names("architectures")
     predicts = any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in names)
-    function = _function(fields, "gelu")
+    function = function_named(fields, "gelu")
     layers = fields.count("num_hidden_layers", 12)
     shape = BlockShape(
         layers=layers,
@@ -116,9 +110,9 @@ def bert(fields: ConfigFields) -> Stack:
         unit=Unit.TOKEN,
         input=StackInput(),
         layers=(
-            _part("embedding", *embedding, part=Part.EMBEDDING),
-            _part("encoder", *transformer_blocks(shape)),
-            _part("head", *head, part=Part.HEAD),
+            part("embedding", *embedding, of=Part.EMBEDDING),
+            part("encoder", *transformer_blocks(shape)),
+            part("head", *head, of=Part.HEAD),
         ),
         blocks=layers,
         hidden_size=hidden,
@@ -177,10 +171,10 @@ def t5(fields: ConfigFields) -> Stack:
         input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
         others={"words": StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")},
         layers=(
-            _part("encoder", table, *blocks(layers, decodes=False), Save(name="encoder")),
+            part("encoder", table, *blocks(layers, decodes=False), Save(name="encoder")),
             Take(name="words"),
-            _part("decoder", lookup, *blocks(decoders, decodes=True)),
-            _part("head", Linear(out=vocab, bias=False, tied=tied), part=Part.HEAD),
+            part("decoder", lookup, *blocks(decoders, decodes=True)),
+            part("head", Linear(out=vocab, bias=False, tied=tied), of=Part.HEAD),
         ),
         blocks=layers + decoders,
         hidden_size=hidden,
@@ -200,14 +194,14 @@ def whisper(fields: ConfigFields) -> Stack:
     targets = fields.count("max_target_positions", 448, maximum=10_000_000)
 
     def tower(name: str, *, decodes: bool) -> BlockShape:
-        heads = _heads(fields, f"{name}_attention_heads", hidden, 6)
+        heads = head_count(fields, f"{name}_attention_heads", hidden, 6)
         return BlockShape(
             layers=fields.count(f"{name}_layers", 4, maximum=LIMITS["num_hidden_layers"]),
             hidden_size=hidden,
             heads=heads,
             head_dim=hidden // heads,
             width=fields.count(f"{name}_ffn_dim", 1536),
-            function=_function(fields, "gelu"),
+            function=function_named(fields, "gelu"),
             key_bias=False,
             causal=decodes,
             memory="encoder" if decodes else None,
@@ -216,7 +210,7 @@ def whisper(fields: ConfigFields) -> Stack:
     reading, writing = tower("encoder", decodes=False), tower("decoder", decodes=True)
     alone = "WhisperForCausalLM" in fields.names("architectures")
     gelu = Activation(function="gelu")
-    encoder = _part(
+    encoder = part(
         "encoder",
         *(Convolution(out=hidden, kernel=3), gelu),
         *(Convolution(out=hidden, kernel=3, stride=2), gelu),
@@ -225,14 +219,14 @@ def whisper(fields: ConfigFields) -> Stack:
         LAYER_NORM,
         Save(name="encoder"),
     )
-    decoder = _part(
+    decoder = part(
         "decoder",
         Embedding(entries=vocab, width=hidden, tied=True),
         Learned(elements=targets * hidden),
         *transformer_blocks(writing),
         LAYER_NORM,
     )
-    head = _part("head", Linear(out=vocab, bias=False, tied=True), part=Part.HEAD)
+    head = part("head", Linear(out=vocab, bias=False, tied=True), of=Part.HEAD)
     words = StackInput(length=targets, follows="decoder_sequence_length")
     # Two frames of 10 ms for each position, after the second convolution's stride.
     frames = StackInput(width=mels, length=2 * sources)
@@ -249,134 +243,4 @@ def whisper(fields: ConfigFields) -> Stack:
         hidden_size=hidden,
         outputs=vocab,
         tied=True,
-    )
-
-
-def _pixels(fields: ConfigFields, image: int, patch: int) -> tuple[StackInput, Convolution, int]:
-    """Input of an image encoder, its patches, and how many there are at the default size."""
-    side = fields.count("image_size", image, maximum=MAX_IMAGE)
-    patch = fields.count("patch_size", patch, maximum=side)
-    channels = fields.count("num_channels", 3, maximum=LIMITS["head_dim"])
-    out = fields.count("hidden_size", 768)
-    convolution = Convolution(out=out, kernel=patch, stride=patch, padding=0)
-    return StackInput(width=channels, image=side), convolution, (side // patch) ** 2
-
-
-def _vision_blocks(
-    fields: ConfigFields,
-    function: str,
-    size: tuple[int, int, int, int] = (768, 12, 12, 3072),
-    *,
-    causal: bool = False,
-) -> BlockShape:
-    hidden = fields.count("hidden_size", size[0])
-    heads = _heads(fields, "num_attention_heads", hidden, size[2])
-    return BlockShape(
-        layers=fields.count("num_hidden_layers", size[1]),
-        hidden_size=hidden,
-        heads=heads,
-        head_dim=hidden // heads,
-        width=fields.count("intermediate_size", size[3]),
-        function=_function(fields, function),
-        causal=causal,
-        layer_scale=fields.flag("layer_scale", False),
-    )
-
-
-def vit(fields: ConfigFields) -> Stack:
-    """Vision transformer: patches, a class token, learned positions; pooler or classifier.
-
-    ``layer_scale`` and ``class_position`` make a DeiT III of it.
-    """
-    image, patches, count = _pixels(fields, 224, 16)
-    shape = _vision_blocks(fields, "gelu")
-    hidden, outputs = shape.hidden_size, 1
-    if any(name.endswith("ForImageClassification") for name in fields.names("architectures")):
-        outputs = classes(fields)
-        after = (FIRST, Linear(out=outputs))
-    else:
-        width = fields.count("pooler_output_size", hidden)
-        after = (FIRST, Linear(out=width))
-    bias = fields.flag("qkv_bias", True)
-    if not bias:
-        fields.fail("config field qkv_bias is not supported", "qkv_bias", bias, "true")
-    positions = count + fields.flag("class_position", True)
-    return Stack(
-        unit=Unit.IMAGE,
-        input=image,
-        layers=(
-            _part(
-                "vision",
-                *(patches, ExtraTokens(), Learned(elements=positions * hidden)),
-                *(*transformer_blocks(shape), LAYER_NORM),
-            ),
-            _part("head", *after, part=Part.HEAD),
-        ),
-        blocks=shape.layers,
-        hidden_size=hidden,
-        outputs=outputs,
-    )
-
-
-def siglip_vision(fields: ConfigFields) -> Stack:
-    """SigLIP's image encoder: patches without a class token, pooled by one query."""
-    image, patches, count = _pixels(fields, 224, 16)
-    shape = _vision_blocks(fields, "gelu_pytorch_tanh")
-    hidden = shape.hidden_size
-    pooled = (
-        *(Save(name="patches"), FIRST, Learned(elements=hidden)),
-        Attention(heads=shape.heads, memory="patches"),
-        Residual(body=(LAYER_NORM, *feed_forward(shape))),
-    )
-    return Stack(
-        unit=Unit.IMAGE,
-        input=image,
-        layers=(
-            _part(
-                "vision",
-                *(patches, Learned(elements=count * hidden)),
-                *(*transformer_blocks(shape), LAYER_NORM),
-            ),
-            _part("head", *pooled, part=Part.HEAD),
-        ),
-        blocks=shape.layers,
-        hidden_size=hidden,
-    )
-
-
-def clip(fields: ConfigFields) -> Stack:
-    """CLIP: a vision tower and a causal text tower, each projected to a common space."""
-    common = fields.count("projection_dim", 512)
-    text = ConfigFields(fields.mapping("text_config") or {})
-    vision = ConfigFields(fields.mapping("vision_config") or {})
-    vocab = text.count("vocab_size", 49_408)
-    image, patches, count = _pixels(vision, 224, 32)
-    seeing = _vision_blocks(vision, "quick_gelu")
-    reading = _vision_blocks(text, "quick_gelu", (512, 12, 8, 2048), causal=True)
-    tokens = text.count("max_position_embeddings", 77, maximum=10_000_000)
-    project = Linear(out=common, bias=False)
-    return Stack(
-        unit=Unit.SAMPLE,
-        input=image,
-        others={"words": StackInput(length=tokens, follows="sequence_length")},
-        layers=(
-            _part(
-                "vision",
-                patches.model_copy(update={"bias": False}),
-                ExtraTokens(),
-                Learned(elements=(count + 1) * seeing.hidden_size),
-                # Learned temperature of the contrastive loss.
-                Learned(elements=1),
-                *(LAYER_NORM, *transformer_blocks(seeing), FIRST, LAYER_NORM, project),
-            ),
-            Take(name="words"),
-            _part(
-                "text",
-                Embedding(entries=vocab, width=reading.hidden_size),
-                Learned(elements=tokens * reading.hidden_size),
-                *(*transformer_blocks(reading), LAYER_NORM, FIRST, project),
-            ),
-        ),
-        blocks=seeing.layers + reading.layers,
-        hidden_size=reading.hidden_size,
     )

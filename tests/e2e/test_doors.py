@@ -188,7 +188,7 @@ def test_mistakes_get_a_sentence_and_exit_code_two(arguments: str, words: list[s
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[1, 2]", '{"model_type": "densenet"}', "\x00\x01", '{"model_type": "llama"}']
+    "content", ["{", "[1, 2]", '{"model_type": "inception"}', "\x00\x01", '{"model_type": "llama"}']
 )
 def test_a_broken_config_gets_a_sentence(content: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"

@@ -1,0 +1,197 @@
+"""Image encoders of transformer blocks: ViT, DeiT III, SigLIP, EVA-02 and the pair CLIP.
+
+Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0)
+where there is one, else of timm 1.0 (Apache-2.0).
+"""
+
+from __future__ import annotations
+
+from advisor.architecture.config_fields import LIMITS, ConfigFields
+from advisor.architecture.convolutional_families import classes
+from advisor.architecture.encoder_blocks import BlockShape, feed_forward, transformer_blocks
+from advisor.architecture.layers import (
+    Attention,
+    Convolution,
+    Embedding,
+    ExtraTokens,
+    GatedProduct,
+    Learned,
+    Linear,
+    Normalization,
+    Pool,
+    Repeat,
+    Residual,
+    Save,
+    Take,
+)
+from advisor.architecture.operators import Part
+from advisor.architecture.sample import Unit
+from advisor.architecture.stack import Stack, StackInput
+from advisor.architecture.tower_families import function_named, head_count, part
+
+MAX_IMAGE = 65_536
+"""Pixels of one side."""
+LAYER_NORM = Normalization(kind="layer")
+FIRST = Pool(kind="first")
+
+
+def _pixels(
+    fields: ConfigFields, image: int, patch: int, width: int = 768
+) -> tuple[StackInput, Convolution, int]:
+    """Input of an image encoder, its patches, and how many there are at the default size."""
+    side = fields.count("image_size", image, maximum=MAX_IMAGE)
+    patch = fields.count("patch_size", patch, maximum=side)
+    channels = fields.count("num_channels", 3, maximum=LIMITS["head_dim"])
+    out = fields.count("hidden_size", width)
+    convolution = Convolution(out=out, kernel=patch, stride=patch, padding=0)
+    return StackInput(width=channels, image=side), convolution, (side // patch) ** 2
+
+
+def _vision_blocks(
+    fields: ConfigFields,
+    function: str,
+    size: tuple[int, int, int, int] = (768, 12, 12, 3072),
+    *,
+    causal: bool = False,
+) -> BlockShape:
+    hidden = fields.count("hidden_size", size[0])
+    heads = head_count(fields, "num_attention_heads", hidden, size[2])
+    return BlockShape(
+        layers=fields.count("num_hidden_layers", size[1]),
+        hidden_size=hidden,
+        heads=heads,
+        head_dim=hidden // heads,
+        width=fields.count("intermediate_size", size[3]),
+        function=function_named(fields, function),
+        causal=causal,
+        layer_scale=fields.flag("layer_scale", False),
+    )
+
+
+def eva02(fields: ConfigFields) -> Stack:
+    """EVA-02: a vision transformer with gated, normalised feed-forward layers, as in timm."""
+    image, patches, count = _pixels(fields, 448, 14, 1024)
+    hidden, outputs = fields.count("hidden_size", 1024), classes(fields)
+    heads = head_count(fields, "num_attention_heads", hidden, 16)
+    width = fields.count("intermediate_size", 2730)
+    layers = fields.count("num_hidden_layers", 24)
+    gated = (Linear(out=2 * width, target="up"), GatedProduct(function="silu"), LAYER_NORM)
+    block = (
+        Residual(body=(LAYER_NORM, Attention(heads=heads, key_bias=False))),
+        Residual(body=(LAYER_NORM, *gated, Linear(out=hidden, target="down"))),
+    )
+    mean = Pool(kind="average", kernel=None)
+    return Stack(
+        unit=Unit.IMAGE,
+        input=image,
+        layers=(
+            part(
+                "vision",
+                *(patches, ExtraTokens(), Learned(elements=(count + 1) * hidden)),
+                Repeat(times=layers, layers=block),
+            ),
+            part("head", mean, LAYER_NORM, Linear(out=outputs), of=Part.HEAD),
+        ),
+        blocks=layers,
+        hidden_size=hidden,
+        outputs=outputs,
+    )
+
+
+def vit(fields: ConfigFields) -> Stack:
+    """Vision transformer: patches, a class token, learned positions; pooler or classifier.
+
+    ``layer_scale`` and ``class_position`` make a DeiT III of it.
+    """
+    image, patches, count = _pixels(fields, 224, 16)
+    shape = _vision_blocks(fields, "gelu")
+    hidden, outputs = shape.hidden_size, 1
+    if any(name.endswith("ForImageClassification") for name in fields.names("architectures")):
+        outputs = classes(fields)
+        after = (FIRST, Linear(out=outputs))
+    else:
+        width = fields.count("pooler_output_size", hidden)
+        after = (FIRST, Linear(out=width))
+    bias = fields.flag("qkv_bias", True)
+    if not bias:
+        fields.fail("config field qkv_bias is not supported", "qkv_bias", bias, "true")
+    positions = count + fields.flag("class_position", True)
+    return Stack(
+        unit=Unit.IMAGE,
+        input=image,
+        layers=(
+            part(
+                "vision",
+                *(patches, ExtraTokens(), Learned(elements=positions * hidden)),
+                *(*transformer_blocks(shape), LAYER_NORM),
+            ),
+            part("head", *after, of=Part.HEAD),
+        ),
+        blocks=shape.layers,
+        hidden_size=hidden,
+        outputs=outputs,
+    )
+
+
+def siglip_vision(fields: ConfigFields) -> Stack:
+    """SigLIP's image encoder: patches without a class token, pooled by one query."""
+    image, patches, count = _pixels(fields, 224, 16)
+    shape = _vision_blocks(fields, "gelu_pytorch_tanh")
+    hidden = shape.hidden_size
+    pooled = (
+        *(Save(name="patches"), FIRST, Learned(elements=hidden)),
+        Attention(heads=shape.heads, memory="patches"),
+        Residual(body=(LAYER_NORM, *feed_forward(shape))),
+    )
+    return Stack(
+        unit=Unit.IMAGE,
+        input=image,
+        layers=(
+            part(
+                "vision",
+                *(patches, Learned(elements=count * hidden)),
+                *(*transformer_blocks(shape), LAYER_NORM),
+            ),
+            part("head", *pooled, of=Part.HEAD),
+        ),
+        blocks=shape.layers,
+        hidden_size=hidden,
+    )
+
+
+def clip(fields: ConfigFields) -> Stack:
+    """CLIP: a vision tower and a causal text tower, each projected to a common space."""
+    common = fields.count("projection_dim", 512)
+    text = ConfigFields(fields.mapping("text_config") or {})
+    vision = ConfigFields(fields.mapping("vision_config") or {})
+    vocab = text.count("vocab_size", 49_408)
+    image, patches, count = _pixels(vision, 224, 32)
+    seeing = _vision_blocks(vision, "quick_gelu")
+    reading = _vision_blocks(text, "quick_gelu", (512, 12, 8, 2048), causal=True)
+    tokens = text.count("max_position_embeddings", 77, maximum=10_000_000)
+    project = Linear(out=common, bias=False)
+    return Stack(
+        unit=Unit.SAMPLE,
+        input=image,
+        others={"words": StackInput(length=tokens, follows="sequence_length")},
+        layers=(
+            part(
+                "vision",
+                patches.model_copy(update={"bias": False}),
+                ExtraTokens(),
+                Learned(elements=(count + 1) * seeing.hidden_size),
+                # Learned temperature of the contrastive loss.
+                Learned(elements=1),
+                *(LAYER_NORM, *transformer_blocks(seeing), FIRST, LAYER_NORM, project),
+            ),
+            Take(name="words"),
+            part(
+                "text",
+                Embedding(entries=vocab, width=reading.hidden_size),
+                Learned(elements=tokens * reading.hidden_size),
+                *(*transformer_blocks(reading), LAYER_NORM, FIRST, project),
+            ),
+        ),
+        blocks=seeing.layers + reading.layers,
+        hidden_size=reading.hidden_size,
+    )
