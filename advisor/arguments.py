@@ -156,7 +156,11 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     web.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
     web.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
-    _add_json(command("presets", "models that are known by name"))
+    presets = command("presets", "models that are known by name")
+    presets.add_argument(
+        "--takes", choices=("token", "image", "sample"), help="only those with this kind of input"
+    )
+    _add_json(presets)
     _add_json(command("schema", "JSON Schema of a case"))
     return parser
 
@@ -220,7 +224,7 @@ def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> Non
         "--model",
         metavar="MODEL",
         help="preset (llama-3.1-8b), hub id (org/name), parameter count (7B), or a file: "
-        "config.json, .safetensors, .gguf",
+        "config.json, .safetensors, .gguf, or layers as .yaml",
     )
     work.add_argument("--task", choices=tuple(TASKS), help="what to do with the model")
     for flag in WORK:

@@ -310,8 +310,9 @@ def _web(arguments: Namespace) -> None:
 
 def _presets(arguments: Namespace) -> None:
     from advisor.architecture.presets import list_presets
+    from advisor.architecture.sample import Unit
 
-    presets = list_presets()
+    presets = list_presets(Unit(arguments.takes) if arguments.takes else None)
     if arguments.json:
         import json
 

@@ -350,6 +350,10 @@ def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert json.loads(capsys.readouterr().out) == lines
     assert {"llama-3.1-8b", "llama-3.1-70b", "deepseek-v3"} <= set(lines)
+    assert cli.main(["presets", "--takes", "image"]) == 0
+    images = set(capsys.readouterr().out.split())
+    assert "resnet-50" in images
+    assert "llama-3.1-8b" not in images
 
 
 def test_compare_shows_the_datasheet(capsys: pytest.CaptureFixture[str]) -> None:

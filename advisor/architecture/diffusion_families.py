@@ -53,7 +53,7 @@ def _beside(fields: ConfigFields) -> tuple[str, ...]:
     return (f"left out, as they run apart: {'; '.join(parts)}",) if parts else ()
 
 
-def unet_condition(fields: ConfigFields) -> Stack:
+def latent_unet(fields: ConfigFields) -> Stack:
     """Stable Diffusion U-Net: residual blocks and transformers on latents, told by a text."""
     widths = stage_counts(fields, "block_out_channels", (320, 640, 1280, 1280))
     count = len(widths)

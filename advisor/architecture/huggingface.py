@@ -14,7 +14,7 @@ from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.pruning import pruned_stack, pruned_transformer
 from advisor.architecture.quantization import weight_format
-from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
+from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family, named_type
 from advisor.architecture.sample import SampleSize
 from advisor.architecture.shapes import TransformerShape
 from advisor.architecture.stack import Stack, stack_architecture
@@ -86,8 +86,7 @@ def architecture_from_config(
     """
     text, assumptions = _text_tower(config)
     fields = ConfigFields(text)
-    # Configurations of diffusers name a class.
-    kind = fields.text("model_type", fields.text("_class_name", "")).lower()
+    kind = named_type(fields)
     family, guessed = _family(kind, fields)
     try:
         shape = family.read(fields)

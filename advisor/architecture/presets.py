@@ -9,9 +9,11 @@ from typing import Annotated
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
+from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.sample import SampleSize
+from advisor.architecture.registry import FAMILIES, Family, named_type
+from advisor.architecture.sample import SampleSize, Unit
 from advisor.errors import CatalogError, InputError
 from advisor.noun import Noun
 from advisor.resources import data_path
@@ -85,14 +87,50 @@ def _compact(name: str) -> str:
     return name.replace("-", "").replace("_", "")
 
 
-def list_presets() -> tuple[str, ...]:
-    """Names of all presets, in the order of the file.
+def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
+    """Names of the presets, in the order of the file.
+
+    Parameters
+    ----------
+    takes : Unit, optional
+        Only networks that take tokens, images or whole samples; None lists all.
 
     Returns
     -------
     tuple of str
     """
-    return tuple(_load().presets)
+    return tuple(name for name in _load().presets if takes is None or preset_takes(name) is takes)
+
+
+def preset_takes(name: str) -> Unit:
+    """Return what one input of a preset is.
+
+    Parameters
+    ----------
+    name : str
+        As :func:`list_presets` gives it.
+    """
+    return _family(name).takes
+
+
+def preset_family(name: str) -> str:
+    """Return the family of a preset, in the publisher's words.
+
+    Parameters
+    ----------
+    name : str
+        As :func:`list_presets` gives it.
+    """
+    return _family(name).title
+
+
+def _family(name: str) -> Family:
+    fields = ConfigFields(_load().presets[name].config)
+    nested = fields.mapping("text_config")
+    kind = named_type(fields)
+    if kind not in FAMILIES and nested is not None:
+        kind = named_type(ConfigFields(nested))
+    return FAMILIES[kind]
 
 
 def find_preset(name: str) -> str | None:

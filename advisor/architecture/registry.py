@@ -21,6 +21,7 @@ from advisor.architecture import (
     window_families,
 )
 from advisor.architecture.config_fields import ConfigFields
+from advisor.architecture.sample import Unit
 from advisor.architecture.shapes import TransformerShape
 from advisor.architecture.stack import Stack
 
@@ -30,29 +31,31 @@ class Family(NamedTuple):
 
     title: str
     read: Callable[[ConfigFields], TransformerShape | Stack]
+    takes: Unit = Unit.TOKEN
+    """What one input is."""
 
 
 FAMILIES: Final[dict[str, Family]] = {
     "bert": Family("BERT", tower_families.bert),
     "bloom": Family("BLOOM", classic_families.bloom),
     "camembert": Family("CamemBERT", tower_families.bert),
-    "clip": Family("CLIP", image_towers.clip),
+    "clip": Family("CLIP", image_towers.clip, Unit.SAMPLE),
     "cohere": Family("Command-R", families.cohere),
     "cohere2": Family("Command-R7B and Command A", families.cohere2),
-    "convnext": Family("ConvNeXt", convolutional_families.convnext),
+    "convnext": Family("ConvNeXt", convolutional_families.convnext, Unit.IMAGE),
     "deepseek_ref": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "deepseek_v2": Family("DeepSeek V2", routed_families.deepseek),
     "deepseek_v3": Family("DeepSeek V3", routed_families.deepseek),
     "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
     "deepseek_v4": Family("DeepSeek V4", compressed_families.deepseek_v4),
-    "densenet": Family("DenseNet", convolutional_families.densenet),
-    "dit": Family("DiT", diffusion_families.dit),
-    "efficientnet": Family("EfficientNet", mobile_families.efficientnet),
-    "efficientnet_v2": Family("EfficientNetV2", mobile_families.efficientnet_v2),
-    "eva02": Family("EVA-02", image_towers.eva02),
+    "densenet": Family("DenseNet", convolutional_families.densenet, Unit.IMAGE),
+    "dit": Family("DiT", diffusion_families.dit, Unit.IMAGE),
+    "efficientnet": Family("EfficientNet", mobile_families.efficientnet, Unit.IMAGE),
+    "efficientnet_v2": Family("EfficientNetV2", mobile_families.efficientnet_v2, Unit.IMAGE),
+    "eva02": Family("EVA-02", image_towers.eva02, Unit.IMAGE),
     "falcon": Family("Falcon", classic_families.falcon),
     "falcon_mamba": Family("Falcon Mamba", hybrid_families.mamba),
-    "fluxtransformer2dmodel": Family("Flux", diffusion_families.flux),
+    "fluxtransformer2dmodel": Family("Flux", diffusion_families.flux, Unit.IMAGE),
     "gemma": Family("Gemma", families.gemma),
     "gemma2": Family("Gemma 2", families.gemma2),
     "gemma3_text": Family("Gemma 3", families.gemma3),
@@ -79,10 +82,10 @@ FAMILIES: Final[dict[str, Family]] = {
     "ministral": Family("Ministral", families.mistral),
     "mistral": Family("Mistral", families.mistral),
     "mixtral": Family("Mixtral", routed_families.mixtral),
-    "mlp": Family("Multilayer perceptron", recurrent_families.mlp),
-    "mobilenet_v3": Family("MobileNetV3", mobile_families.mobilenet_v3),
+    "mlp": Family("Multilayer perceptron", recurrent_families.mlp, Unit.SAMPLE),
+    "mobilenet_v3": Family("MobileNetV3", mobile_families.mobilenet_v3, Unit.IMAGE),
     "mpt": Family("MPT", classic_families.mpt),
-    "mt5": Family("mT5", tower_families.t5),
+    "mt5": Family("mT5", tower_families.t5, Unit.SAMPLE),
     "nemotron_h": Family("Nemotron-H and Nemotron 3", hybrid_families.nemotron_h),
     "olmo2": Family("OLMo 2", families.olmo2),
     "olmo3": Family("OLMo 3", families.olmo2),
@@ -103,23 +106,31 @@ FAMILIES: Final[dict[str, Family]] = {
     "qwen3_next": Family("Qwen3-Next", hybrid_families.qwen3_next),
     "qwen3_vl_moe_text": Family("Qwen 3 VL", routed_families.qwen3_moe),
     "qwen3_vl_text": Family("Qwen 3 VL", families.qwen3),
-    "regnet": Family("RegNet", convolutional_families.regnet),
-    "resnet": Family("ResNet and ResNeXt", convolutional_families.resnet),
+    "regnet": Family("RegNet", convolutional_families.regnet, Unit.IMAGE),
+    "resnet": Family("ResNet and ResNeXt", convolutional_families.resnet, Unit.IMAGE),
     "roberta": Family("RoBERTa", tower_families.bert),
-    "siglip_vision_model": Family("SigLIP vision", image_towers.siglip_vision),
+    "siglip_vision_model": Family("SigLIP vision", image_towers.siglip_vision, Unit.IMAGE),
     "smollm3": Family("SmolLM 3", families.smollm3),
     "starcoder2": Family("StarCoder 2", classic_families.starcoder2),
     "step3p7": Family("Step 3.7", recent_families.step3),
-    "swin": Family("Swin", window_families.swin),
-    "t5": Family("T5", tower_families.t5),
-    "unet": Family("U-Net", convolutional_families.unet),
-    "unet2dconditionmodel": Family("Stable Diffusion U-Net", diffusion_families.unet_condition),
-    "vgg": Family("VGG", convolutional_families.vgg),
-    "vit": Family("ViT", image_towers.vit),
-    "whisper": Family("Whisper", tower_families.whisper),
+    "swin": Family("Swin", window_families.swin, Unit.IMAGE),
+    "t5": Family("T5", tower_families.t5, Unit.SAMPLE),
+    "unet": Family("U-Net", convolutional_families.unet, Unit.IMAGE),
+    "unet2dconditionmodel": Family(
+        "Stable Diffusion U-Net", diffusion_families.latent_unet, Unit.IMAGE
+    ),
+    "vgg": Family("VGG", convolutional_families.vgg, Unit.IMAGE),
+    "vit": Family("ViT", image_towers.vit, Unit.IMAGE),
+    "whisper": Family("Whisper", tower_families.whisper, Unit.SAMPLE),
     "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert),
 }
 """Supported families by ``model_type``."""
+
+
+def named_type(fields: ConfigFields) -> str:
+    """Return the ``model_type`` of a configuration, or the class that diffusers name, in small."""
+    return fields.text("model_type", fields.text("_class_name", "")).lower()
+
 
 KNOWN_UNSUPPORTED: Final = frozenset(
     {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from inspect import getdoc
 
+from advisor.architecture.presets import list_presets
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
+from advisor.architecture.sample import Unit
 
 INTRODUCTION = """# Supported models
 
@@ -31,16 +33,23 @@ def models_page() -> str:
     for kind, family in FAMILIES.items():
         grouped.setdefault(family, []).append(kind)
     rows = [
-        f"| {family.title} | {', '.join(f'`{kind}`' for kind in kinds)} | {_summary(family)} |"
+        f"| {family.title} | {', '.join(f'`{kind}`' for kind in kinds)} | {family.takes.value}s | "
+        f"{_summary(family)} |"
         for family, kinds in sorted(grouped.items(), key=lambda item: item[0].title.lower())
     ]
     refused = ", ".join(f"`{kind}`" for kind in sorted(KNOWN_UNSUPPORTED))
     return "\n".join(
         [
             INTRODUCTION,
-            "| family | `model_type` | what it is |",
-            "| --- | --- | --- |",
+            "| family | `model_type` | takes | what it is |",
+            "| --- | --- | --- | --- |",
             *rows,
+            "",
+            "## Presets",
+            "",
+            "By name; the dated source of their fields is in `data/model_presets.yaml`.",
+            "",
+            *(f"- {_listed(unit)}" for unit in Unit),
             "",
             "## Refused",
             "",
@@ -50,6 +59,12 @@ def models_page() -> str:
             "",
         ]
     )
+
+
+def _listed(unit: Unit) -> str:
+    """Presets that take one kind of input."""
+    names = list_presets(unit)
+    return f"{len(names)} that take {unit.value}s: {', '.join(f'`{name}`' for name in names)}."
 
 
 def _summary(family: Family) -> str:

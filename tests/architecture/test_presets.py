@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.presets import find_preset, list_presets, load_preset, preset_source
+from advisor.architecture.presets import (
+    find_preset,
+    list_presets,
+    load_preset,
+    preset_family,
+    preset_source,
+    preset_takes,
+)
+from advisor.architecture.sample import Unit
 from advisor.errors import InputError
 from advisor.precision import WEIGHT_FORMATS
 from advisor.quantities import Evidence
@@ -108,3 +116,12 @@ def test_mixed_formats_count_as_most_weights_are_stored(key: str, stored: str) -
     model = architecture_from_config(json.loads(path.read_text(encoding="utf-8"))[key])
     assert model.weight_format == stored
     assert any("mixed formats" in note for note in model.assumptions)
+
+
+def test_what_presets_take_is_what_they_are_built_for() -> None:
+    wrong = [name for name in list_presets() if load_preset(name).unit is not preset_takes(name)]
+    assert not wrong
+    listed = [name for unit in Unit for name in list_presets(unit)]
+    assert sorted(listed) == sorted(list_presets())
+    assert {"resnet-50", "sd-1.5-unet"} <= set(list_presets(Unit.IMAGE))
+    assert preset_family("whisper-large-v3") == "Whisper"
