@@ -148,13 +148,13 @@ def test_repeats_of_repeats_end_at_once() -> None:
     layers: list[Any] = ["relu"]
     for _ in range(18):
         layers = [{"repeat": {"times": 10_000, "layers": layers}}]
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError, match="too many"):
         built(layers)
     grows = {"repeat": {"times": 10_000, "layers": [{"save": "a"}, {"concatenate": "a"}]}}
     with pytest.raises(InputError, match="beyond any memory"):
         built([grows])
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 HOSTILE: tuple[Any, ...] = (
@@ -184,12 +184,12 @@ def test_mutants_are_built_or_refused(part: int) -> None:
     good, slowest, refused = 0, 0.0, list[AdvisorError]()
     for _ in range(500):
         text = yaml.safe_dump(mutated(source.choice(stacks), source))
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             good += resolve_model(ModelSource(stack=f"{text}\n")).total_parameters >= 0
         except AdvisorError as error:
             refused.append(error)
-        slowest = max(slowest, time.perf_counter() - start)
+        slowest = max(slowest, time.process_time() - start)
     assert all(isinstance(error, InputError) and error.remedy for error in refused)
     assert all(len(str(error)) < 5000 for error in refused)
     assert slowest < 1.0
