@@ -29,17 +29,15 @@ def sample_of(workload: Workload) -> SampleSize:
     SampleSize
         For ``architecture.resolve.resolve_model``; networks that read tokens ignore it.
     """
-    sequence = workload.input_tokens if isinstance(workload, Serving) else workload.sequence_length
-    decoded = workload.decoder_sequence_length
+    size, channels = workload.image_size, workload.image_channels
     if isinstance(workload, Serving):
-        given = workload.model_fields_set
-        sequence = sequence if "input_tokens" in given else None
-        decoded = workload.output_tokens if "output_tokens" in given else decoded
+        # Pairs are not served, and what else answers requests takes their length as it comes.
+        return SampleSize(image_size=size, image_channels=channels)
     return SampleSize(
-        image_size=workload.image_size,
-        image_channels=workload.image_channels,
-        sequence_length=sequence,
-        decoder_sequence_length=decoded,
+        image_size=size,
+        image_channels=channels,
+        sequence_length=workload.sequence_length,
+        decoder_sequence_length=workload.decoder_sequence_length,
     )
 
 

@@ -23,7 +23,7 @@ MAIN_ROW: Final = (
     "rent",
 )
 """In this order, those that the task and the network have."""
-NARROWEST_PX: Final = 150
+NARROWEST_PX: Final = 140
 """Width at which fields begin to share a row with fewer others: two on a phone. [px]"""
 ADVANCED_COLUMNS: Final = 4
 

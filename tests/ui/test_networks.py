@@ -1,0 +1,90 @@
+"""Kinds of network on the page: the fields that each has, and the case that they make."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from advisor.case import Case
+from advisor.planning.results import Recommendation
+from advisor.ui.networks import EXAMPLES, Network, network_named
+from advisor.workload import FineTuning, Pretraining, Serving
+from tests.ui import factory
+
+
+@pytest.fixture(autouse=True)
+def fresh_caches() -> Iterator[None]:
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
+    cases: list[Case] = []
+
+    def recommend(case: Case) -> Recommendation:
+        cases.append(case)
+        return factory.recommend(case)
+
+    monkeypatch.setattr("advisor.api.recommend", recommend)
+    return cases
+
+
+@pytest.fixture
+def page(root: Path, asked: list[Case]) -> AppTest:
+    return AppTest.from_file(str(root / "app.py"), default_timeout=60)
+
+
+def fields(page: AppTest) -> set[str]:
+    return {str(item.key) for item in page.text_input}
+
+
+@pytest.mark.parametrize("network", list(Network))
+def test_each_kind_opens_with_a_model_of_its_own(network: Network) -> None:
+    assert network_named(EXAMPLES[network], "") is network
+
+
+def test_a_vision_network_asks_for_images(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_network").set_value("vision").run()
+
+    assert not page.exception
+    assert not page.error
+    assert page.selectbox(key="in_model").value == "resnet-50"
+    assert page.selectbox(key="in_task").value == "pretrain"
+    assert "in_samples" in fields(page)
+    assert not fields(page) & {"in_tokens", "in_pretrain_tokens"}
+    workload = asked[-1].workload
+    assert isinstance(workload, Pretraining)
+    assert (workload.samples, workload.tokens) == (10_000_000, None)
+
+
+def test_serving_images_asks_for_a_batch_and_a_latency(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_network").set_value("diffusion").run()
+    page.selectbox(key="in_task").set_value("serve").run()
+    page.text_input(key="in_at_once").set_value("4").run()
+    page.text_input(key="in_within").set_value("3 s").run()
+
+    assert not page.exception
+    assert not page.error
+    workload = asked[-1].workload
+    assert isinstance(workload, Serving)
+    assert (workload.concurrency, workload.denoising_steps, workload.guidance) == (4, 30, True)
+    assert asked[-1].limits.max_ttft_ms == 3000
+    assert asked[-1].limits.max_tpot_ms is None
+
+
+def test_the_fields_follow_a_model_that_was_typed(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.selectbox(key="in_task").set_value("full").run()
+    page.selectbox(key="in_model").set_value("efficientnet-b2").run()
+
+    assert not page.error
+    assert "in_samples" in fields(page)
+    workload = asked[-1].workload
+    assert isinstance(workload, FineTuning)
+    assert workload.samples == 10_000_000
