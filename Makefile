@@ -35,7 +35,7 @@ format: $(VENV)/.dev ## put imports and layout in order
 bench: $(VENV)/.dev ## time the engine
 	$(RUN) benchmarks $(ARGS)
 
-calibrate: $(VENV)/.dev ## fit the constants on data/measurements/kernels anew
+calibrate: $(VENV)/.dev ## fit the constants on data/measurements anew
 	$(RUN) advisor.calibration $(ARGS)
 
 accuracy: $(VENV)/.dev ## score the engine on data/measurements and write docs/accuracy.md

@@ -75,6 +75,9 @@ class KernelEfficiency(Noun):
     attention: AttentionEfficiency
     elementwise_bandwidth: Fraction
     """Share of the memory bandwidth that norms, activations and the optimizer reach."""
+    sustained: Fraction = 1.0
+    """Share of the matmul rate that remains in a long run in 16 bits and more, where the power
+    limit lowers the clocks; kernels were measured in short bursts."""
     fitted_on: tuple[str, ...] = ()
     """Accelerators whose kernels were measured."""
     best_share: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -129,6 +132,8 @@ class SoftwareFacts(Noun):
     slowdown: Annotated[float, Field(ge=1)]
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
+    slowdown_groups: Annotated[int, Field(ge=0)] = 0
+    """Groups of published runs that the slowdown is the median of."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of tensor-parallel traffic that products hide, under sequence parallelism."""
     portable_attention: bool = False

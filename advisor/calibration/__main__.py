@@ -10,8 +10,15 @@ import sys
 from pathlib import Path
 
 from advisor.calibration.accuracy import accuracy_markdown, score_tables
-from advisor.calibration.constants import calibration_yaml, fit_constants, methodology_markdown
+from advisor.calibration.constants import (
+    calibration_yaml,
+    fit_constants,
+    kernel_sections,
+    methodology_markdown,
+)
 from advisor.calibration.measurements import FOLDER
+from advisor.calibration.software import training_sections
+from advisor.calibration.speed import speed_errors
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
 from advisor.resources import data_path
@@ -25,12 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     docs = data_path(FITTED).parent.parent / "docs"
     if options.what == "accuracy":
-        texts = {docs / "accuracy.md": accuracy_markdown(score_tables())}
+        texts = {docs / "accuracy.md": accuracy_markdown(score_tables(), speed_errors())}
         return _write(texts, command="make accuracy", check=options.check)
-    cards = {card.key: card for card in load_catalog().accelerators}
-    fitted = fit_constants(data_path(FOLDER), cards)
+    catalog = load_catalog()
+    fitted = fit_constants(data_path(FOLDER), {card.key: card for card in catalog.accelerators})
+    sections = kernel_sections(fitted)
     texts = {
-        data_path(FITTED): calibration_yaml(fitted),
+        data_path(FITTED): calibration_yaml(sections, training_sections(sections, catalog)),
         docs / "methodology-kernels.md": methodology_markdown(fitted),
     }
     return _write(texts, command="make calibrate", check=options.check)

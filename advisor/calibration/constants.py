@@ -14,6 +14,7 @@ from advisor.calibration.measurements import KernelTables, read_kernel_tables
 from advisor.calibration.network import NetworkFit, fit_network
 from advisor.calibration.robust import rounded
 from advisor.calibration.shares import best_shares
+from advisor.catalog.constants import Section
 from advisor.efficiency import FitQuality, KernelEfficiency
 from advisor.hardware import Accelerator
 from advisor.noun import Noun
@@ -22,7 +23,8 @@ from advisor.quantities import Evidence
 SOURCE: Final = "aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)"
 
 HEADER: Final = """\
-# Constants fitted on data/measurements/kernels. Written by 'make calibrate': do not edit.
+# Constants fitted on data/measurements/kernels, and software and intervals on
+# data/measurements/training_runs.csv. Written by 'make calibrate': do not edit.
 # Stated constants are in calibration_facts.yaml. SI units: seconds, fractions.
 # best_shares: best 16-bit matmul over the dense peak, matmul_best_*.csv there (its README.md).
 """
@@ -84,7 +86,9 @@ def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEf
     pooled = fit_generation(
         tables, cards, POOL, source=f"{SOURCE}: one curve over all measured NVIDIA cards"
     )
-    return pooled.model_copy(update={"fitted_on": (), "evidence": Evidence.ASSUMED})
+    return pooled.model_copy(
+        update={"fitted_on": (), "sustained": 1.0, "evidence": Evidence.ASSUMED}
+    )
 
 
 def _curve_over_best(kernels: Mapping[str, KernelEfficiency], shares: Mapping[str, float]) -> float:
@@ -97,13 +101,18 @@ def _curve_over_best(kernels: Mapping[str, KernelEfficiency], shares: Mapping[st
     )
 
 
-def calibration_yaml(fitted: FittedConstants) -> str:
-    """Text of ``calibration.yaml``."""
+def kernel_sections(fitted: FittedConstants) -> Section:
+    """Sections of ``calibration.yaml`` that the kernel tables determine."""
     content = fitted.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     network = content["network"]
     del network["all_sizes"]
     network["source"] = f"{SOURCE}: collectives inside one node"
-    body = yaml.safe_dump(content, sort_keys=False, width=100, allow_unicode=True)
+    return content
+
+
+def calibration_yaml(kernels: Section, training: Section) -> str:
+    """Text of ``calibration.yaml``."""
+    body = yaml.safe_dump(kernels | training, sort_keys=False, width=100, allow_unicode=True)
     return f"{HEADER}\n{body}"
 
 

@@ -39,7 +39,10 @@ SOFTWARE = {
     "litgpt": SoftwareStack.LIGER,
 }
 """Framework of a row -> software stack; others run eager Hugging Face style modules unless the
-row says compiled."""
+row says compiled, or is a large run."""
+TUNED_ACCELERATORS = 256
+"""Language models on as many accelerators are trained by software that their makers tuned (Meta's
+and others' own), which is taken to be of Megatron's class."""
 
 SAMPLE_SOFTWARE = SOFTWARE | {"mlperf": SoftwareStack.LIGER}
 """The same for networks that take images: records of MLPerf run fused norms and activations."""
@@ -56,10 +59,13 @@ OFFLOADS: dict[str, tuple[Offload, ...]] = {"": (), "none": ()} | {
     what.value: (what,) for what in Offload
 }
 RECOMPUTES = {policy.value: policy for policy in Recompute} | {"": Recompute.NONE}
-MOST_RECOMPUTE = {"nemo": Recompute.SELECTIVE}
-"""Most that a framework's recipes recompute where they do not say: NeMo's Megatron Bridge names
-single modules (norms, activations, up-projections), keeps 8-bit inputs, and reduces gradients in
-16 bits, so that whole layers need not be computed again."""
+OPEN_RECOMPUTES = {
+    "nemo": (Recompute.NONE, Recompute.SELECTIVE),
+    "fsdp": (Recompute.NONE, Recompute.FULL),
+}
+"""What a framework's recipes recompute where they do not say. NeMo's Megatron Bridge names single
+modules (norms, activations, up-projections), keeps 8-bit inputs, and reduces gradients in 16 bits,
+so that whole layers need not be computed again; checkpointing of FSDP is of whole layers."""
 FLAT_UNITS = ("litgpt", "torchtune")
 """Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
 its documentation on ``use_orig_params``)."""
@@ -212,13 +218,7 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
     framework = cell(row, "framework")
     if precision == "fp16_amp" and framework in FP16_WEIGHTS and not samples:
         precision = "fp16_mixed"
-    software = (SAMPLE_SOFTWARE if samples else SOFTWARE).get(
-        framework,
-        SoftwareStack.COMPILED if flag(row, "compiled") else SoftwareStack.HUGGINGFACE,
-    )
-    if framework == APEX and precision == "fp16_mixed":
-        # Apex in half precision: fused norms and optimizer in otherwise eager code.
-        software = SoftwareStack.LIGER
+    software = _software(row, samples=samples)
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
     total = number(row, "total_samples") if samples else number(row, "total_tokens")
@@ -257,6 +257,21 @@ def _preference(row: Row) -> Preference | None:
         return None
     alone = "no_reference_model" in cell(row, "flags").split(";")
     return Preference.ORPO if alone else Preference.DPO
+
+
+def _software(row: Row, *, samples: bool) -> SoftwareStack:
+    """Return the software stack that a row's framework amounts to."""
+    framework = cell(row, "framework")
+    if framework == APEX and cell(row, "precision") == "fp16_amp" and not samples:
+        # Apex in half precision: fused norms and optimizer in otherwise eager code.
+        return SoftwareStack.LIGER
+    known = SAMPLE_SOFTWARE if samples else SOFTWARE
+    if framework in known:
+        return known[framework]
+    if flag(row, "compiled"):
+        return SoftwareStack.COMPILED
+    alone = integer(row, "num_accelerators", 1) < TUNED_ACCELERATORS
+    return SoftwareStack.HUGGINGFACE if alone or samples else SoftwareStack.MEGATRON
 
 
 def _targets(row: Row) -> tuple[str, ...]:
@@ -322,9 +337,7 @@ def _settled(
     """
     policies, micro_batches = [layout.recompute], [layout.micro_batch]
     if not cell(row, "recompute") and architecture.unit is Unit.TOKEN:
-        policies = list(Recompute)
-        most = MOST_RECOMPUTE.get(cell(row, "framework"), Recompute.FULL)
-        policies = policies[: policies.index(most) + 1]
+        policies = list(OPEN_RECOMPUTES.get(cell(row, "framework"), Recompute))
     if not cell(row, "micro_batch") and layout.pipeline == 1:
         rank = max(1, run.global_batch // layout.data)
         micro_batches = [rank // parts for parts in range(1, rank + 1) if rank % parts == 0]

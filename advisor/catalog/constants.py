@@ -49,7 +49,29 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 @cache
 def _load(path: Path) -> Calibration:
-    fitted, facts = _read(path), _read(path.with_name(FACTS))
+    return join_calibration(_read(path), path)
+
+
+def join_calibration(fitted: Section, path: Path) -> Calibration:
+    """Check fitted constants together with the stated ones.
+
+    Parameters
+    ----------
+    fitted : dict
+        What ``calibration.yaml`` holds, or will hold.
+    path : Path
+        That file; the stated constants are read from ``calibration_facts.yaml`` beside it.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    CatalogError
+        As :func:`load_calibration`.
+    """
+    facts = _read(path.with_name(FACTS))
     joined = _joined(fitted, facts, file=path.name, entry="")
     try:
         return Calibration.model_validate(joined)

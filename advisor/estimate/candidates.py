@@ -117,6 +117,8 @@ class HardwareArrays:
     matmul_bandwidth: Floats
     matmul_half_tiles: Floats
     matmul_half_depth: Floats
+    sustained: Floats
+    """Share of the matmul rate that remains in a long run in 16 bits and more."""
     attention_overhead_s: Floats
     attention_forward: Floats
     attention_backward: Floats
@@ -183,6 +185,7 @@ def _rates(
         "matmul_bandwidth": matmul.bandwidth,
         "matmul_half_tiles": matmul.half_tiles * saturation,
         "matmul_half_depth": matmul.half_depth * saturation,
+        "sustained": kernels.sustained,
         "attention_overhead_s": kernels.attention.overhead_s,
         "attention_forward": kernels.attention.forward,
         "attention_backward": kernels.attention.backward,

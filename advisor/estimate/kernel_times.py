@@ -52,6 +52,8 @@ def matmul_forward(
         streamed = tokens * op.moved_elements_per_token
         share = software.convolution_compute
     peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
+    wide = FORMAT_BYTES[run.recipe.compute] >= FORMAT_BYTES["bf16"]
+    rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)
     return np.asarray(
         matmul_time_s(
             flops=tokens * op.flops_per_token / tensor,
@@ -61,7 +63,7 @@ def matmul_forward(
             peak_flops_per_s=peak,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             overhead_s=hardware.matmul_overhead_s,
-            compute=hardware.matmul_compute * share,
+            compute=rate * share,
             bandwidth=hardware.matmul_bandwidth,
             half_tiles=hardware.matmul_half_tiles,
             half_depth=hardware.matmul_half_depth,
@@ -98,13 +100,19 @@ def is_product(op: Operator) -> bool:
 
 
 def adapter_forward(
-    op: Operator, run: TrainingRun, candidates: Candidates, tokens: Floats
+    op: Operator,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
 ) -> Floats:
     """Forward time of a row's adapter: memory-bound, the rank being small. [s]"""
     if not adapted(op, run):
         return np.zeros_like(tokens)
     hardware = candidates.hardware
-    sides = (op.in_features + 3 * op.out_features) * op.active_experts * op.positions_per_token
+    # The product is added to the layer's output: where it is made, or by a kernel of its own.
+    writes = 2 if software.fused_elementwise else 3
+    sides = (op.in_features + writes * op.out_features) * op.active_experts * op.positions_per_token
     return np.asarray(
         bandwidth_time_s(
             moved_bytes=2.0 * tokens * sides / candidates.layout.tensor,
@@ -209,11 +217,9 @@ def elementwise_forward(
 ) -> Floats:
     """Forward time of one memory-bound row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
-    moved = (
-        op.moved_elements_per_token
-        if software.fused_elementwise
-        else op.moved_elements_per_token_unfused
-    )
+    # A chunked recurrence is a chain of kernels in every stack.
+    fused = software.fused_elementwise and op.kind is not OperatorKind.SCAN
+    moved = op.moved_elements_per_token if fused else op.moved_elements_per_token_unfused
     if moved == 0.0:
         return np.zeros_like(tokens)
     if op.division is Division.REPLICATED:

@@ -28,6 +28,9 @@ from advisor.layout import ParallelLayout
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOUR_S
 
+TRAINING_INTERVAL = "training_time"
+"""Name of the interval of dense models' training times."""
+
 
 def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
     """Share of wall-clock time that trains. [fraction]"""
@@ -43,7 +46,7 @@ def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
 
 def time_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval that training times of this model have."""
-    return "training_time" if architecture.num_experts == 1 else "training_time_routed"
+    return TRAINING_INTERVAL if architecture.num_experts == 1 else f"{TRAINING_INTERVAL}_routed"
 
 
 def evaluate_run_hours(

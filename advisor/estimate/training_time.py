@@ -17,7 +17,7 @@ from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
 from advisor.equations.roofline import bandwidth_time_s
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import fold_adapters, fold_flops
+from advisor.estimate.fold import adapted, fold_adapters, fold_flops
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.kernel_times import (
     adapter_forward,
@@ -41,6 +41,8 @@ from advisor.workload import AttentionKernel, FineTuningMethod, Optimizer
 ELEMENTWISE_BACKWARD = 2.0
 """Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
 saved input."""
+ADAPTER_LAUNCHES = 5.0
+"""Kernels of one adapter forward: dropout, two products, scale, sum (PEFT, ``lora.Linear``)."""
 SCAN_BACKWARD = 2.0
 """Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
 matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
@@ -205,7 +207,7 @@ def one_micro_batch(
             frozen = run.frozen
             products = 1.0 + op.input_gradient + (not frozen)
             total.matmul += held * forward * (products + reference)
-            adapter = adapter_forward(op, run, candidates, tokens)
+            adapter = adapter_forward(op, run, candidates, software, tokens)
             expanded = np.zeros_like(adapter)
             if run.method is FineTuningMethod.QLORA and block:
                 expanded = dequantise_time(op, candidates)
@@ -246,6 +248,8 @@ def _launches(
     if op.kind is OperatorKind.MATMUL and op.experts > 1 and FORMAT_BYTES[run.recipe.compute] <= 1:
         return np.maximum(1.0, software.expert_launches * op.experts / candidates.layout.expert)
     launches = 1.0 if software.fused_elementwise else float(op.launches)
+    if adapted(op, run):
+        launches += ADAPTER_LAUNCHES
     return launches * run.sequence_length if op.kind is OperatorKind.RECURRENCE else launches
 
 

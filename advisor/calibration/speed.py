@@ -1,0 +1,128 @@
+"""Errors of training speed by kind of run: in sample, and with each source held out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Final
+
+from advisor.calibration.engine import Engine
+from advisor.calibration.report import percentile
+from advisor.calibration.software import (
+    HeldOut,
+    fit_intervals,
+    fit_slowdowns,
+    hold_out_sources,
+    timed_runs,
+)
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.noun import Noun
+
+LEAST_ROWS: Final = 10
+"""Rows below which a kind of run is in the line of all runs only."""
+KINDS: Final = {
+    "A100": "A100",
+    "H100": "H100",
+    "V100": "V100",
+    "Blackwell": "Blackwell",
+    "other": "other cards",
+    "dense_pretrain": "dense models",
+    "moe": "mixtures of experts",
+    "lora": "adapters",
+    "fullft": "full fine-tuning",
+    "cnn": "convolutional networks",
+    "detection": "detection",
+    "encoder": "encoders",
+    "diffusion": "diffusion",
+    "vit": "vision transformers",
+}
+"""Classes of the table's ``regime`` in words."""
+
+
+class SpeedErrors(Noun):
+    """Errors of one kind of run, averaged within groups of like rows first. Percentages."""
+
+    name: str
+    rows: int
+    groups: int
+    median_abs_pct: float
+    p90_abs_pct: float
+    bias_pct: float
+    """Median of the signed errors."""
+    held_out_median_abs_pct: float
+    """With slowdowns fitted on all other sources."""
+    held_out_p90_abs_pct: float
+    held_out_coverage_pct: float
+    """Runs inside the 80 % range that the residuals of all other sources give."""
+
+
+def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
+    """Score training speed on the shipped runs.
+
+    Parameters
+    ----------
+    engine : Engine, optional
+        The shipped catalog and constants, by default.
+
+    Returns
+    -------
+    tuple of SpeedErrors
+        All runs, then throughput, then every kind with enough rows.
+    """
+    engine = engine or Engine(catalog=load_catalog(), calibration=load_calibration())
+    runs = timed_runs(engine)
+    slowdowns = fit_slowdowns(runs)
+    held_out = hold_out_sources(runs)
+    covered = _covered(held_out)
+
+    def errors(name: str, wanted: Callable[[HeldOut], bool]) -> SpeedErrors:
+        chosen = [index for index, item in enumerate(held_out) if wanted(item)]
+        inside: dict[str, list[float]] = defaultdict(list)
+        outside: dict[str, list[float]] = defaultdict(list)
+        within: dict[str, list[float]] = defaultdict(list)
+        for index in chosen:
+            item = held_out[index]
+            inside[item.run.group].append(item.run.error_pct(slowdowns[item.run.stack]))
+            outside[item.run.group].append(item.run.error_pct(item.slowdown))
+            within[item.run.group].append(100.0 * covered[index])
+        seen = [fmean(map(abs, group)) for group in inside.values()]
+        unseen = [fmean(map(abs, group)) for group in outside.values()]
+        return SpeedErrors(
+            name=name,
+            rows=len(chosen),
+            groups=len(inside),
+            median_abs_pct=median(seen),
+            p90_abs_pct=percentile(seen, 0.9),
+            bias_pct=median(map(fmean, inside.values())),
+            held_out_median_abs_pct=median(unseen),
+            held_out_p90_abs_pct=percentile(unseen, 0.9),
+            held_out_coverage_pct=fmean(map(fmean, within.values())),
+        )
+
+    found = [
+        errors("all runs", lambda item: True),
+        errors("throughput", lambda item: item.run.is_rate),
+    ]
+    for kind, title in KINDS.items():
+
+        def of_kind(item: HeldOut, kind: str = kind) -> bool:
+            return kind in item.run.kinds
+
+        if sum(map(of_kind, held_out)) >= LEAST_ROWS:
+            found.append(errors(title, of_kind))
+    return tuple(found)
+
+
+def _covered(held_out: Sequence[HeldOut]) -> list[bool]:
+    """Whether each run lies in the interval that all other sources give."""
+    intervals = {
+        source: fit_intervals([item for item in held_out if item.run.source != source])
+        for source in {item.run.source for item in held_out}
+    }
+    found = []
+    for item in held_out:
+        interval = intervals[item.run.source][item.run.interval]
+        found.append(interval.low <= item.residual <= interval.high)
+    return found
