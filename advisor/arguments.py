@@ -188,6 +188,9 @@ def _add_probe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory-limit", metavar="BYTES", help="take at most this: 4G; never half of what is free"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="then train small transformers beside predictions"
+    )
     parser.add_argument("--output", metavar="FILE", help="write the report here: probe.json")
     parser.add_argument("--report", metavar="FILE", help="show this report and measure nothing")
     _add_json(parser)

@@ -267,6 +267,7 @@ def _probe(arguments: Namespace) -> None:
             library=arguments.library,
             time_limit_s=seconds,
             memory_limit_bytes=most,
+            check=arguments.check,
         )
     if arguments.output:
         _write(arguments.output, report.to_json())

@@ -33,6 +33,7 @@ from advisor.frames.fits import (
     training_fits_table,
 )
 from advisor.frames.machine import (
+    checks_table,
     products_table,
     rates_table,
     roofline_frame,
@@ -99,6 +100,7 @@ __all__ = [
     "card_offers_table",
     "catalog_table",
     "charted",
+    "checks_table",
     "citation",
     "commitments_table",
     "comparison_table",

@@ -9,7 +9,8 @@ import pandas as pd
 from advisor.formatting import measured_rate, percent, plain
 from advisor.probe.backend import operand_and_result_bytes
 from advisor.probe.comparison import MEMORY, RateComparison
-from advisor.probe.report import DeviceReport
+from advisor.probe.report import DeviceReport, ProbeReport
+from advisor.probe.words import check_cells
 
 UNKNOWN = "unknown"
 
@@ -91,6 +92,12 @@ def transfers_table(found: DeviceReport) -> pd.DataFrame:
             for row in found.transfers
         ]
     )
+
+
+def checks_table(report: ProbeReport) -> pd.DataFrame:
+    """Return the training steps beside their predictions, as text; empty where none ran."""
+    columns = ["Model", "Step", "Step, predicted", "Tensors", "Tensors, predicted"]
+    return pd.DataFrame([check_cells(each) for each in report.checks], columns=columns)
 
 
 def _rate(value: float | None, name: str) -> str:

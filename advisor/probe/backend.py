@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from advisor.errors import ProbeError
-from advisor.probe.report import Device, TransferKind
+from advisor.probe.report import Device, NumberFormat, TransferKind
 
 ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 """Of one operand's element, by format. [bytes]"""
@@ -64,12 +64,16 @@ class Backend(Protocol):
         """What it runs on."""
 
     @property
-    def formats(self) -> tuple[str, ...]:
+    def formats(self) -> tuple[NumberFormat, ...]:
         """Number formats to try."""
 
     @property
     def transfers(self) -> tuple[TransferKind, ...]:
         """Ways of moving bytes that exist here."""
+
+    @property
+    def sample_s(self) -> float:
+        """Length of one sample: long against the clock's resolution, short against a cancel. [s]"""
 
     def free_bytes(self) -> float:
         """Return what is free on the device now. [bytes]"""

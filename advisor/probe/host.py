@@ -14,6 +14,8 @@ from advisor.units import GIB, KIB
 PROC: Final = Path("/proc")
 CPU: Final = Path("/sys/devices/system/cpu")
 CGROUP: Final = Path("/sys/fs/cgroup")
+HOST_SAMPLE_S: Final = 0.001
+"""Short against the milliseconds for which a scheduler lets one program run. [s]"""
 UNKNOWN_FREE_BYTES: Final = 2.0 * GIB
 """What a probe takes at most where the system does not tell how much is free. [bytes]"""
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.probe.backend import Prepared, UnsupportedError, Work, operand_and_result_bytes
-from advisor.probe.host import free_memory_bytes
-from advisor.probe.report import Device, TransferKind
+from advisor.probe.host import HOST_SAMPLE_S, free_memory_bytes
+from advisor.probe.report import Device, NumberFormat, TransferKind
 
 Floats = NDArray[np.float32]
 
@@ -45,7 +45,7 @@ class NumpyBackend:
         return self._device
 
     @property
-    def formats(self) -> tuple[str, ...]:
+    def formats(self) -> tuple[NumberFormat, ...]:
         """Those that BLAS multiplies."""
         return ("fp32",)
 
@@ -53,6 +53,11 @@ class NumpyBackend:
     def transfers(self) -> tuple[TransferKind, ...]:
         """Within the main memory."""
         return (TransferKind.COPY, TransferKind.TRIAD)
+
+    @property
+    def sample_s(self) -> float:
+        """Shorter than a scheduler's turn: the median then leaves out other programs' turns. [s]"""
+        return HOST_SAMPLE_S
 
     def free_bytes(self) -> float:
         """Return the memory that this process may still take. [bytes]"""

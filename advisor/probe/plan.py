@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.probe.backend import ELEMENT_BYTES, RESULT_BYTES
-from advisor.probe.report import DeviceKind, Mode, TransferKind
+from advisor.probe.report import DeviceKind, Mode, NumberFormat, TransferKind
 from advisor.units import MIB
 
 LIMITS_S: Final = {Mode.SHORT: 15.0, Mode.NORMAL: 120.0, Mode.THOROUGH: 600.0}
@@ -63,7 +63,7 @@ MOST_SETS: Final = 64
 class MatmulTask:
     """One product to measure."""
 
-    number_format: str
+    number_format: NumberFormat
     m: int
     n: int
     k: int
@@ -152,7 +152,7 @@ def plan_tasks(
     *,
     kind: DeviceKind,
     mode: Mode,
-    formats: tuple[str, ...],
+    formats: tuple[NumberFormat, ...],
     transfers: tuple[TransferKind, ...],
     cache_bytes: float | None,
     sizes: tuple[Shape, ...] | None = None,

@@ -14,18 +14,23 @@ from pydantic import Field, ValidationError
 
 from advisor.errors import InputError
 from advisor.noun import Noun
+from advisor.quantities import Range
 
 MAX_REPORT_BYTES: Final = 2_000_000
 MAX_DEVICES: Final = 64
 MAX_ROWS: Final = 2000
 """Measurements of one kind on one device."""
 
-Text = Annotated[str, Field(max_length=300)]
-Name = Annotated[str, Field(min_length=1, max_length=100)]
+PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"
+"""No control characters: a terminal would obey them."""
+
+Text = Annotated[str, Field(max_length=300, pattern=PRINTABLE)]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=PRINTABLE)]
+NumberFormat = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8"]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
 Bytes = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=1e-9, le=1e6, allow_inf_nan=False)]
 
 
 class Mode(StrEnum):
@@ -108,7 +113,7 @@ class Timing(Noun):
 class MatmulRate(Noun):
     """One matrix product: m x k times k x n."""
 
-    format: Name
+    format: NumberFormat
     m: Size
     n: Size
     k: Size
@@ -172,6 +177,40 @@ class DeviceReport(Noun):
         return max(rates, default=None)
 
 
+class StepShape(Noun):
+    """A small transformer and the batch it is trained on."""
+
+    name: Name
+    hidden_size: Size
+    layers: Size
+    heads: Size
+    key_value_heads: Size
+    intermediate_size: Size
+    """Of one expert where there are several."""
+    vocab_size: Size
+    sequence_length: Size
+    micro_batch: Size
+    experts: Size = 1
+    active_experts: Size = 1
+    recompute: bool = False
+    """Blocks are computed again in the backward pass (activation checkpointing)."""
+
+
+class StepCheck(Noun):
+    """A real training step beside its prediction."""
+
+    shape: StepShape
+    accelerator: Name
+    precision: Name
+    """Recipe; key into ``precision.RECIPES``."""
+    parameters: Annotated[int, Field(ge=1, le=10**13)]
+    measured: Timing
+    predicted_s: Range
+    measured_bytes: Bytes | None
+    """Peak of what PyTorch allocates for tensors; None where it does not count them. [bytes]"""
+    predicted_bytes: Range
+
+
 class ProbeReport(Noun):
     """Everything that one probe found, partial where something stopped it."""
 
@@ -188,6 +227,7 @@ class ProbeReport(Noun):
     complete: bool
     """False after a cancel, or where the time ended before the last measurement."""
     devices: Annotated[tuple[DeviceReport, ...], Field(min_length=1, max_length=MAX_DEVICES)]
+    checks: Annotated[tuple[StepCheck, ...], Field(max_length=50)] = ()
     problems: Annotated[tuple[Text, ...], Field(max_length=200)] = ()
     """What could not be measured, one sentence each."""
 

@@ -103,10 +103,10 @@ def probe(
     mode, library = _word(Mode, mode, "mode"), _word(Library, library, "library")
     limit_s = _limit(time_limit_s, LIMITS_S[mode], LONGEST_LIMIT_S, "time_limit_s")
     most_bytes = _limit(memory_limit_bytes, 1e15, 1e15, "memory_limit_bytes")
+    catalog = catalog or load_catalog()
     clock = Clock(limit_s, cancelled)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = found or find_devices(library)
-    catalog = catalog or load_catalog()
     sessions = [
         Session(backend, mode, most_bytes, sizes, found.conditions.get(place, Condition))
         for place, backend in enumerate(found.backends)
@@ -141,8 +141,13 @@ def probe(
         elapsed_s=round(clock.elapsed_s, 3),
         complete=not stopped,
         devices=tuple(reports),
-        problems=tuple(text[:300] for text in dict.fromkeys(problems)),
+        problems=tuple(dict.fromkeys(map(plain_text, problems))),
     )
+
+
+def plain_text(text: str) -> str:
+    """Return a library's message as a report may hold it: one line, no control characters."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:300]
 
 
 def _word(kind: type[W], value: str, field: str) -> W:

@@ -11,12 +11,9 @@ from advisor.errors import ProbeError
 from advisor.probe.backend import Backend, Prepared
 from advisor.probe.report import Timing
 
-SAMPLE_S: Final = 0.02
-"""Length of one sample: long against a clock's resolution and one call's jitter, short against
-the second in which a cancel has to work. [s]"""
 LONGEST_CALL_S: Final = 0.5
 """A single call cannot be stopped: longer ones would break the promise of a cancel within 1 s."""
-FEWEST_SAMPLES, MOST_SAMPLES = 3, 1000
+FEWEST_SAMPLES, MOST_SAMPLES = 3, 100_000
 WARM_UP_CALLS: Final = 2
 WARM_UP_SHARE: Final = 0.25
 """Of the time of a measurement, for clocks to rise and libraries to choose a kernel."""
@@ -91,12 +88,12 @@ def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clo
     backend.elapsed_s(prepared.work, first=0, calls=1)
     once_s = max(backend.elapsed_s(prepared.work, first=1, calls=1), 1e-9)
     done = WARM_UP_CALLS
-    calls = max(1, round(min(SAMPLE_S, budget_s / FEWEST_SAMPLES) / once_s))
+    calls = max(1, round(min(backend.sample_s, budget_s / FEWEST_SAMPLES) / once_s))
     while perf_counter() - start < WARM_UP_SHARE * budget_s:
         clock.check()
         once_s = max(backend.elapsed_s(prepared.work, first=done, calls=calls) / calls, 1e-9)
         done += calls
-        calls = max(1, round(SAMPLE_S / once_s))
+        calls = max(1, round(backend.sample_s / once_s))
     samples: list[float] = []
     while _unfinished(len(samples), perf_counter() - start, budget_s):
         try:

@@ -14,8 +14,8 @@ from advisor.probe.backend import (
     Work,
     operand_and_result_bytes,
 )
-from advisor.probe.host import free_memory_bytes
-from advisor.probe.report import Device, DeviceKind, TransferKind
+from advisor.probe.host import HOST_SAMPLE_S, free_memory_bytes
+from advisor.probe.report import Device, DeviceKind, NumberFormat, TransferKind
 
 if TYPE_CHECKING:
     import torch
@@ -30,13 +30,14 @@ TYPES: Final = {
     "fp8": "float8_e4m3fn",
     "int8": "int8",
 }
-FORMATS: Final = {
+FORMATS: Final[dict[DeviceKind, tuple[NumberFormat, ...]]] = {
     DeviceKind.CUDA: ("bf16", "fp16", "tf32", "fp32", "fp8", "int8"),
     DeviceKind.ROCM: ("bf16", "fp16", "tf32", "fp32", "fp8", "int8"),
     DeviceKind.MPS: ("fp16", "bf16", "fp32"),
     DeviceKind.CPU: ("fp32", "bf16", "int8"),
 }
 LARGEST_INT8: Final = 127
+DEVICE_SAMPLE_S: Final = 0.02
 
 
 class TorchBackend:
@@ -73,7 +74,7 @@ class TorchBackend:
         return self._device
 
     @property
-    def formats(self) -> tuple[str, ...]:
+    def formats(self) -> tuple[NumberFormat, ...]:
         """Number formats to try."""
         return FORMATS[self._device.kind]
 
@@ -86,6 +87,11 @@ class TorchBackend:
         host = (TransferKind.HOST_TO_DEVICE, TransferKind.DEVICE_TO_HOST)
         between = (TransferKind.DEVICE_TO_DEVICE,) if self._peer is not None else ()
         return within + host + between
+
+    @property
+    def sample_s(self) -> float:
+        """Long against the half microsecond that events resolve; of processors as NumPy's. [s]"""
+        return HOST_SAMPLE_S if self._device.kind is DeviceKind.CPU else DEVICE_SAMPLE_S
 
     def free_bytes(self) -> float:
         """Return what is free on the device now. [bytes]"""

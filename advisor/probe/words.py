@@ -1,9 +1,21 @@
-"""A device in one sentence."""
+"""A device in one sentence, a check in one row."""
 
 from __future__ import annotations
 
-from advisor.formatting import memory
-from advisor.probe.report import Device
+from advisor.formatting import duration, memory
+from advisor.probe.report import Device, StepCheck
+
+
+def check_cells(check: StepCheck) -> tuple[str, str, str, str, str]:
+    """Return name, measured and predicted step time, measured and predicted bytes of tensors."""
+    shape = check.shape
+    return (
+        f"{shape.name}{', recomputed' if shape.recompute else ''}",
+        duration(check.measured.median_s),
+        duration(check.predicted_s, with_range=True),
+        "-" if check.measured_bytes is None else memory(check.measured_bytes),
+        memory(check.predicted_bytes, with_range=True),
+    )
 
 
 def describe_device(device: Device, catalog_key: str | None) -> str:

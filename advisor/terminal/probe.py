@@ -12,10 +12,11 @@ from rich.progress import Progress as Bar
 
 from advisor.catalog import Catalog
 from advisor.formatting import measured_rate, percent, plain
+from advisor.probe.checks import with_checks
 from advisor.probe.comparison import MEMORY, RateComparison, compare_device
 from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport
 from advisor.probe.run import Progress, probe
-from advisor.probe.words import describe_device
+from advisor.probe.words import check_cells, describe_device
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 THIN_TOKENS = 128
@@ -29,8 +30,11 @@ def probe_with_progress(
     library: str,
     time_limit_s: float | None,
     memory_limit_bytes: float | None,
+    check: bool,
 ) -> ProbeReport:
-    """Run the probe; an interrupt (Ctrl+C) ends it and keeps what it has.
+    """Run the probe, and training steps where asked for.
+
+    An interrupt (Ctrl+C) ends it and keeps what it has.
 
     Raises
     ------
@@ -64,7 +68,7 @@ def probe_with_progress(
                     clock=f"{step.elapsed_s:.0f} of {step.limit_s:.0f} s",
                 )
 
-            return probe(
+            report = probe(
                 mode,
                 library=library,
                 time_limit_s=time_limit_s,
@@ -72,6 +76,10 @@ def probe_with_progress(
                 progress=show,
                 cancelled=cancel.is_set,
             )
+            if not check or cancel.is_set():
+                return report
+            bar.update(line, description="training steps", clock="")
+            return with_checks(report, cancelled=cancel.is_set)
     finally:
         if previous is not None:
             signal.signal(signal.SIGINT, previous)
@@ -86,6 +94,11 @@ def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
         heading(console, found.device.name)
         paragraph(console, describe_device(found.device, found.catalog_key))
         _rates(console, found, catalog)
+    if report.checks:
+        heading(console, "Training steps")
+        columns = ("model", "measured", "predicted", "measured", "predicted")
+        rows = [check_cells(each) for each in report.checks]
+        console.print(table(columns, rows, right=(1, 2, 3, 4)))
     problems = (text[:1].upper() + text[1:] for text in report.problems)
     bullets(console, "Not measured, or doubtful", problems)
 

@@ -146,6 +146,9 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
         with st.expander("View as table"):
             text_table(frames.products_table(found, expected), tallest_px=TABLE_PX)
             text_table(frames.transfers_table(found))
+    if report.checks:
+        st.subheader("Training steps beside their predictions", anchor=False)
+        text_table(frames.checks_table(report))
     if report.problems:
         st.subheader("Not measured, or doubtful", anchor=False)
         st.markdown(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from advisor.probe.backend import MemoryShortError, Prepared, UnsupportedError, Work
-from advisor.probe.report import Condition, Device, DeviceKind, TransferKind
+from advisor.probe.report import Condition, Device, DeviceKind, NumberFormat, TransferKind
 from advisor.units import GIB
 
 H200_BYTES = 143_771 * 2.0**20
@@ -32,12 +33,13 @@ class FakeBackend:
     """Times follow peak, bandwidth and a fixed cost, joined as two sides of a right triangle."""
 
     software = "Fake 1.0"
+    sample_s = 0.02
 
     def __init__(
         self,
         device: Device,
         *,
-        formats: tuple[str, ...] = ("bf16", "fp8"),
+        formats: tuple[NumberFormat, ...] = ("bf16", "fp8"),
         peak: float = 700e12,
         bandwidth: float = 4.0e12,
         overhead_s: float = 5e-6,
@@ -80,9 +82,11 @@ class FakeBackend:
 
     def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
         self._before_call()
+        time.sleep(0.0005)  # as if it took its time
         return calls * self._times[id(work)]
 
     def launch_s(self, work: Work, *, calls: int) -> float:
+        time.sleep(0.0005)
         return calls * self._times[id(work)]
 
     def release(self) -> None:

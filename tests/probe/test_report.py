@@ -17,7 +17,7 @@ from tests.probe.fakes import FakeBackend, h200
 @pytest.fixture(scope="module")
 def report() -> ProbeReport:
     return probe(
-        found=Found((FakeBackend(h200()),)), sizes=((8, 64, 64), (64, 64, 64)), time_limit_s=4.0
+        found=Found((FakeBackend(h200()),)), sizes=((8, 64, 64), (64, 64, 64)), time_limit_s=2.0
     )
 
 
@@ -57,7 +57,26 @@ def test_what_is_no_report_is_refused(content: bytes) -> None:
         parse_report(content)
 
 
-@pytest.mark.parametrize("rate", ["NaN", "Infinity", "0", "-1"])
+@pytest.mark.parametrize(
+    ("honest", "hostile", "named"),
+    [
+        ('"format":"bf16"', '"format":"bf17"', "format"),
+        ('"name":"NVIDIA H200"', '"name":"\\u001b[2J"', "name"),
+        ('"m":8', '"m":8000000000', "m"),
+        ('"kind":"copy"', '"kind":"exec"', "kind"),
+    ],
+)
+def test_a_hostile_value_is_refused(
+    report: ProbeReport, honest: str, hostile: str, named: str
+) -> None:
+    text = report.to_json(indent=None)
+    assert honest in text
+
+    with pytest.raises(InputError, match=rf"\.{named}: "):
+        parse_report(text.replace(honest, hostile).encode())
+
+
+@pytest.mark.parametrize("rate", ["NaN", "Infinity", "0", "-1", "1e-300"])
 def test_a_time_is_a_positive_number(report: ProbeReport, rate: str) -> None:
     text = report.to_json(indent=None)
     at = text.index('"median_s":') + len('"median_s":')

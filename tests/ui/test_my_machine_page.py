@@ -45,7 +45,7 @@ SMI = """\
 def report() -> ProbeReport:
     backend = FakeBackend(h200(), peak=700e12, bandwidth=4.0e12, lacking=frozenset({"fp8"}))
     sizes = ((1, 4096, 4096), (8192, 8192, 8192))
-    return probe(found=Found((backend,)), sizes=sizes, time_limit_s=4.0)
+    return probe(found=Found((backend,)), sizes=sizes, time_limit_s=2.0)
 
 
 def test_the_page_opens_without_a_report() -> None:
