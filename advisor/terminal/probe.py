@@ -96,7 +96,7 @@ def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
         _rates(console, found, catalog)
     if report.checks:
         heading(console, "Training steps")
-        columns = ("model", "measured", "predicted", "measured", "predicted")
+        columns = ("model", "step", "predicted", "tensors", "predicted")
         rows = [check_cells(each) for each in report.checks]
         console.print(table(columns, rows, right=(1, 2, 3, 4)))
     problems = (text[:1].upper() + text[1:] for text in report.problems)
