@@ -174,8 +174,9 @@ def data_traffic(
     hidden_every = micro_batches * exposed_time_s(
         traffic_s=every, cover_s=cover, overlap=network.overlap
     )
-    scattered = micro_batches * exposed_time_s(
+    # The updated parameters share one micro-batch's computation with its gradients.
+    scattered = (micro_batches - 1) * exposed_time_s(
         traffic_s=grads, cover_s=cover, overlap=network.overlap
-    ) + exposed_time_s(traffic_s=trained, cover_s=cover, overlap=network.overlap)
+    ) + exposed_time_s(traffic_s=grads + trained, cover_s=cover, overlap=network.overlap)
     sharded = np.where(layout.sharding >= 2, scattered, hidden_once)
     return np.where(layout.sharding >= 3, hidden_every, sharded)

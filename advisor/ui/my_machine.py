@@ -39,7 +39,7 @@ def ask() -> None:
         mode = st.selectbox(
             "How long", list(MODES), format_func=MODES.__getitem__, key="machine_mode"
         )
-        if st.button("Measure this machine", type="primary", disabled=busy, key="machine_start"):
+        if st.button("Measure this machine", disabled=busy, key="machine_start"):
             st.session_state[JOB] = probe_job.start(mode)
             st.rerun()
         if job is not None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 START_SECONDS = 60
 ACTION_MS = 20_000
+expect.set_options(timeout=ACTION_MS)
 CHROMIUM_ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
