@@ -210,7 +210,7 @@ def test_the_keyboard_alone_reaches_the_answer(page: Page, app_url: str) -> None
     open_page(page, app_url)
 
     tokens = page.get_by_label("Tokens", exact=True)
-    for _ in range(12):
+    for _ in range(30):
         page.keyboard.press("Tab")
         if tokens.evaluate("element => element === document.activeElement"):
             break
