@@ -48,7 +48,7 @@ class Owning(Noun):
     colocation_usd_per_kw_month: Annotated[float, Field(ge=0, le=10_000)] | None = None
     """For each kilowatt of rated power and month. [USD]"""
     staff_usd_per_machine_month: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    discount_rate: Rate | None = None
+    discount_rate: Share | None = None
     """Per year. [fraction]"""
     budget_usd: Price | None = None
     """What all machines may cost: asks which cards to buy. [USD]"""

@@ -152,7 +152,7 @@ def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
             f"{accelerator.name} has no purchase price in the catalog",
             value=None,
             allowed="a price in USD for one of them",
-            remedy="Give it: --purchase-price 25000.",
+            remedy="Enter its price (--purchase-price 25000).",
             field="owning.purchase_usd",
         )
     value, _ = _spread(economy.default("price_factor", kind), price)
@@ -169,7 +169,7 @@ def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Ra
             f"no tariff is known for {place.name}",
             value=place.key,
             allowed="a price of electricity in USD per kWh",
-            remedy="Give it: --electricity 0.15.",
+            remedy="Enter the price of electricity (--electricity 0.15).",
             field="owning.electricity_usd_per_kwh",
         )
     value, _ = _spread(economy.default("tariff_factor"), price)

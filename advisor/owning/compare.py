@@ -25,7 +25,7 @@ LIMITS: Final = {
     "load_share": (0.0, 1.0),
     "idle_share": (0.0, 1.0),
     "pue": (1.0, 5.0),
-    "discount_rate": (-0.5, 1.0),
+    "discount_rate": (0.0, 1.0),
     "rent_change": (-0.9, 1.0),
 }
 HALVINGS: Final = 60

@@ -272,7 +272,9 @@ def _answer(
     even = rents[compared.index(main)].break_even
     value = even.hours_per_month
     against = f"{main.tenancy.title} at {hourly_price(main.tenancy.usd_per_hour)}"
-    if value is None:
+    if value is not None and round(value.expected) == 0:
+        lead = f"Buy {cards}: within {years} owning costs less than {against} at any use."
+    elif value is None:
         lead = f"Rent: no use of {cards} pays for buying within {years} against {against}."
         if even.hours_at_best is not None:
             lead += f" At best it pays above {even.hours_at_best:,.0f} hours a month."

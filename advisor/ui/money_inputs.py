@@ -63,7 +63,8 @@ BUDGET: Final = {
 RENTING: Final = frozenset(
     {"usd_per_hour", "rent_change", "interruptions_per_hour", "api_usd_per_million"}
 )
-NEGATIVE: Final = frozenset({"discount_rate", "rent_change"})
+FALLING: Final = frozenset({"rent_change"})
+"""Changes, which may be below nothing."""
 
 Section = dict[str, float | int | str]
 Slots = dict[str, st.delta_generator.DeltaGenerator]
@@ -184,7 +185,7 @@ def _box(field: str, title: str, step: float, *, empty: str = "default") -> None
     percent = "%" in title
     st.number_input(
         title,
-        min_value=-90.0 if field in NEGATIVE else 1.0 if field in {"pue", *BUDGET} else 0.0,
+        min_value=-90.0 if field in FALLING else 1.0 if field in {"pue", *BUDGET} else 0.0,
         max_value=1000.0 if percent else None,
         value=None,
         step=step,

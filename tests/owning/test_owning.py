@@ -85,6 +85,18 @@ def test_what_the_user_states_has_no_spread() -> None:
     assert inputs["load_share"].value.low == 0.6
 
 
+def test_what_rents_cost_unused_can_decide_alone() -> None:
+    """2000 a month for storage and nothing for a card that is sold for what it cost."""
+    found = own(
+        owning={"resale_share": 1, "discount_rate": 0},
+        renting={"usd_per_hour": 1, "storage_gb": 10_000, "storage_usd_per_gb_month": 0.2},
+    )
+    assert "at any use" in found.answer
+    even = found.rents[0].break_even.hours_per_month
+    assert even is not None
+    assert even.expected == 0
+
+
 def test_the_place_decides_carbon_and_tariff() -> None:
     france, poland = own(owning={"place": "fra"}), own(owning={"place": "pol"})
     # Ember through codecarbon, 2023: 56.039 g and 661.926 g for each kWh.

@@ -1,0 +1,40 @@
+"""Rent or buy on a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import advisor
+from advisor.terminal import new_console, show_ownership
+
+
+def shown(*, explain: bool) -> str:
+    found = advisor.own(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "method": "qlora"},
+            "hardware": {"accelerator": "rtx-4090", "count": 1},
+            "owning": {"purchase_usd": 1600, "budget_usd": 6000},
+            "renting": {"usd_per_hour": 0.5},
+        }
+    )
+    text = StringIO()
+    show_ownership(new_console(text, width=80), found, explain=explain)
+    assert " ".join(text.getvalue().split()).startswith(found.answer)
+    assert found.budget is not None
+    assert found.budget.sentence in " ".join(text.getvalue().split())
+    return text.getvalue()
+
+
+def test_it_fits_eighty_columns_and_names_its_data() -> None:
+    text = shown(explain=False)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "1,600.00" in text
+    assert "CC-BY-4.0" in text
+
+
+def test_explained_it_shows_every_input_with_its_source() -> None:
+    text = " ".join(shown(explain=True).split())
+    assert "arXiv:2506.14551" in text
+    assert "Price of one accelerator: 1,600 USD source given" in text
+    assert "accelerators x price" in text
