@@ -213,9 +213,10 @@ def _rows(items: Iterable[gpuhunt.CatalogItem]) -> Iterator[Row]:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line without the addresses that some errors carry."""
-    text = str(getattr(error, "reason", "") or error).partition("\n")[0]
-    return text[:120] or type(error).__name__
+    """What went wrong, in one line and without addresses: like reasons read alike."""
+    cause = getattr(error, "reason", None) or error
+    text = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
+    return str(text)[:120] or type(error).__name__
 
 
 @contextmanager

@@ -178,7 +178,7 @@ def test_when_no_provider_answers_the_cache_stays(publish: Publish, cache: Path)
     for version in base.glob("*/version"):
         version.unlink()
 
-    with pytest.raises(RefreshError, match="no provider's prices could be downloaded"):
+    with pytest.raises(RefreshError, match=r"could be downloaded \(No such file or directory\)"):
         refresh_prices(now=NOW + timedelta(days=1))
     assert cache.read_bytes() == before
     assert [item.name for item in cache.parent.iterdir()] == [cache.name]
