@@ -105,6 +105,9 @@ class _Training(_Sized):
     encoder-decoder pair, what the encoder reads."""
     global_batch: PositiveCount | None = None
     """Sequences, images or samples per optimizer step; None takes a stated default."""
+    evaluation_tokens: PositiveAmount | None = None
+    """Evaluated during the whole run, forward passes alone; in samples for networks that take
+    those. None leaves evaluation out."""
     precision: str | None = None
     """Name of a recipe; None lets the search choose among those that the card supports."""
     optimizer: Optimizer = Optimizer.ADAMW

@@ -81,7 +81,13 @@ class StepTime(Noun):
     startup_s: Range
     """From renting to the first step."""
     run_hours: Range
-    """Start-up, all steps, and what failures and checkpoints add."""
+    """Start-up, all steps, evaluation, and what failures and checkpoints add."""
+    interruptions: float = 0.0
+    """Unplanned interruptions to expect during the run."""
+    checkpoint_interval_s: float | None = None
+    """Best time between two checkpoints. [s]"""
+    run_terms: tuple[Term, ...] = ()
+    """Exclusive shares that sum to ``run_hours.expected``. [s]"""
     bound_by: str
     """Largest share of the step: ``compute`` | ``bandwidth`` | ``network`` | ``bubble`` |
     ``launch`` | ``host``."""

@@ -87,6 +87,8 @@ class TrainingRun:
     lora_targets: tuple[str, ...]
     assumptions: tuple[str, ...]
     switches: MemorySwitches = MemorySwitches()
+    evaluation_tokens: float = 0.0
+    """Evaluated during the run, in the same unit as ``tokens``."""
     cross_entropy: CrossEntropy | None = None
     """None takes what the software does."""
     preference: Preference | None = None
@@ -183,6 +185,7 @@ def resolve_training(
         cross_entropy=workload.cross_entropy,
         preference=workload.preference if isinstance(workload, FineTuning) else None,
         unit=architecture.unit,
+        evaluation_tokens=float(workload.evaluation_tokens or 0.0),
     )
 
 

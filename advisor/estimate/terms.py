@@ -102,6 +102,24 @@ TRAINING_TIME: dict[str, TermText] = {
 }
 
 
+RUN_TIME: dict[str, TermText] = {
+    "startup": TermText("Start-up", "renting to the first step: boot, data, compilation", None),
+    "training": TermText("Training steps", "steps x time of a step", None),
+    "evaluation": TermText(
+        "Evaluation", "evaluation tokens / tokens per step x time of a step x forward share", None
+    ),
+    "checkpoints": TermText(
+        "Saving checkpoints", "time to save / best interval, for each second", "daly2006"
+    ),
+    "lost_work": TermText(
+        "Work done again after failures",
+        "half an interval for each failure; failures grow with the accelerators",
+        "daly2006",
+    ),
+    "restarts": TermText("Restarts", "failures x time to restart", "llama3"),
+}
+
+
 def term(
     registry: dict[str, TermText], name: str, value: float, unit: str, substituted: str = ""
 ) -> Term:

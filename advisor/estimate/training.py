@@ -10,11 +10,13 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration, Reliability
 from advisor.equations.goodput import goodput
+from advisor.equations.pricing import checkpoint_interval_s
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, trainable_parameters
 from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.run_terms import run_terms
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.terms import TRAINING_TIME, term
 from advisor.estimate.training_time import (
@@ -62,7 +64,15 @@ def evaluate_run_hours(
     steps = np.ceil(run.tokens / run.tokens_per_step)
     share = run_goodput(calibration.reliability, candidates.layout.accelerators)
     startup = calibration.reliability.startup_s
+    steps += evaluation_steps(architecture, run)
     return (startup + steps * time.step / share) / HOUR_S, time
+
+
+def evaluation_steps(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Training steps that last as long as all evaluation: forward passes alone."""
+    fold = fold_flops(architecture, run.sequence_length, run)
+    forward = fold.forward / model_flops_per_token(architecture, run)
+    return run.evaluation_tokens / run.tokens_per_step * forward
 
 
 def count_flops(
@@ -147,8 +157,8 @@ def describe_time(
             remedy="Lower the count, or choose an accelerator that is offered with a network.",
             field="hardware.count",
         )
-    tokens_per_step = run.tokens_per_step
-    share = float(run_goodput(calibration.reliability, candidates.layout.accelerators)[0])
+    tokens_per_step, reliability = run.tokens_per_step, calibration.reliability
+    share = float(run_goodput(reliability, candidates.layout.accelerators)[0])
     useful = model_flops_per_token(architecture, run) * tokens_per_step
     peak = float(candidates.hardware.peak16_flops_per_s[0])
     if run.recipe.compute not in ("bf16", "fp16"):
@@ -168,8 +178,24 @@ def describe_time(
         images_per_s=step_range.reciprocal(tokens_per_step) if run.unit is Unit.IMAGE else None,
         model_flops_utilization=step_range.reciprocal(least_s),
         goodput=Range.exact(share, Evidence.ASSUMED),
-        startup_s=Range.exact(calibration.reliability.startup_s, Evidence.ASSUMED),
+        startup_s=Range.exact(reliability.startup_s, Evidence.ASSUMED),
         run_hours=spread(float(hours_array[0]), steps * least_s / HOUR_S),
+        interruptions=reliability.interruptions_per_accelerator_hour
+        * layout.accelerators
+        * float(hours_array[0]),
+        checkpoint_interval_s=float(
+            checkpoint_interval_s(
+                interruptions_per_hour=reliability.interruptions_per_accelerator_hour
+                * layout.accelerators,
+                checkpoint_s=reliability.checkpoint_s,
+            )
+        ),
+        run_terms=run_terms(
+            reliability,
+            accelerators=layout.accelerators,
+            training_s=steps * step,
+            evaluation_s=evaluation_steps(architecture, run) * step,
+        ),
         bound_by=binding(shares),
         terms=tuple(
             term(TRAINING_TIME, name, value, "s") for name, value in shares.items() if value > 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from advisor.architecture.sample import Unit
-from advisor.estimate.results import Estimate
+from advisor.estimate.results import Estimate, StepTime
 from advisor.formatting import (
     count,
     duration,
@@ -45,13 +45,11 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
         sections.append(
             Section(
                 f"Time of one step: {duration(time.step_s, with_range=True)}",
-                f"The run: {duration(time.startup_s.expected)} to start + {plain(time.steps, 3)} "
-                f"steps × {duration(time.step_s.expected)} / {percent(time.goodput.expected)} "
-                "of the time spent training (the rest goes to failures, restarts and checkpoints) "
-                f"= {duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
+                f"The run takes {plain(time.steps, 3)} of them.",
                 time.terms,
             )
         )
+        sections.append(_run_section(time))
     if estimate.serving is not None:
         token = estimate.serving.tpot_ms.scaled(MILLISECOND)
         sections.append(
@@ -72,6 +70,23 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
     )
     sections.append(Section("Cost and energy", "", estimate.cost.terms))
     return tuple(item for item in sections if item.terms)
+
+
+def _run_section(time: StepTime) -> Section:
+    """Return what the hours of the run are made of."""
+    note = (
+        f"{percent(time.goodput.expected)} of the time after the start trains, the rest goes to "
+        "failures, restarts and checkpoints"
+    )
+    if time.checkpoint_interval_s is not None:
+        note += (
+            f". Expect {plain(time.interruptions, 2)} interruptions; save every "
+            f"{duration(time.checkpoint_interval_s)}"
+        )
+    hours = time.run_hours.scaled(HOUR_S)
+    return Section(
+        f"Time of the run: {duration(hours, with_range=True)}", f"{note}.", time.run_terms
+    )
 
 
 def answer_title(estimate: Estimate) -> str:

@@ -174,6 +174,9 @@ def _training_rows(estimate: Estimate) -> Iterator[Row]:
     yield _row("Throughput", partial(rate, unit=f"{time.unit.value}s/s"), time.tokens_per_s)
     yield _row("Model FLOPs utilization", percent, time.model_flops_utilization)
     yield _row("Goodput", percent, time.goodput)
+    if time.checkpoint_interval_s is not None:
+        yield ("Interruptions in the run", plain(time.interruptions, 2), "assumed")
+        yield ("Save a checkpoint every", duration(time.checkpoint_interval_s), "assumed")
     yield ("Model FLOPs per step", flops(estimate.flops.model_per_step), "derived")
     yield ("Limited by", BOUND_WORDS[time.bound_by], "")
 
@@ -232,6 +235,7 @@ def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
     yield "Operations", estimate.flops.terms
     if estimate.time is not None:
         yield "Time of a step", estimate.time.terms
+        yield "Time of the run", estimate.time.run_terms
     if estimate.serving is not None:
         per = "Time per token" if estimate.serving.unit is Unit.TOKEN else "Time of a batch"
         yield per, estimate.serving.terms
@@ -244,6 +248,7 @@ def _terms(console: Console, estimate: Estimate) -> None:
     for title in (
         "Memory on each accelerator",
         "Time of a step",
+        "Time of the run",
         "Time per token",
         "Time of a batch",
     ):
