@@ -45,7 +45,8 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
         sections.append(
             Section(
                 f"Time of one step: {duration(time.step_s, with_range=True)}",
-                f"The run takes {plain(time.steps, 3)} of them.",
+                f"The run: {plain(time.steps, 3)} steps, the start, evaluation and what failures "
+                f"add = {duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
                 time.terms,
             )
         )
