@@ -90,6 +90,13 @@ class Flag:
 
 
 WORK: Final = (
+    Flag(
+        "--pruning",
+        "model.pruning",
+        "SHARE",
+        "heads and inner widths that structured pruning removed: 0.3",
+        _amount,
+    ),
     Flag("--tokens", "workload.tokens", "N", "tokens in the whole run: 50M", _amount, TRAINING),
     Flag(
         "--sequence", "workload.sequence_length", "N", "tokens per sequence", read_count, TRAINING

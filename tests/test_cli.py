@@ -151,6 +151,7 @@ def test_every_flag_names_a_field_of_the_case() -> None:
     schema = Case.model_json_schema()
     known = {name: set(item.get("properties", {})) for name, item in schema["$defs"].items()}
     holders = {
+        "model": known["ModelSource"],
         "workload": known["Pretraining"] | known["FineTuning"] | known["Serving"],
         "limits": known["Constraints"],
         "hardware": known["Hardware"],
@@ -583,3 +584,13 @@ def test_a_missing_option_value_is_named() -> None:
     with pytest.raises(InputError, match="hardware is missing") as caught:
         spelled("estimate case.yaml", CASE)
     assert caught.value.field == "hardware.accelerator"
+
+
+def test_pruning_and_a_stack_of_layers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Llama 3.1 8B without three tenths, and a perceptron of one's own: counted by hand."""
+    case = ["--task", "pretrain", "--accelerator", "h100-sxm", "--count", "8", "--json"]
+    assert cli.main(["estimate", "--model", "llama-3.1-8b", "--pruning", "0.3", *case]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"]["total"] == 6_002_315_264
+    path = Path(__file__).parent / "data" / "stacks" / "perceptron.yaml"
+    assert cli.main(["estimate", "--model", str(path), *case]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"]["total"] == 535_818

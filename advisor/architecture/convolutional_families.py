@@ -213,9 +213,9 @@ def convnext(fields: ConfigFields) -> Stack:
             body=(
                 Convolution(kernel=7, groups="depthwise"),
                 LAYER_NORM,
-                Linear(out=4 * width),
+                Linear(out=4 * width, target="up"),
                 Activation(function="gelu"),
-                Linear(out=width),
+                Linear(out=width, target="down"),
                 Scale(),
             )
         )

@@ -170,7 +170,9 @@ def _spatial_transformer(width: int, heads: int, depth: int) -> Residual:
         Residual(
             body=(
                 LAYER_NORM,
-                *(Linear(out=8 * width), GatedProduct(function="gelu"), Linear(out=width)),
+                Linear(out=8 * width, target="up"),
+                GatedProduct(function="gelu"),
+                Linear(out=width, target="down"),
             )
         ),
     )
@@ -198,7 +200,9 @@ def dit(fields: ConfigFields) -> Stack:
         Residual(
             body=(
                 PLAIN_NORM,
-                *(Linear(out=4 * hidden), Activation(function="gelu"), Linear(out=hidden)),
+                Linear(out=4 * hidden, target="up"),
+                Activation(function="gelu"),
+                Linear(out=hidden, target="down"),
             )
         ),
     )
@@ -255,7 +259,13 @@ def flux(fields: ConfigFields) -> Stack:
         mixed = Attention(heads=heads, joint=other, head_norm=True)
         return (
             Residual(body=(PLAIN_NORM, Condition(source="time", chunks=6), mixed)),
-            Residual(body=(PLAIN_NORM, Linear(out=4 * hidden), gelu, Linear(out=hidden))),
+            Residual(
+                body=(
+                    PLAIN_NORM,
+                    *(Linear(out=4 * hidden, target="up"), gelu),
+                    Linear(out=hidden, target="down"),
+                )
+            ),
         )
 
     pair = (
