@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
-from advisor.case import Case, Hardware, ModelSource
+from advisor.case import Case, ModelSource
 from advisor.case_files import input_error, load_case, parse_case
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
@@ -18,12 +18,14 @@ from advisor.catalog.economy import Place, load_economy
 from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.nodes import node_for
 from advisor.catalog.overview import PriceOverview, price_overview
-from advisor.errors import InputError
+from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
-from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.curve_results import Curve
 from advisor.estimate.results import Estimate
 from advisor.estimate.sample import sample_of
 from advisor.hardware import Accelerator
+from advisor.planning.curves import memory_curves as _memory_curves
 from advisor.planning.fits import SHORT_LIST, what_fits
 from advisor.planning.fits_results import Fits
 from advisor.planning.measured import with_measured
@@ -88,7 +90,9 @@ def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None)
     )
 
 
-def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Estimate:
+def estimate(
+    case: Case | Mapping[str, Any], *, catalog: Catalog | None = None, curves: bool = False
+) -> Estimate:
     """Estimate one configuration: the case's hardware, and its layout or the best one.
 
     Parameters
@@ -97,6 +101,8 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
         ``hardware`` is required. Without ``layout`` the fastest layout that fits is used, or,
         when none fits, the one that needs least memory.
     catalog : Catalog, optional
+    curves : bool, optional
+        Also what batch and length do to memory and speed.
 
     Returns
     -------
@@ -107,28 +113,18 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
     InputError
         If the hardware is missing or unknown, or lacks the precision.
     """
-    case = _as_case(case)
-    hardware = _hardware(case)
-    catalog, calibration = with_measured(
-        _priced(case, catalog), load_calibration(), case.limits, only=hardware.accelerator
-    )
-    architecture = resolve_model(case.model, sample_of(case.workload))
-    accelerator = catalog.accelerator(hardware.accelerator)
-    placement = best_placement(
-        case,
-        architecture=architecture,
-        accelerator=accelerator,
-        catalog=catalog,
-        calibration=calibration,
-    )
+    case, catalog, calibration, architecture, placement = _placed(case, catalog)
     result = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration
     )
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     result = result.model_copy(update={"neighbours": around})
+    if curves:
+        found = _memory_curves(case, placement, architecture=architecture, calibration=calibration)
+        result = result.model_copy(update={"curves": found})
     if result.memory.fits:
         return result
-    found = ways_out(
+    ways = ways_out(
         case,
         placement,
         result,
@@ -136,7 +132,33 @@ def estimate(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) 
         catalog=catalog,
         calibration=calibration,
     )
-    return result.model_copy(update={"ways_out": found})
+    return result.model_copy(update={"ways_out": ways})
+
+
+def memory_curves(
+    case: Case | Mapping[str, Any], *, catalog: Catalog | None = None
+) -> tuple[Curve, ...]:
+    """Return what batch and length do to memory and speed of one configuration.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        ``hardware`` is required; ``layout`` is searched when absent.
+    catalog : Catalog, optional
+        The shipped catalog by default.
+
+    Returns
+    -------
+    tuple of Curve
+        Against micro-batch or requests at a time, and against the length of a sequence.
+
+    Raises
+    ------
+    InputError
+        If the hardware is missing or unknown, or lacks the precision.
+    """
+    case, _, calibration, architecture, placement = _placed(case, catalog)
+    return _memory_curves(case, placement, architecture=architecture, calibration=calibration)
 
 
 def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Scaling:
@@ -159,32 +181,8 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
         If the hardware is missing or unknown, or the workload serves.
     """
     case = _as_case(case).model_copy(update={"layout": None})
-    hardware = _hardware(case)
-    catalog, calibration = with_measured(
-        _priced(case, catalog), load_calibration(), case.limits, only=hardware.accelerator
-    )
-    architecture = resolve_model(case.model, sample_of(case.workload))
-    placement = best_placement(
-        case,
-        architecture=architecture,
-        accelerator=catalog.accelerator(hardware.accelerator),
-        catalog=catalog,
-        calibration=calibration,
-    )
+    case, _, calibration, architecture, placement = _placed(case, catalog)
     return _scaling(case, placement, architecture=architecture, calibration=calibration)
-
-
-def _hardware(case: Case) -> Hardware:
-    """Return the hardware of a case, or ask for it."""
-    if case.hardware is None:
-        raise InputError(
-            "hardware is missing",
-            value=None,
-            allowed="an accelerator and a count",
-            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
-            field="hardware",
-        )
-    return case.hardware
 
 
 def fits(
@@ -300,6 +298,24 @@ def places() -> tuple[Place, ...]:
     return tuple(sorted(known, key=lambda item: item.name))
 
 
+def _placed(
+    case: Case | Mapping[str, Any], catalog: Catalog | None
+) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
+    """Resolve a case with hardware: its model, and where and how that runs it."""
+    case = _as_case(case)
+    catalog, calibration = with_measured(
+        _priced(case, catalog),
+        load_calibration(),
+        case.limits,
+        only=case.hardware.accelerator if case.hardware else None,
+    )
+    architecture = resolve_model(case.model, sample_of(case.workload))
+    placement = best_placement(
+        case, architecture=architecture, catalog=catalog, calibration=calibration
+    )
+    return case, catalog, calibration, architecture, placement
+
+
 def _as_case(case: Case | Mapping[str, Any]) -> Case:
     return case if isinstance(case, Case) else load_case(case)
 
@@ -326,6 +342,7 @@ def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Acceler
 __all__ = [
     "Case",
     "Catalog",
+    "Curve",
     "Estimate",
     "Fits",
     "ModelArchitecture",
@@ -341,6 +358,7 @@ __all__ = [
     "input_error",
     "load_case",
     "load_catalog",
+    "memory_curves",
     "node_for",
     "own",
     "parse_case",

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint
 from advisor.formatting import money
 from advisor.units import HOURS_PER_MONTH
 
@@ -56,7 +56,7 @@ def timeline_chart(
         traces += [
             _edge(frame, f"{column}_high_usd", color),
             _edge(frame, f"{column}_low_usd", color)
-            | {"fill": "tonexty", "fillcolor": _faint(color)},
+            | {"fill": "tonexty", "fillcolor": faint(color, BAND_OPACITY)},
             {
                 "type": "scatter",
                 "mode": "lines",
@@ -265,11 +265,6 @@ def _edge(frame: pd.DataFrame, column: str, color: str) -> dict[str, object]:
         "hoverinfo": "skip",
         "showlegend": False,
     }
-
-
-def _faint(color: str) -> str:
-    red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{BAND_OPACITY})"
 
 
 def _crossing(

@@ -136,3 +136,15 @@ def axis(theme: Theme, title: str, **more: object) -> dict[str, object]:
         "automargin": True,
         **more,
     }
+
+
+def faint(color: str, opacity: float) -> str:
+    """Return a colour that lets the page shine through, for bands.
+
+    Examples
+    --------
+    >>> faint("#1E64FA", 0.18)
+    'rgba(30,100,250,0.18)'
+    """
+    red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"

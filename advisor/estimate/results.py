@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.architecture.sample import Unit
+from advisor.estimate.curve_results import Curve
 from advisor.layout import ParallelLayout
 from advisor.noun import Noun
 from advisor.quantities import Evidence, Range, Term
@@ -205,6 +206,8 @@ class Estimate(Noun):
     references: tuple[str, ...]
     """Keys of the references that the terms cite, then printed in full by ``to_json``'s reader."""
     ways_out: tuple[WayOut, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    """Against batch and length, where they were asked for."""
     """Where the memory does not fit: what would make it fit, smallest sacrifice first."""
     neighbours: tuple[Neighbour, ...] = ()
     """Layouts one step away, fastest first; of plans only the first of each ranking has them."""

@@ -26,6 +26,7 @@ from advisor.frames.catalog import (
     spread_frame,
     verdict_sentences,
 )
+from advisor.frames.curves import curve_frame, curve_table
 from advisor.frames.fits import (
     VERDICT_TITLES,
     fits_memory_frame,
@@ -76,11 +77,13 @@ from advisor.frames.terms import (
     term_sections,
     terms_frame,
 )
+from advisor.planning.sentences import CURVE_TITLES, curve_sentence
 
 Table = pd.DataFrame
 """What the page passes on without looking inside."""
 
 __all__ = [
+    "CURVE_TITLES",
     "MEMORY_GROUPS",
     "VERDICT_TITLES",
     "Axes",
@@ -104,6 +107,9 @@ __all__ = [
     "citation",
     "commitments_table",
     "comparison_table",
+    "curve_frame",
+    "curve_sentence",
+    "curve_table",
     "effects_frame",
     "effects_table",
     "fact_sources_table",

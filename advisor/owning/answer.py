@@ -145,14 +145,12 @@ def _estimated(
     if case.hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
-    accelerator = catalog.accelerator(case.hardware.accelerator)
     # Owned machines are not taken back: spot lengthens the rent alone.
     limits = case.limits.model_copy(update={"price_kind": PriceKind.ON_DEMAND})
     case = case.model_copy(update={"limits": limits})
     placement = best_placement(
         case,
         architecture=architecture,
-        accelerator=accelerator,
         catalog=catalog,
         calibration=calibration,
     )

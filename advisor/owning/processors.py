@@ -84,7 +84,6 @@ def _estimated(
         placement = best_placement(
             alone,
             architecture=architecture,
-            accelerator=card,
             catalog=catalog,
             calibration=calibration,
         )

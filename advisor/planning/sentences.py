@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from advisor.architecture.sample import Unit
+from advisor.estimate.curve_results import Curve
 from advisor.estimate.results import Estimate
 from advisor.formatting import (
     duration,
@@ -40,6 +42,16 @@ BOUND_WORDS = {
     "fixed": "fixed costs of the serving engine",
     "prefill": "prompts of other requests",
 }
+
+
+CURVE_TITLES: Final = {
+    "micro_batch": "Micro-batch",
+    "concurrency": "Requests at a time",
+    "sequence_length": "Sequence length (tokens)",
+    "context": "Context (tokens)",
+}
+BATCHES: Final = ("micro_batch", "concurrency")
+"""Curves whose speed flattens: the others have no knee worth telling."""
 
 
 def label(option: Option, system: System) -> str:
@@ -156,3 +168,18 @@ def nothing_works(
     asked = " ".join(limits) or "within your limits"
     nearest = f" Nearest: {' '.join(reasons[:2])}" if reasons else ""
     return f"Nothing works {asked}.{nearest}"
+
+
+def curve_sentence(curve: Curve) -> str:
+    """Say where memory ends and where speed flattens."""
+    title = CURVE_TITLES[curve.variable].partition(" (")[0].lower()
+    if not curve.limit:
+        return f"No {title} tried fits in {memory(curve.usable_bytes)}."
+    size = f"{curve.limit:,}"
+    if curve.open_ended:
+        text = f"Every {title} tried fits, up to {size}"
+    else:
+        text = f"Memory ends at a {title} of about {size}"
+    if curve.knee is not None and curve.variable in BATCHES:
+        text += f"; from {curve.knee:,} on, more brings under 5 % of speed"
+    return f"{text}. Chosen: {curve.chosen:,}."

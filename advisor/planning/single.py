@@ -111,7 +111,6 @@ def best_placement(
     case: Case,
     *,
     architecture: ModelArchitecture,
-    accelerator: Accelerator,
     catalog: Catalog,
     calibration: Calibration,
 ) -> Placement:
@@ -122,7 +121,6 @@ def best_placement(
     case : Case
         With ``hardware``.
     architecture : ModelArchitecture
-    accelerator : Accelerator
     catalog : Catalog
     calibration : Calibration
 
@@ -131,10 +129,21 @@ def best_placement(
     Placement
         The asked layout; else the fastest that fits; else the leanest, so that the estimate
         shows by how much it does not fit.
+
+    Raises
+    ------
+    InputError
+        If the hardware is missing or unknown, or lacks the precision.
     """
     if case.hardware is None:
-        msg = "the case has no hardware"
-        raise ValueError(msg)
+        raise InputError(
+            "hardware is missing",
+            value=None,
+            allowed="an accelerator and a count",
+            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
+            field="hardware",
+        )
+    accelerator = catalog.accelerator(case.hardware.accelerator)
     check_names(case.limits, catalog)
     count = case.hardware.count
     systems = hardware_systems(accelerator, count, catalog, case)

@@ -98,12 +98,10 @@ def ways_out(
         )
 
     def placed(title: str, sacrifice: str, asked: Case) -> WayOut | None:
-        hardware = asked.hardware or Hardware(accelerator=placement.accelerator.key)
         try:
             place = best_placement(
                 asked,
                 architecture=architecture,
-                accelerator=catalog.accelerator(hardware.accelerator),
                 catalog=catalog,
                 calibration=calibration,
             )

@@ -27,7 +27,7 @@ from advisor.formatting import (
     term_value,
 )
 from advisor.layout import Recompute
-from advisor.planning.sentences import BOUND_WORDS
+from advisor.planning.sentences import BOUND_WORDS, curve_sentence
 from advisor.quantities import Range, Term
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
 from advisor.units import HOUR_S, MILLISECOND
@@ -57,6 +57,7 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     else:
         _terms(console, estimate)
     _neighbours(console, estimate)
+    bullets(console, "How far it goes", (curve_sentence(curve) for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
 

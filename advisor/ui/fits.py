@@ -8,11 +8,14 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, fits_alt, fits_chart
+from advisor.ui import memory
 from advisor.ui.results import CHART_CONFIG
 from advisor.ui.state import accelerator_names
 from advisor.ui.words import plain
 
 CACHED_ANSWERS: Final = 32
+ANSWER_TOKENS: Final = 256
+"""Of the context, what is generated; memory does not depend on it."""
 DEFAULT_CARD: Final = "rtx-4090"
 CONTEXTS: Final = (2048, 4096, 8192, 16384, 32768, 65536, 131072)
 
@@ -82,5 +85,44 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
         fits_chart(frame, theme=theme), theme=None, config=CHART_CONFIG, key="fits_chart"
     )
     st.caption(fits_alt(frame))
+    _how_far(fits, theme)
     st.subheader("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))
+
+
+@st.fragment
+def _how_far(fits: api.Fits, theme: Theme) -> None:
+    """Draw memory against context for one model, up to where it ends."""
+    models = {
+        model.preset: model
+        for verdict in list(frames.VERDICT_TITLES)[:2]
+        for model in fits.having(verdict)
+    }
+    st.subheader("How far can the context go?", anchor=False)
+    name = st.selectbox(
+        "Model",
+        list(models),
+        index=None,
+        placeholder="Choose a model that fits",
+        key="fits_context_model",
+    )
+    if name is None:
+        return
+    served = models[name].served
+    case = api.load_case(
+        {
+            "model": {"preset": name},
+            "workload": {
+                "kind": "serving",
+                "input_tokens": max(1, models[name].context_tokens - ANSWER_TOKENS),
+                "output_tokens": ANSWER_TOKENS,
+                "concurrency": 1,
+                "weight_format": served.weight_format,
+            },
+            "hardware": {"accelerator": fits.accelerator, "count": fits.count},
+            "layout": served.layout.model_dump(mode="json"),
+        }
+    )
+    for curve in memory.curves(case.to_json(indent=None)):
+        if curve.variable == "context":
+            memory.show_curve(curve, theme)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from advisor import frames
 from advisor.charts import theme_named
-from advisor.ui import accuracy, controls, details, results, state
+from advisor.ui import accuracy, controls, details, memory, results, state
 from advisor.ui.words import on_phone
 
 st.title("Which GPU, how many, at what cost?", anchor=False)
@@ -25,6 +25,7 @@ with state.Boundary():
         results.plan_cards(chosen)
     else:
         results.nearest(recommendation)
+        memory.ways_out(found)
     results.advice(recommendation)
     details.why_not(recommendation)
     theme = theme_named(st.context.theme.type)
@@ -37,6 +38,7 @@ with state.Boundary():
     details.scaling(recommendation, chosen, theme=theme)
     details.rejections(recommendation)
     details.fewest(recommendation)
+    memory.how_far(found, chosen, theme=theme_named(st.context.theme.type))
     details.computed(chosen)
     accuracy.similar(recommendation)
     details.assumptions(recommendation)

@@ -1,0 +1,146 @@
+"""Memory against batch or length with the card's limit, and the speed below it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint
+
+HEIGHT: Final = 420
+MEMORY_DOMAIN: Final = (0.42, 1.0)
+SPEED_DOMAIN: Final = (0.0, 0.3)
+MARKER_PX: Final = 8
+CHOSEN_PX: Final = 13
+BAND_OPACITY: Final = 0.18
+HEADROOM: Final = 1.5
+"""The axis of memory ends at this multiple of the usable memory."""
+
+
+def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
+    """Return memory with its range above, speed below, both against one quantity.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        As `advisor.frames.curve_frame` makes it.
+    title : str
+        Of the quantity.
+    theme : Theme
+
+    Returns
+    -------
+    Figure
+
+    Raises
+    ------
+    ValueError
+        If there is no point.
+    """
+    if frame.empty:
+        msg = "the chart of a curve needs at least one point"
+        raise ValueError(msg)
+    values = frame["value"].tolist()
+    usable = float(frame["usable_gib"].min())
+    chosen = frame[frame["chosen"]]
+    fitting, failing = frame[frame["fits"]], frame[~frame["fits"]]
+    line = {"color": theme.hues[0], "width": 2}
+    top = max(usable * HEADROOM, float(fitting["high_gib"].max()) if len(fitting) else usable)
+    traces = [
+        _line(values, frame["low_gib"], theme, width=0),
+        _line(values, frame["high_gib"], theme, width=0)
+        | {
+            "name": "Memory, 80 % range",
+            "fill": "tonexty",
+            "fillcolor": faint(theme.hues[0], BAND_OPACITY),
+            "showlegend": True,
+        },
+        _line(values, frame["expected_gib"], theme, width=2)
+        | {"name": "Memory on each card", "line": line, "showlegend": True},
+        _speed(fitting, theme, name="Speed where it fits", symbol="circle"),
+        _speed(failing, theme, name="Speed where it does not", symbol="circle-open"),
+        _speed(chosen, theme, name="Chosen", symbol="star")
+        | {"marker": {"color": theme.hues[3], "size": CHOSEN_PX, "symbol": "star"}},
+    ]
+    ticks = values[:: max(1, math.ceil(len(values) / 9))]
+    layout = base_layout(theme, height=HEIGHT) | {
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": axis(
+            theme,
+            title,
+            type="log",
+            tickvals=ticks,
+            ticktext=[f"{tick:,}" for tick in ticks],
+            anchor="y2",
+        ),
+        "yaxis": axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
+        "yaxis2": axis(theme, "Per second", domain=SPEED_DOMAIN, rangemode="tozero", nticks=4),
+        "shapes": [
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "yref": "y",
+                "y0": usable,
+                "y1": usable,
+                "line": {"color": theme.text, "width": 1.5, "dash": "dash"},
+            }
+        ],
+        "annotations": [
+            {
+                "xref": "paper",
+                "x": 0.01,
+                "xanchor": "left",
+                "yref": "y",
+                "y": usable,
+                "yanchor": "bottom",
+                "showarrow": False,
+                "text": f"{usable:.1f} GiB usable",
+                "font": {"size": FONT_SIZE - 1, "color": theme.text},
+            }
+        ],
+        "showlegend": True,
+    }
+    return go.Figure({"data": [trace for trace in traces if trace["x"]], "layout": layout})
+
+
+def curve_alt(frame: pd.DataFrame, *, title: str, sentence: str) -> str:
+    """Return the finding, the axes and their range, for who cannot see the chart."""
+    values = frame["value"]
+    return (
+        f"{sentence} Memory on each card in GiB, from {frame['expected_gib'].min():.1f} to "
+        f"{frame['expected_gib'].max():.1f}, and speed per second, from "
+        f"{frame['speed_per_s'].min():,.0f} to {frame['speed_per_s'].max():,.0f}, against "
+        f"{title.lower()} from {values.min():,} to {values.max():,}."
+    )
+
+
+def _line(
+    values: list[int], column: pd.Series[float], theme: Theme, *, width: int
+) -> dict[str, object]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": values,
+        "y": column.tolist(),
+        "line": {"width": width, "color": theme.hues[0]},
+        "showlegend": False,
+        "hovertemplate": "%{x:,}: %{y:.1f} GiB<extra></extra>",
+    }
+
+
+def _speed(rows: pd.DataFrame, theme: Theme, *, name: str, symbol: str) -> dict[str, object]:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": rows["value"].tolist(),
+        "y": rows["speed_per_s"].tolist(),
+        "yaxis": "y2",
+        "marker": {"color": theme.hues[2], "size": MARKER_PX, "symbol": symbol},
+        "hovertemplate": "%{x:,}: %{y:,.0f} per second<extra></extra>",
+    }

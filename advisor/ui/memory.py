@@ -1,0 +1,103 @@
+"""What memory allows: ways out where nothing fits, and how far batch and length can go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.case import Case
+from advisor.charts import Theme, curve_alt, curve_chart
+from advisor.formatting import memory
+from advisor.formatting import plain as digits
+from advisor.ui import state
+from advisor.ui.inputs import OWN, Task
+from advisor.ui.results import CHART_CONFIG, table_below
+from advisor.ui.state import Answer
+from advisor.ui.words import plain
+
+CACHED_ANSWERS: Final = 32
+
+
+# Resources, not data: the nouns are frozen, so sessions can share them without copies.
+@st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
+def estimated(case_json: str) -> api.Estimate:
+    """Return the estimate of a case with hardware."""
+    return api.estimate(Case.model_validate_json(case_json))
+
+
+@st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
+def curves(case_json: str) -> tuple[api.Curve, ...]:
+    """Return the curves of a case with hardware and layout."""
+    return api.memory_curves(Case.model_validate_json(case_json))
+
+
+def ways_out(found: Answer) -> None:
+    """Where the cards that somebody owns do not hold the case, list what would make them."""
+    inputs = found.inputs
+    if found.recommendation.plans or inputs.rent != OWN or not inputs.own_accelerator:
+        return
+    hardware = {"accelerator": inputs.own_accelerator, "count": int(inputs.own_count)}
+    case = api.load_case({**state.case_mapping(inputs), "hardware": hardware})
+    estimate = estimated(case.to_json(indent=None))
+    if not estimate.ways_out:
+        return
+    lines = [
+        f"- **{plain(way.change)}**: up to {memory(way.needed_bytes)} of "
+        f"{memory(way.usable_bytes)}"
+        + (f", {memory(way.host_bytes)} of host memory for each card" if way.host_bytes else "")
+        + f", takes {digits(way.time_ratio, 2)} times as long"
+        for way in estimate.ways_out
+    ]
+    st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
+
+
+@st.fragment
+def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
+    """Draw memory and speed against batch and length, computed when opened."""
+    expander = st.expander(
+        "How far batch and length can go",
+        key="curves",
+        on_change="rerun",
+        icon=":material/show_chart:",
+    )
+    if not expander.open or not chosen:
+        return
+    with expander:
+        titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
+        title = st.selectbox("Plan", titles, key="curves_plan")
+        estimate = chosen[titles.index(title) if title in titles else 0].plan.estimate
+        for curve in curves(_case_of(found, estimate).to_json(indent=None)):
+            show_curve(curve, theme)
+
+
+def show_curve(curve: api.Curve, theme: Theme) -> None:
+    """Draw one curve with its sentence, its table and its CSV."""
+    title, frame = frames.CURVE_TITLES[curve.variable], frames.curve_frame(curve)
+    sentence = frames.curve_sentence(curve)
+    st.markdown(plain(sentence))
+    st.plotly_chart(
+        curve_chart(frame, title=title, theme=theme),
+        theme=None,
+        key=f"curve_{curve.variable}",
+        config=CHART_CONFIG,
+        alt=curve_alt(frame, title=title, sentence=sentence),
+    )
+    table_below(f"curve_{curve.variable}", lambda: frames.curve_table(curve), frame)
+
+
+def _case_of(found: Answer, estimate: api.Estimate) -> Case:
+    """Return the case that asks for a plan's own hardware, layout and precision."""
+    case = api.load_case(
+        {
+            **state.case_mapping(found.inputs),
+            "hardware": {"accelerator": estimate.accelerator, "count": estimate.count},
+            "layout": estimate.layout.model_dump(mode="json"),
+        }
+    )
+    serving = found.inputs.task == Task.SERVE
+    field = "weight_format" if serving else "precision"
+    workload = case.workload.model_copy(update={field: estimate.precision})
+    return case.model_copy(update={"workload": workload})

@@ -1,0 +1,104 @@
+"""Memory and speed against batch and length: the limit is where an estimate stops to fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.api import memory_curves
+from advisor.estimate.curve_results import Curve
+from advisor.planning.sentences import curve_sentence
+
+LORA: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "lora", "sequence_length": 2048},
+    "hardware": {"accelerator": "h100-sxm", "count": 1},
+    "layout": {"recompute": "full"},
+}
+SERVING: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "serving", "weight_format": "bf16"},
+    "hardware": {"accelerator": "rtx-4090", "count": 1},
+    "layout": {},
+}
+
+
+def curve(case: dict[str, Any], variable: str) -> Curve:
+    [found] = [item for item in memory_curves(case) if item.variable == variable]
+    return found
+
+
+def fits(case: dict[str, Any], section: str, **fields: object) -> bool:
+    changed = {**case, section: {**case[section], **fields}}
+    return advisor.estimate(changed).memory.fits
+
+
+def test_the_largest_micro_batch_fits_and_one_more_does_not() -> None:
+    limit = curve(LORA, "micro_batch").limit
+
+    assert fits(LORA, "layout", micro_batch=limit)
+    assert not fits(LORA, "layout", micro_batch=limit + 1)
+
+
+def test_the_longest_sequence_is_right_within_two_percent() -> None:
+    limit = curve(LORA, "sequence_length").limit
+
+    assert fits(LORA, "workload", sequence_length=limit)
+    assert not fits(LORA, "workload", sequence_length=round(limit * 1.02) + 1)
+
+
+def test_requests_at_a_time_end_where_the_cache_does() -> None:
+    found = curve(SERVING, "concurrency")
+
+    assert found.limit == advisor.estimate(SERVING).serving.max_concurrency  # type: ignore[union-attr]
+
+
+def test_the_knee_is_the_first_value_near_the_best_speed() -> None:
+    found = curve(LORA, "micro_batch")
+    speeds = {point.value: point.speed_per_s.expected for point in found.points if point.fits}
+    assert found.knee is not None
+
+    assert speeds[found.knee] >= 0.95 * max(speeds.values())
+    assert all(speed < 0.95 * max(speeds.values()) for v, speed in speeds.items() if v < found.knee)
+
+
+def test_a_point_of_a_curve_is_the_estimate_of_that_case() -> None:
+    [chosen] = [p for p in curve(LORA, "micro_batch").points if p.value == 1]
+    alone = advisor.estimate(LORA)
+    assert alone.time is not None
+
+    assert chosen.memory_bytes == alone.memory.total_bytes
+    assert chosen.speed_per_s == alone.time.tokens_per_s
+
+
+def test_networks_of_images_have_no_length() -> None:
+    case = {
+        "model": {"preset": "resnet50"},
+        "workload": {"kind": "pretraining", "samples": 1e6},
+        "hardware": {"accelerator": "rtx-4090", "count": 1},
+    }
+
+    assert [item.variable for item in memory_curves(case)] == ["micro_batch"]
+
+
+def test_the_sentence_names_limit_knee_and_choice() -> None:
+    found = curve(LORA, "micro_batch").model_copy(update={"limit": 13, "knee": 2})
+
+    assert curve_sentence(found) == (
+        "Memory ends at a micro-batch of about 13; from 2 on, more brings under 5 % of speed. "
+        "Chosen: 1."
+    )
+
+
+def test_an_estimate_has_curves_only_where_they_are_asked_for() -> None:
+    assert advisor.estimate(LORA).curves == ()
+    assert len(advisor.estimate(LORA, curves=True).curves) == 2
+
+
+@pytest.mark.parametrize("variable", ["micro_batch", "sequence_length"])
+def test_memory_never_falls_as_more_is_asked_for(variable: str) -> None:
+    sizes = [point.memory_bytes.expected for point in curve(LORA, variable).points]
+
+    assert sizes == sorted(sizes)

@@ -1,0 +1,118 @@
+"""The parts of the page about memory: how far batch and length go, and ways out of owned cards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from advisor import charts, frames
+from advisor.estimate.curve_results import Curve, CurvePoint
+from advisor.quantities import Evidence, Range
+
+GIB = 2**30
+
+
+def span(low: float, expected: float, high: float, unit: float = GIB) -> Range:
+    return Range(
+        low=low * unit, expected=expected * unit, high=high * unit, evidence=Evidence.CALIBRATED
+    )
+
+
+CURVE = Curve(
+    variable="micro_batch",
+    chosen=1,
+    points=tuple(
+        CurvePoint(
+            value=value,
+            memory_bytes=span(size - 1, size, size + 2),
+            usable_bytes=24 * GIB,
+            speed_per_s=span(speed, speed, speed, 1),
+            fits=size + 2 <= 24,
+        )
+        for value, size, speed in ((1, 10, 900), (2, 14, 1000), (4, 22, 1010), (8, 38, 1020))
+    ),
+    usable_bytes=24 * GIB,
+    limit=4,
+    open_ended=False,
+    knee=2,
+)
+
+
+def test_the_chart_shows_the_limit_the_range_and_what_does_not_fit() -> None:
+    frame = frames.curve_frame(CURVE)
+    figure = charts.curve_chart(frame, title="Micro-batch", theme=charts.LIGHT)
+    by_name = {trace.name: trace for trace in figure.data}
+
+    assert list(by_name["Memory on each card"].y) == [10, 14, 22, 38]
+    assert list(by_name["Speed where it fits"].x) == [1, 2, 4]
+    assert list(by_name["Speed where it does not"].x) == [8]
+    assert list(by_name["Chosen"].x) == [1]
+    assert figure.layout.shapes[0].y0 == 24
+    assert figure.layout.annotations[0].text == "24.0 GiB usable"
+
+
+def test_the_alt_text_holds_finding_axes_and_range() -> None:
+    sentence = frames.curve_sentence(CURVE)
+    text = charts.curve_alt(frames.curve_frame(CURVE), title="Micro-batch", sentence=sentence)
+
+    assert text.startswith("Memory ends at a micro-batch of about 4; from 2 on,")
+    assert "from 10.0 to 38.0" in text
+    assert "from 900 to 1,020" in text
+    assert "micro-batch from 1 to 8" in text
+
+
+def test_the_table_says_what_fits() -> None:
+    table = frames.curve_table(CURVE)
+
+    assert table["Micro-batch"].tolist() == ["1", "2", "4", "8"]
+    assert table["Fits"].tolist() == ["yes", "yes", "yes", "no"]
+
+
+def test_an_empty_chart_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one point"):
+        charts.curve_chart(frames.curve_frame(CURVE).head(0), title="x", theme=charts.LIGHT)
+
+
+@pytest.fixture
+def page(root: Path) -> AppTest:
+    """The page on the real engine, for one small card of one's own."""
+    page = AppTest.from_file(str(root / "app.py"), default_timeout=60)
+    page.run()
+    page.selectbox(key="in_rent").set_value("own").run()
+    return page
+
+
+def test_a_card_that_is_too_small_gets_its_ways_out(page: AppTest) -> None:
+    page.selectbox(key="in_task").set_value("full").run()
+
+    assert not page.exception
+    shown = "\n".join(item.value for item in page.markdown).replace("\\", "")
+    assert "What would make it fit, smallest sacrifice first" in shown
+    assert "train by QLoRA" in shown
+
+
+def test_batch_and_length_are_drawn_when_asked_for(page: AppTest) -> None:
+    page.selectbox(key="in_task").set_value("qlora").run()
+    before = len(page.get("plotly_chart"))
+    page.session_state["curves"] = True
+    page.run()
+
+    assert not page.exception
+    alts = [item.proto.alt for item in page.get("plotly_chart")][before:]
+    assert len(alts) == 2
+    assert "Memory ends at a micro-batch of about" in alts[0]
+    assert "Memory ends at a sequence length of about" in alts[1]
+
+
+def test_a_model_that_fits_shows_how_far_its_context_goes(root: Path) -> None:
+    page = AppTest.from_file(str(root / "advisor/ui/pages/fits.py"), default_timeout=60).run()
+    before = len(page.get("plotly_chart"))
+    page.selectbox(key="fits_context_model").set_value("llama-3.1-8b").run()
+
+    assert not page.exception
+    charts_after = page.get("plotly_chart")
+    assert len(charts_after) == before + 1
+    alts = [item.proto.alt for item in charts_after]
+    assert any("ends at a context of about" in alt for alt in alts)
