@@ -106,6 +106,8 @@ class ServingEstimate(Noun):
     ttft_ms: Range
     tpot_ms: Range
     """Time per output token after the first, prefill interference included. [ms]"""
+    streams: bool = True
+    """False where an answer has so few tokens that a time between them means little."""
     output_tokens_per_s: Range
     """Whole deployment. [tokens/s]"""
     requests_per_s: Range

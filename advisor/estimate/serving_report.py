@@ -137,6 +137,10 @@ def describe_serving(
     )
 
 
+STREAM_TOKENS = 3
+"""Shorter answers have at most one interval between tokens: the first token's time says it all."""
+
+
 def serving_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval that times per output token of this model have."""
     if not generates(architecture):
@@ -167,6 +171,7 @@ def _serving(
     shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
     longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
+        streams=workload.output_tokens >= STREAM_TOKENS,
         ttft_ms=first(float(times.ttft_s[0]) / MILLISECOND),
         tpot_ms=later(float(times.tpot_s[0]) / MILLISECOND),
         output_tokens_per_s=rate.scaled(workload.output_tokens),

@@ -103,6 +103,8 @@ def latencies(estimate: Estimate) -> list[tuple[str, Range]]:
         return []
     if serving.unit is not Unit.TOKEN:
         return [("Time of a batch", serving.ttft_ms)]
+    if not serving.streams:
+        return [("First token after", serving.ttft_ms)]
     return [("Time per token", serving.tpot_ms), ("First token after", serving.ttft_ms)]
 
 

@@ -89,7 +89,9 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         msg = "an estimate has either a training time or serving figures"
         raise AssertionError(msg)
     first = milliseconds(serving.ttft_ms.scaled(MILLISECOND), with_range=True)
-    if serving.unit is Unit.TOKEN:
+    if serving.unit is Unit.TOKEN and not serving.streams:
+        text = f"{start}: first token after {first}"
+    elif serving.unit is Unit.TOKEN:
         later = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
         text = f"{start}: {later} per token, first token after {first}"
     else:

@@ -377,3 +377,10 @@ def test_two_targets_that_no_layout_meets_together_are_told_so() -> None:
     assert not both.plans
     [lost] = [item for item in both.rejections if item.code is RejectionCode.LATENCY]
     assert "no layout meets both" in lost.message
+
+
+def test_an_answer_of_one_token_has_no_time_between_tokens() -> None:
+    case = {**SERVE, "workload": {**SERVE["workload"], "output_tokens": 1}}
+    answer = advisor.recommend({**case, "limits": {"accelerators": ["h100-sxm"]}}).answer
+    assert "first token after" in answer
+    assert "per token" not in answer
