@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from advisor.hardware import Accelerator
+from advisor.hardware import Accelerator, Segment
 from advisor.noun import Noun
 from advisor.quantities import Evidence
 from advisor.workload import SoftwareStack
@@ -99,6 +99,14 @@ class KernelEfficiency(Noun):
             }
         )
         return self.model_copy(update={"matmul": matmul, "attention": attention})
+
+    def filled_at(self, half_tiles: float) -> KernelEfficiency:
+        """Return these constants with products that reach half of their rate at ``half_tiles``."""
+        matmul = {
+            name: curve.model_copy(update={"half_tiles": half_tiles})
+            for name, curve in self.matmul.items()
+        }
+        return self.model_copy(update={"matmul": matmul})
 
 
 class NetworkEfficiency(Noun):
@@ -232,6 +240,8 @@ class Calibration(Noun):
     """Best measured 16-bit matmul rate over the dense peak, by accelerator or by the narrowest
     name of a generation (``Ampere half-rate``: its GeForce cards); above 1 where clocks exceed
     the data sheet's. Scales the constants of the generation."""
+    processor_half_tiles: NonNegative
+    """``half_tiles`` of processors, whose few cores a small product fills."""
     machines: dict[str, KernelEfficiency] = Field(default_factory=dict)
     """Constants that the probe measured on a machine of the user, by accelerator."""
     network: NetworkEfficiency
@@ -269,6 +279,8 @@ class Calibration(Noun):
             return self.machines[accelerator.key], True
         names = generations(accelerator)
         found, measured = self._generation(names)
+        if accelerator.segment is Segment.CPU:
+            return found.filled_at(self.processor_half_tiles), measured
         if accelerator.key in found.fitted_on or found.best_share is None:
             return found, measured
         share = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))

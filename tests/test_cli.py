@@ -541,9 +541,10 @@ def test_a_defect_of_the_program_is_a_sentence_and_its_traceback_on_demand(
         cli.main(["recommend", case_file])
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
+@pytest.mark.parametrize("command", [["schema"], ["compare", "t4", "l4"]])
+def test_a_reader_that_leaves_is_no_error(command: list[str]) -> None:
     writer = subprocess.Popen(
-        [sys.executable, "-m", "advisor", "schema"],
+        [sys.executable, "-m", "advisor", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -145,7 +145,12 @@ def _moved(layout: ParallelLayout, moves: Moves) -> Iterator[tuple[str, Parallel
     for words, update in moves:
         moved = layout.model_copy(update=update)
         ranks = moved.data * moved.context
-        if moved.accelerators == layout.accelerators and ranks % moved.expert == 0:
+        gathered = moved.data == 1 or moved.sharding is Sharding.ZERO3
+        if (
+            moved.accelerators == layout.accelerators
+            and ranks % moved.expert == 0
+            and (gathered or Offload.PARAMETERS not in moved.offload)
+        ):
             yield words, moved
 
 

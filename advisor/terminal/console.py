@@ -16,9 +16,17 @@ from advisor.formatting import citation
 INDENT = 2
 
 
+class _Console(Console):
+    """Leaves a reader that went away to the caller; rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        raise BrokenPipeError
+
+
 def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
     """Return a console that prints text as it is: no markup, no emoji, no guessed colours."""
-    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+    return _Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
 def heading(console: Console, text: str) -> None:

@@ -34,3 +34,41 @@ def test_a_gtx_1650_trains_convolutions_as_much_faster_as_published(network: str
     """Published: 4.9 to 8.8 times a Core i5 of the ninth generation on convolutional networks."""
     found = slower(network, "gtx-1650", "core-i5-9400", {"kind": "pretraining", "samples": 1e6})
     assert 4.9 <= found.slower.expected <= 8.8
+
+
+def test_a_small_fully_connected_network_is_no_reason_to_buy_a_card() -> None:
+    """Published: 1.2 times as fast on the processor as on a GTX 1650."""
+    network = {
+        "input": {"features": 784},
+        "layers": [{"linear": 512}, "relu", {"linear": 10}],
+    }
+    found = advisor.own(
+        {
+            "model": {"stack": network},
+            "workload": {"kind": "serving", "concurrency": 32},
+            "hardware": {"accelerator": "gtx-1650", "count": 1},
+            "owning": {"purchase_usd": 1000},
+        }
+    )
+    ratio = next(item for item in found.processors if item.accelerator == "core-i5-9400").slower
+    assert ratio.low <= 1 / 1.2 <= ratio.high
+    assert ratio.expected < 1
+
+
+def test_a_desktop_processor_decodes_at_the_speed_of_its_memory() -> None:
+    """8 billion parameters in 4.9 GB over 41.6 GB/s: 8.5 tokens/s at most, 5 to 7 in practice."""
+    found = advisor.estimate(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {
+                "kind": "serving",
+                "concurrency": 1,
+                "input_tokens": 128,
+                "output_tokens": 128,
+                "weight_format": "q4_k_m",
+            },
+            "hardware": {"accelerator": "core-i5-9400", "count": 1},
+        }
+    )
+    assert found.serving is not None
+    assert 5 <= found.serving.output_tokens_per_s.expected <= 8.5

@@ -84,3 +84,12 @@ def test_the_first_plan_of_each_ranking_has_its_neighbours() -> None:
         }
     )
     assert all(item.plans[0].estimate.neighbours for item in result.rankings)
+
+
+def test_parameters_stay_on_the_host_only_where_they_are_sharded() -> None:
+    layout = {"data": 8, "sharding": "zero3", "offload": ["parameters"]}
+    found = estimated("llama-3.1-8b", "h100-sxm", 8, {}, layout=layout)
+    assert found.neighbours
+    assert {item.layout.sharding.value for item in found.neighbours if item.layout.data > 1} == {
+        "zero3"
+    }
