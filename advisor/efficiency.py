@@ -140,6 +140,8 @@ class SoftwareFacts(Noun):
     slowdown: Annotated[float, Field(ge=1)]
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
+    sample_slowdown: Annotated[float, Field(ge=1)] = 1.0
+    """The same for networks that take images or samples, over all stacks."""
     slowdown_groups: Annotated[int, Field(ge=0)] = 0
     """Groups of published runs that the slowdown is the median of."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -155,6 +157,10 @@ class SoftwareFacts(Noun):
     """Kernels launched for each local expert, matrix and pass in 8 bits and less: every expert's
     operands are converted on their own. In 16 bits one grouped kernel serves all experts."""
     source: str
+
+    def slowdown_of(self, *, samples: bool) -> float:
+        """Return the slowdown of networks that take samples, or of those that take tokens."""
+        return self.sample_slowdown if samples else self.slowdown
 
 
 class ServingFacts(Noun):
@@ -214,6 +220,15 @@ class Interval(Noun):
     source: str
 
 
+class Trained(Noun):
+    """Published training runs that the constants were scored on, of one generation."""
+
+    formats: tuple[str, ...]
+    """Formats of their matrix products."""
+    accelerators: Annotated[int, Field(ge=1)]
+    """Of the largest run."""
+
+
 class Reliability(Noun):
     """What interrupts a long run."""
 
@@ -254,6 +269,8 @@ class Calibration(Noun):
     without measurements; training_memory, which does not depend on the card, also with ``_4bit``
     and ``_guessed``."""
     reliability: Reliability
+    trained: dict[str, Trained] = Field(default_factory=dict)
+    """By architecture generation of the catalog."""
 
     @model_validator(mode="after")
     def _closed(self) -> Calibration:
@@ -298,6 +315,25 @@ class Calibration(Noun):
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
         return self.intervals[quantity if measured else f"{quantity}_unmeasured"]
+
+    def beyond_training(
+        self, accelerator: Accelerator, *, compute: str, count: int
+    ) -> tuple[str, ...]:
+        """Sentences on what no published training run that was scored covers."""
+        generation = accelerator.architecture
+        seen = self.trained.get(generation)
+        wider = "the range of the time is wider"
+        if seen is None:
+            return (f"no training run on {generation} was scored: {wider}",)
+        found = []
+        if compute not in seen.formats:
+            found.append(f"no training run in {compute} on {generation} was scored: {wider}")
+        if count > seen.accelerators:
+            found.append(
+                f"the largest training run on {generation} that was scored had "
+                f"{seen.accelerators:,} accelerators: {wider}"
+            )
+        return tuple(found)
 
 
 HALF_RATE = 1.5

@@ -13,6 +13,7 @@ from math import exp, log
 from statistics import fmean, median
 from typing import Final
 
+from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.report import ValidationRow
@@ -22,7 +23,7 @@ from advisor.calibration.training_rows import settled_run
 from advisor.calibration.validation import recognise, score
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
-from advisor.efficiency import Calibration, Interval
+from advisor.efficiency import Calibration, Interval, Trained
 from advisor.estimate.training import TRAINING_INTERVAL, time_quantity
 from advisor.quantities import Evidence
 from advisor.resources import data_path
@@ -56,8 +57,19 @@ class TimedRun:
     """Measured over predicted step time."""
     is_rate: bool
     """The row tells a rate, whose error counts the other way round."""
+    samples: bool
+    """The network takes images or samples, not tokens."""
+    generation: str
+    compute: str
+    """Format of the matrix products."""
+    accelerators: int
     kinds: tuple[str, ...]
     """Class of the accelerator and of the work, as the table's ``regime`` has them."""
+
+    @property
+    def kind(self) -> SoftwareStack | None:
+        """Under which slowdown the run falls; None for networks that take samples."""
+        return None if self.samples else self.stack
 
     def error_pct(self, slowdown: float) -> float:
         """Signed error of the row's quantity with this slowdown. [%]"""
@@ -80,7 +92,7 @@ def origin(source: str) -> str:
 def without_slowdown(calibration: Calibration) -> Calibration:
     """Return the constants with a slowdown of one for every stack."""
     software = {
-        stack: facts.model_copy(update={"slowdown": 1.0})
+        stack: facts.model_copy(update={"slowdown": 1.0, "sample_slowdown": 1.0})
         for stack, facts in calibration.software.items()
     }
     return calibration.model_copy(update={"software": software})
@@ -117,7 +129,7 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
 def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
     is_rate = found.quantity in RATES
     _, measured = engine.calibration.kernels_for(engine.accelerator(row))
-    architecture, run, _ = settled_run(row, engine)
+    architecture, run, layout = settled_run(row, engine)
     name = time_quantity(architecture)
     return TimedRun(
         source=origin(found.source),
@@ -126,6 +138,10 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
         interval=name if measured else f"{name}{UNMEASURED}",
         ratio=found.expected / found.measured if is_rate else found.measured / found.expected,
         is_rate=is_rate,
+        samples=run.unit is not Unit.TOKEN,
+        generation=engine.accelerator(row).architecture,
+        compute=run.recipe.compute,
+        accelerators=layout.accelerators,
         kinds=tuple(found.regime.split("|")[:2]),
     )
 
@@ -142,7 +158,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     Returns
     -------
     dict
-        ``software`` and ``intervals``.
+        ``software``, ``intervals`` and ``trained``.
     """
     neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
     blank = {
@@ -152,16 +168,30 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     calibration = join_calibration(kernels | blank, data_path(FITTED))
     runs = timed_runs(Engine(catalog=catalog, calibration=calibration))
     intervals = fit_intervals(hold_out_sources(runs))
+    slowdowns = fit_slowdowns(runs)
     return {
         "software": {
             stack.value: {
-                "slowdown": slowdown,
-                "slowdown_groups": len(group_ratios(run for run in runs if run.stack is stack)),
+                "slowdown": slowdowns[stack],
+                "sample_slowdown": slowdowns[None],
+                "slowdown_groups": len(group_ratios(run for run in runs if run.kind is stack)),
             }
-            for stack, slowdown in fit_slowdowns(runs).items()
+            for stack in SoftwareStack
         },
         "intervals": {name: found.model_dump(mode="json") for name, found in intervals.items()},
+        "trained": {
+            generation: _trained([run for run in runs if run.generation == generation])
+            for generation in sorted({run.generation for run in runs})
+        },
     }
+
+
+def _trained(runs: Sequence[TimedRun]) -> Section:
+    """What the runs of one generation cover."""
+    return Trained(
+        formats=tuple(sorted({run.compute for run in runs})),
+        accelerators=max(run.accelerators for run in runs),
+    ).model_dump(mode="json")
 
 
 def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
@@ -172,7 +202,7 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
     return [exp(fmean(logs)) for logs in groups.values()]
 
 
-def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack, float]:
+def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]:
     """Median over groups of measured over predicted time, for each stack.
 
     Parameters
@@ -182,13 +212,14 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack, float]:
     Returns
     -------
     dict of SoftwareStack to float
-        At least 1; a stack without runs takes the median over all.
+        At least 1; a stack without runs takes the median over all. Under None, networks that take
+        samples: their runs tell no difference between stacks.
     """
     overall = median(group_ratios(runs))
-    found = {}
-    for stack in SoftwareStack:
-        own = group_ratios(run for run in runs if run.stack is stack)
-        found[stack] = rounded(max(1.0, median(own) if own else overall), 3)
+    found: dict[SoftwareStack | None, float] = {}
+    for kind in (*SoftwareStack, None):
+        own = group_ratios(run for run in runs if run.kind is kind)
+        found[kind] = rounded(max(1.0, median(own) if own else overall), 3)
     return found
 
 
@@ -210,7 +241,7 @@ def hold_out_sources(runs: Sequence[TimedRun]) -> tuple[HeldOut, ...]:
     found = []
     for source in dict.fromkeys(run.source for run in runs):
         slowdowns = fit_slowdowns([run for run in runs if run.source != source])
-        found += [HeldOut(run, slowdowns[run.stack]) for run in runs if run.source == source]
+        found += [HeldOut(run, slowdowns[run.kind]) for run in runs if run.source == source]
     return tuple(found)
 
 

@@ -84,7 +84,7 @@ def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
         within: dict[str, list[float]] = defaultdict(list)
         for index in chosen:
             item = held_out[index]
-            inside[item.run.group].append(item.run.error_pct(slowdowns[item.run.stack]))
+            inside[item.run.group].append(item.run.error_pct(slowdowns[item.run.kind]))
             outside[item.run.group].append(item.run.error_pct(item.slowdown))
             within[item.run.group].append(100.0 * covered[index])
         seen = [fmean(map(abs, group)) for group in inside.values()]

@@ -241,6 +241,8 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         preference=_preference(row),
         switches=MemorySwitches(
             flat_units=framework in FLAT_UNITS,
+            # Qwen's recipe: Q-LoRA on its GPTQ checkpoints, in fp16.
+            unpacked_base=framework == "hf_trainer" and precision == "fp16_amp",
             reduce_format=REDUCE_FORMATS.get(framework),
             # torchtune's recipe for one card.
             update_in_backward=framework == "torchtune"

@@ -296,7 +296,7 @@ def expert_exchange_time_s(
     inside_bytes_per_s, inter_bytes_per_s : float or ndarray
         Inside a node, and one accelerator's network, per direction. [bytes/s]
     latency_s : float or ndarray
-        Of one exchange. [s]
+        To one other node. [s]
 
     Returns
     -------
@@ -306,7 +306,7 @@ def expert_exchange_time_s(
     Notes
     -----
     .. math::
-        t = \alpha + M \max\left(\frac{n-1}{n} \frac{u(n)}{W_{inside}},\;
+        t = \alpha \max(1, N-1) + M \max\left(\frac{n-1}{n} \frac{u(n)}{W_{inside}},\;
             \frac{N-1}{N} \frac{u(N)}{W_{inter}}\right), \quad
         u(n) = n \left(1 - (1 - 1/n)^k\right)
 
@@ -337,7 +337,8 @@ def expert_exchange_time_s(
     away = (nodes - 1) / nodes * _places_touched(nodes, active_experts)
     with np.errstate(divide="ignore", invalid="ignore"):
         outside = np.where(away > 0, away / np.asarray(inter_bytes_per_s), 0.0)
-    time: Number = latency_s + token_bytes * np.maximum(inside, outside)
+    start = latency_s * np.maximum(1.0, nodes - 1.0)
+    time: Number = start + token_bytes * np.maximum(inside, outside)
     return time
 
 

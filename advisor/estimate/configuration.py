@@ -299,6 +299,9 @@ def estimate_configuration(
         serving = None
         assumptions.extend(run.assumptions)
         assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")
+        assumptions.extend(
+            calibration.beyond_training(accelerator, compute=recipe.compute, count=placement.count)
+        )
         startup = duration(calibration.reliability.startup_s)
         assumptions.append(f"{startup} from renting to the first step, paid")
         hours = time.run_hours

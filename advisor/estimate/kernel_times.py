@@ -17,6 +17,11 @@ from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel
 
+EXPANDED_BYTES = 2.5
+"""One kernel reads a 4-bit weight and writes it in 16 bits. [bytes]"""
+UNPACKED_BYTES = 18.0
+"""The same by single operations, as PyTorch code for GPTQ has it: 35 ps for each parameter and
+three passes on A100 (QwenLM/Qwen, README: LoRA against Q-LoRA at 256 tokens). [bytes]"""
 SCAN_KEYS = 1024.0
 SCAN_SHARE = 0.5
 """A chunked recurrence of state 128 takes as long as FlashAttention-2 over 2,048 tokens (Dao and Gu
@@ -123,13 +128,15 @@ def adapter_forward(
     )
 
 
-def dequantise_time(op: Operator, candidates: Candidates) -> Floats:
+def dequantise_time(op: Operator, run: TrainingRun, candidates: Candidates) -> Floats:
     """Time to expand a row's 4-bit weights to 16 bits. [s]"""
     hardware, layout = candidates.hardware, candidates.layout
     degree = layout.tensor * (layout.expert if op.experts > 1 else 1.0)
     return np.asarray(
         bandwidth_time_s(
-            moved_bytes=2.5 * op.parameters / degree,
+            moved_bytes=(UNPACKED_BYTES if run.switches.unpacked_base else EXPANDED_BYTES)
+            * op.parameters
+            / degree,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             efficiency=hardware.elementwise_bandwidth,
             overhead_s=hardware.matmul_overhead_s,

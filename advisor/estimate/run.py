@@ -52,6 +52,8 @@ class MemorySwitches:
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None
     """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
+    unpacked_base: bool = False
+    """A 4-bit base is unpacked by single operations (GPTQ in PyTorch), not by one kernel."""
     flat_units: bool = False
     """Frozen weights are sharded in one flat unit with adapters (PyTorch's first FSDP), which
     allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""

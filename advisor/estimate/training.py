@@ -136,7 +136,10 @@ def describe_time(
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
     )
     hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
-    interval = calibration.interval(time_quantity(architecture), measured=measured)
+    beyond = calibration.beyond_training(
+        accelerator, compute=run.recipe.compute, count=layout.accelerators
+    )
+    interval = calibration.interval(time_quantity(architecture), measured=measured and not beyond)
     evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
     widening = shape_widening(architecture)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Operator, OperatorKind, Part
+from advisor.architecture.sample import Unit
 from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
@@ -178,7 +179,8 @@ def training_time(
     total = np.zeros_like(kernels)
     for value in shares.values():
         total = total + value
-    return TrainingTime(**shares, software=(software.slowdown - 1) * total)
+    slowdown = software.slowdown_of(samples=run.unit is not Unit.TOKEN)
+    return TrainingTime(**shares, software=(slowdown - 1) * total)
 
 
 def one_micro_batch(
@@ -210,7 +212,7 @@ def one_micro_batch(
             adapter = adapter_forward(op, run, candidates, software, tokens)
             expanded = np.zeros_like(adapter)
             if run.method is FineTuningMethod.QLORA and block:
-                expanded = dequantise_time(op, candidates)
+                expanded = dequantise_time(op, run, candidates)
             # Adapters train, so their backward is twice their forward; frozen 4-bit weights are
             # expanded once for each pass.
             total.elementwise += held * (3.0 * adapter + (2.0 + reference) * expanded)

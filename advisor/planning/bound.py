@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.sample import Unit
 from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
@@ -77,7 +78,8 @@ class StepBound:
         bubble = bubble_time_s(
             micro_batch_s=1.0, pipeline=rows.pipeline, virtual_stages=rows.virtual_stages
         )
-        self._passes = software.slowdown * (1 - ROUNDING) * (micro_batches + np.asarray(bubble))
+        slowdown = software.slowdown_of(samples=run.unit is not Unit.TOKEN)
+        self._passes = slowdown * (1 - ROUNDING) * (micro_batches + np.asarray(bubble))
         levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
         layouts = grid.layouts.take(levels.reshape(-1))
         _, one_of_each = np.unique(card, return_index=True)

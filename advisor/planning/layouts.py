@@ -15,7 +15,7 @@ from advisor.estimate.run import TrainingRun
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8)
-EXPERT_DEGREES = (1, 2, 4, 8, 32)
+EXPERT_DEGREES = (1, 2, 4, 8, 32, 64, 128)
 VIRTUAL_STAGES = (1, 2, 4)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)

@@ -24,6 +24,10 @@ def run(
         interval=f"training_time{name}",
         ratio=ratio,
         is_rate=True,
+        samples=False,
+        generation="Ampere",
+        compute="bf16",
+        accelerators=8,
         kinds=("A100", "dense_pretrain"),
     )
 
