@@ -141,7 +141,7 @@ class SoftwareFacts(Noun):
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
     sample_slowdown: Annotated[float, Field(ge=1)] = 1.0
-    """The same for networks that take images or samples, over all stacks."""
+    """The same for networks that take images, over all stacks."""
     slowdown_groups: Annotated[int, Field(ge=0)] = 0
     """Groups of published runs that the slowdown is the median of."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -159,7 +159,7 @@ class SoftwareFacts(Noun):
     source: str
 
     def slowdown_of(self, *, samples: bool) -> float:
-        """Return the slowdown of networks that take samples, or of those that take tokens."""
+        """Return the slowdown of networks that take images, or of all others."""
         return self.sample_slowdown if samples else self.slowdown
 
 

@@ -19,7 +19,7 @@ from advisor.calibration.measurements import FOLDER
 from advisor.calibration.report import ValidationRow
 from advisor.calibration.robust import rounded
 from advisor.calibration.tables import Row, cell, read_table
-from advisor.calibration.training_rows import settled_run
+from advisor.calibration.training_rows import settled_run, timed_run
 from advisor.calibration.validation import recognise, score
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
@@ -58,7 +58,7 @@ class TimedRun:
     is_rate: bool
     """The row tells a rate, whose error counts the other way round."""
     samples: bool
-    """The network takes images or samples, not tokens."""
+    """The network takes images."""
     generation: str
     compute: str
     """Format of the matrix products."""
@@ -68,7 +68,7 @@ class TimedRun:
 
     @property
     def kind(self) -> SoftwareStack | None:
-        """Under which slowdown the run falls; None for networks that take samples."""
+        """Under which slowdown the run falls; None for networks that take images."""
         return None if self.samples else self.stack
 
     def error_pct(self, slowdown: float) -> float:
@@ -129,7 +129,8 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
 def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
     is_rate = found.quantity in RATES
     _, measured = engine.calibration.kernels_for(engine.accelerator(row))
-    architecture, run, layout = settled_run(row, engine)
+    architecture, settled, layout = settled_run(row, engine)
+    run = timed_run(row, settled)
     name = time_quantity(architecture)
     return TimedRun(
         source=origin(found.source),
@@ -138,7 +139,7 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
         interval=name if measured else f"{name}{UNMEASURED}",
         ratio=found.expected / found.measured if is_rate else found.measured / found.expected,
         is_rate=is_rate,
-        samples=run.unit is not Unit.TOKEN,
+        samples=run.unit is Unit.IMAGE,
         generation=engine.accelerator(row).architecture,
         compute=run.recipe.compute,
         accelerators=layout.accelerators,
@@ -213,7 +214,7 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]
     -------
     dict of SoftwareStack to float
         At least 1; a stack without runs takes the median over all. Under None, networks that take
-        samples: their runs tell no difference between stacks.
+        images: their runs tell no difference between stacks.
     """
     overall = median(group_ratios(runs))
     found: dict[SoftwareStack | None, float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 
 from advisor.architecture.model import ModelArchitecture
@@ -43,6 +44,10 @@ row says compiled, or is a large run."""
 TUNED_ACCELERATORS = 256
 """Language models on as many accelerators are trained by software that their makers tuned (Meta's
 and others' own), which is taken to be of Megatron's class."""
+
+TIMED_SOFTWARE = {"hf_trainer": SoftwareStack.LIGER}
+"""Frameworks whose speed, but not memory, is that of another stack: Qwen's own model code takes
+FlashAttention's fused norms and rotary embedding, and keeps whole logits."""
 
 SAMPLE_SOFTWARE = SOFTWARE | {"mlperf": SoftwareStack.LIGER}
 """The same for networks that take images: records of MLPerf run fused norms and activations."""
@@ -135,7 +140,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     quantity = cell(row, "primary_quantity")
     found: list[tuple[str, Range]] = []
     if quantity in TIME_QUANTITIES:
-        time = describe_time(architecture, run, layout, accelerator, node, calibration)
+        timed = timed_run(row, run)
+        time = describe_time(architecture, timed, layout, accelerator, node, calibration)
         hours = time.run_hours
         per_s = {
             "tokens_per_s_per_accelerator": time.tokens_per_s_per_accelerator,
@@ -182,6 +188,11 @@ def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRu
     accelerator, calibration = engine.accelerator(row), engine.calibration
     layout = _settled(row, row_layout(row), architecture, run, accelerator, calibration)
     return architecture, run, layout
+
+
+def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
+    """Return a row's workload with the software that its speed is that of."""
+    return replace(run, software=TIMED_SOFTWARE.get(cell(row, "framework"), run.software))
 
 
 def row_interval(row: Row, calibration: Calibration) -> Interval | None:

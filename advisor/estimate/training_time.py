@@ -179,7 +179,7 @@ def training_time(
     total = np.zeros_like(kernels)
     for value in shares.values():
         total = total + value
-    slowdown = software.slowdown_of(samples=run.unit is not Unit.TOKEN)
+    slowdown = software.slowdown_of(samples=run.unit is Unit.IMAGE)
     return TrainingTime(**shares, software=(slowdown - 1) * total)
 
 

@@ -78,7 +78,7 @@ class StepBound:
         bubble = bubble_time_s(
             micro_batch_s=1.0, pipeline=rows.pipeline, virtual_stages=rows.virtual_stages
         )
-        slowdown = software.slowdown_of(samples=run.unit is not Unit.TOKEN)
+        slowdown = software.slowdown_of(samples=run.unit is Unit.IMAGE)
         self._passes = slowdown * (1 - ROUNDING) * (micro_batches + np.asarray(bubble))
         levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
         layouts = grid.layouts.take(levels.reshape(-1))

@@ -130,7 +130,7 @@ SPEEDS = {
     "Blackwell": (145, 18, 34, 8, 18),
     "dense models": (300, 10, 27, 4, 12),
     "mixtures of experts": (120, 18, 44, 8, 18),
-    "adapters": (50, 20, 30, 16, 24),
+    "adapters": (50, 18, 26, 16, 20),
     "convolutional networks": (60, 18, 35, 12, 19),
 }
 
