@@ -15,7 +15,10 @@ from advisor.estimate.run import TrainingRun
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8)
-EXPERT_DEGREES = (1, 2, 4, 8, 32, 64, 128)
+EXPERT_DEGREES = (1, 2, 4, 8, 32)
+WIDE_EXPERT_DEGREES = (1, 8, 32, 64, 128, 256)
+"""Of models with many experts: DeepSeek-V3 trains over 64 ranks (arXiv:2412.19437, 3.2)."""
+MANY_EXPERTS = 64
 VIRTUAL_STAGES = (1, 2, 4)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)
@@ -54,7 +57,9 @@ def _degrees(
         or run.sequence_length >= CONTEXT_FROM_TOKENS
         or run.sequence_length >= degree * CONTEXT_CHUNK_TOKENS
     ]
-    experts = EXPERT_DEGREES if architecture.num_experts > 1 else (1,)
+    many = architecture.num_experts >= MANY_EXPERTS
+    wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
+    experts = wide if architecture.num_experts > 1 else (1,)
     # What takes whole images or samples is divided over data alone.
     divided = architecture.unit is Unit.TOKEN
     for tensor in TENSOR_DEGREES if divided else (1,):
