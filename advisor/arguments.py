@@ -311,6 +311,14 @@ def _apply(flag: Flag, given: str | list[str] | None, case: dict[str, object]) -
     if given is None:
         return
     kind = str(_section(case, "workload").get("kind", FINE_TUNING))
+    if flag.field == "workload.lora_rank" and _section(case, "workload").get("method") == "full":
+        raise InputError(
+            f"{flag.option} does not belong to this task",
+            value="full fine-tuning",
+            allowed="--task lora, qlora",
+            remedy=f"Drop {flag.option} or change the task.",
+            field="workload.kind",
+        )
     if kind in ALL and kind not in flag.kinds:
         tasks = [name for name, task in TASKS.items() if task["kind"] in flag.kinds]
         raise InputError(

@@ -418,6 +418,7 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task lora --dead 3h", r"unrecognized arguments: --dead"),
         (f"{MODEL} --task serve --tokens 5M", r"--tokens does not belong to this task: .*qlora"),
         (f"{MODEL} --task pretrain --lora-rank 8", r"--lora-rank does not belong to this task"),
+        (f"{MODEL} --task finetune --lora-rank 8", r"--lora-rank does not .*--task lora, qlora"),
         (f"{MODEL} --task lora --precision bf17", r"precision .*got 'bf17'; .*bf16_mixed"),
         (
             f"{MODEL} --task lora --tokens 1e30",

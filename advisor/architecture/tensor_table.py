@@ -145,10 +145,10 @@ def unreadable(path: Path, error: Exception) -> NoReturn:
         Always.
     """
     raise InputError(
-        f"the weights file cannot be read ({error.__class__.__name__})",
+        f"the file cannot be read ({error.__class__.__name__})",
         value=str(path),
-        allowed="a readable .safetensors or .gguf file",
-        remedy="Correct the path, or give the model's config.json instead.",
+        allowed="a readable file",
+        remedy="Correct the path.",
         field="model.config",
     ) from None
 

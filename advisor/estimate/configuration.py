@@ -29,7 +29,14 @@ from advisor.hardware import Accelerator, Node, Offer
 from advisor.layout import ParallelLayout, Recompute
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.quantities import Range
-from advisor.workload import FineTuning, Pretraining, Serving, Workload
+from advisor.workload import FineTuning, FineTuningMethod, Pretraining, Serving, Workload
+
+METHOD_WORDS = {
+    FineTuningMethod.FULL: " every parameter",
+    FineTuningMethod.LORA: " with LoRA",
+    FineTuningMethod.QLORA: " with QLoRA",
+}
+"""What follows *fine-tune* in the sentence about the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,7 @@ def describe_workload(
         msg = "a training workload comes with its resolved run"
         raise ValueError(msg)
     what = "pretrain" if isinstance(workload, Pretraining) else "fine-tune"
-    method = f" by {workload.method.value}" if isinstance(workload, FineTuning) else ""
+    method = METHOD_WORDS[workload.method] if isinstance(workload, FineTuning) else ""
     if run.unit is not Unit.TOKEN:
         return (
             f"{what}{method} on {run.tokens:,.0f} {run.unit.value}s, {run.global_batch:,} per step"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import SampleSize, Unit
 from advisor.errors import InputError
-from advisor.workload import Serving, Workload
+from advisor.workload import FineTuning, Serving, Workload
 
 UNIT_FIELDS = {
     Unit.TOKEN: ("sequence_length",),
@@ -50,6 +50,26 @@ def check_sample_fields(workload: Workload, architecture: ModelArchitecture) -> 
         E.g. for a sequence length where the network takes images.
     """
     unit = architecture.unit
+    if isinstance(workload, FineTuning) and workload.preference and unit is Unit.IMAGE:
+        raise InputError(
+            f"{architecture.name} gives no answers to prefer: it takes images",
+            value=workload.preference.value,
+            allowed="preference tuning of models that write text",
+            remedy="Leave workload.preference out.",
+            field="workload.preference",
+        )
+    if (
+        isinstance(workload, Serving)
+        and (workload.denoising_steps is not None or workload.guidance)
+        and not architecture.denoises
+    ):
+        raise InputError(
+            f"{architecture.name} is no diffusion model: it makes no image in steps",
+            value=workload.denoising_steps or "guidance",
+            allowed="denoising_steps and guidance of diffusion models",
+            remedy="Leave both out.",
+            field="workload.denoising_steps",
+        )
     for name in ALL_FIELDS:
         value = getattr(workload, name, None)
         if value is not None and name not in UNIT_FIELDS[unit]:

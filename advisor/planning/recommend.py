@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from advisor.architecture.model import ModelArchitecture
@@ -24,7 +25,7 @@ from advisor.planning.options import (
 )
 from advisor.planning.points import as_candidates, chart_points, fewest
 from advisor.planning.rejections import Outcome, reject
-from advisor.planning.results import Plan, Ranking, Recommendation, Rejection
+from advisor.planning.results import Plan, Ranking, Recommendation, Rejection, RejectionCode
 from advisor.planning.search import SearchResult, search
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.systems import System, check_names, find_systems
@@ -184,10 +185,18 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     codes = {"deadline", "budget", "latency", "memory"}
     if limits.accelerators:
         codes |= {"not_offered", "format", "inference_only"}
-    nearest = [item.message for item in rejections if item.code.value in codes]
+    nearest = sorted((item for item in rejections if item.code.value in codes), key=_miss)
     return nothing_works(
-        nearest, deadline_hours=limits.deadline_hours, budget_usd=limits.budget_usd
+        [item.message for item in nearest],
+        deadline_hours=limits.deadline_hours,
+        budget_usd=limits.budget_usd,
     )
+
+
+def _miss(item: Rejection) -> tuple[bool, float]:
+    """Sort what runs, but misses a limit, before what does not fit; the smallest miss first."""
+    asked = item.actual / item.limit if item.actual is not None and item.limit else math.inf
+    return item.code is RejectionCode.MEMORY or math.isinf(asked), asked
 
 
 def _rejections(

@@ -99,11 +99,14 @@ def _rent_row(rent: RentCost) -> tuple[str, ...]:
 
 
 def _effect_row(effect: Effect) -> tuple[str, ...]:
+    share = input_text(effect.low, effect.unit).endswith("%")
+    # A unit beside every figure would leave no room for the name.
+    unit = effect.unit if share else ""
     return (
-        effect.title,
-        f"{input_text(effect.low, effect.unit)}: {_signed(effect.saving_at_low_usd)}",
-        f"{input_text(effect.high, effect.unit)}: {_signed(effect.saving_at_high_usd)}",
-        "-" if effect.flips_at is None else input_text(effect.flips_at, effect.unit),
+        effect.title if share or not effect.unit else f"{effect.title}, {effect.unit}",
+        f"{input_text(effect.low, unit)}: {_signed(effect.saving_at_low_usd)}",
+        f"{input_text(effect.high, unit)}: {_signed(effect.saving_at_high_usd)}",
+        "-" if effect.flips_at is None else input_text(effect.flips_at, unit),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import advisor
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import (
     Division,
@@ -264,3 +265,24 @@ def test_guidance_and_steps_multiply_the_passes() -> None:
 
     assert served(denoising_steps=50) == pytest.approx(50 * served())
     assert served(guidance=True) == pytest.approx(served(concurrency=4096))
+
+
+@pytest.mark.parametrize(
+    ("preset", "workload", "field"),
+    [
+        ("resnet-50", {"kind": "fine_tuning", "method": "full", "preference": "dpo"}, "preference"),
+        ("resnet-50", {"kind": "serving", "denoising_steps": 20}, "denoising_steps"),
+        ("llama-3.1-8b", {"kind": "serving", "guidance": True}, "denoising_steps"),
+    ],
+)
+def test_what_a_network_cannot_do_is_refused(
+    preset: str, workload: dict[str, object], field: str
+) -> None:
+    case = {
+        "model": {"preset": preset},
+        "workload": workload,
+        "hardware": {"accelerator": "h100-sxm", "count": 1},
+    }
+    with pytest.raises(InputError) as caught:
+        advisor.estimate(case)
+    assert caught.value.field == f"workload.{field}"
