@@ -115,7 +115,8 @@ def _option(
         if card.board_power_w
         else None
     )
-    hours = reference.time.run_hours.expected if reference.time else HOURS_PER_MONTH
+    monthly = owning.hours_per_month or HOURS_PER_MONTH
+    hours = reference.time.run_hours.expected if reference.time else monthly
     draw = power * load if power is not None else None
     energy = draw * pue * hours if draw is not None else None
     intensity = owning.carbon_g_per_kwh

@@ -54,7 +54,8 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
             )
         )
     if len(found.processors) > 1:
-        heading(console, "The same work on processors, as many as keep up")
+        span = "a run" if found.processors[0].hours else "a month"
+        heading(console, f"The same work on processors, as many as keep up; energy of {span}")
         console.print(
             table(
                 ["Hardware", "One alone", "Count", "Price", "Draw", "Cooling", "Energy"],

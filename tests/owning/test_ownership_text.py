@@ -30,7 +30,7 @@ def test_it_fits_eighty_columns_and_names_its_data() -> None:
     text = shown(explain=False)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "1,600.00" in text
-    assert "Colocation" in text.partition("What matters most")[2].partition("processors")[0]
+    assert "Electricity, USD/kWh " in text.partition("What matters most")[2]
     assert "CC-BY-4.0" in text
 
 
