@@ -151,8 +151,6 @@ class SoftwareFacts(Noun):
     grouped_compute: Fraction = 1.0
     """Rate of routed experts' products over that of one dense product of the same size
     (permutation, imbalance, quantisation of small groups)."""
-    convolution_compute: Fraction = 1.0
-    """Rate of convolutions over that of the product of the same size that they amount to."""
     expert_launches: NonNegative = 1.0
     """Kernels launched for each local expert, matrix and pass in 8 bits and less: every expert's
     operands are converted on their own. In 16 bits one grouped kernel serves all experts."""

@@ -55,7 +55,6 @@ def matmul_forward(
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs: both sides move once.
         streamed = tokens * op.moved_elements_per_token
-        share = software.convolution_compute
     peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
     wide = FORMAT_BYTES[run.recipe.compute] >= FORMAT_BYTES["bf16"]
     rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)

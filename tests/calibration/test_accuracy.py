@@ -31,7 +31,7 @@ BOUNDS = (
     Bound("memory_lora", "peak_total", 31, 0.5, 2, 0.5),
     Bound("training_runs", "tokens_per_s_per_accelerator", 360, 14, 35, 4),
     Bound("memory_vision", "peak_total", 12, 1, 2.5, 1),
-    Bound("training_runs", "samples_per_s", 80, 17, 40, 5),
+    Bound("training_runs", "samples_per_s", 125, 16, 39, 5),
     Bound("training_runs", "step_time_s", 100, 12, 37, 7),
     Bound("training_runs", "peak_memory_gib", 116, 10, 26, 5),
     Bound("cache_logs", "kv_cache_gib", 14, 3, 40, 2),
@@ -39,7 +39,7 @@ BOUNDS = (
     Bound("serving_runs", "ttft_ms", 1200, 32, 72, 6),
     Bound("serving_runs", "decode_tokens_per_s", 470, 21, 80, 8),
     Bound("serving_runs", "prefill_tokens_per_s", 380, 28, 85, 9),
-    Bound("serving_vision", "images_per_s", 130, 13, 37, 7),
+    Bound("serving_vision", "images_per_s", 165, 13, 39, 6),
     Bound("serving_runs", "total_output_tokens_per_s", 470, 25, 48, 15),
 )
 

@@ -202,9 +202,7 @@ def test_autocast_keeps_a_copy_of_each_matrix() -> None:
 def test_a_convolution_is_its_product() -> None:
     """What shares its inputs moves them once; else it is the matrix product of its patches."""
     where = candidates(ParallelLayout(micro_batch=4096))
-    software = CALIBRATION.software[SoftwareStack.HUGGINGFACE].model_copy(
-        update={"convolution_compute": 1.0}
-    )
+    software = CALIBRATION.software[SoftwareStack.HUGGINGFACE]
     images = np.array([4096.0])
     product = STEM.model_copy(update={"kind": OperatorKind.MATMUL})
     streamed = STEM.model_copy(update={"moved_elements_per_token": PIXELS * (27 + 64)})
