@@ -79,7 +79,13 @@ def test_larger_images_take_longer_in_proportion() -> None:
 
 
 def test_adapters_sit_on_the_attention_of_a_diffusion_network() -> None:
-    found = recommended("sd-1.5-unet", kind="fine_tuning", method="lora", lora_rank=4)
+    found = recommended(
+        "sd-1.5-unet",
+        kind="fine_tuning",
+        method="lora",
+        lora_rank=4,
+        lora_targets=["q", "k", "v", "o"],
+    )
 
     # diffusers' LoRA of rank 4 on q, k, v and o of Stable Diffusion 1.5: 797,184 parameters.
     assert found.parameters.trainable == 797_184
