@@ -161,7 +161,8 @@ def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> l
     if found and found[0].first_token_s is not None:
         costs = [(usd * HOURS_PER_MONTH,) * 2 for usd in per_hour]
     else:
-        costs = _run_costs([prices[item.system].offer for item in found], times, per_hour)
+        offers = [prices[item.system].offer for item in found]
+        costs = [(usd, high) for usd, high in run_rents(offers, times, per_hour)]
     return [
         Option(
             system=item.system,
@@ -184,30 +185,43 @@ def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> l
     ]
 
 
-def _run_costs(
+def run_rents(
     offers: Sequence[Offer | None],
-    times: Sequence[tuple[float, float]],
-    per_hour: Sequence[float],
-) -> list[tuple[float, float]]:
-    """Rent of runs in the providers' billing steps, expected and upper end. [USD]
+    hours: Sequence[Sequence[float]],
+    usd_per_hour: Sequence[float],
+) -> list[list[float]]:
+    """Rent of runs in the providers' billing steps.
 
-    Owned hardware has no rent. Offers that are billed alike are computed together.
+    Parameters
+    ----------
+    offers : sequence of Offer or None
+        Owned hardware (None) has no rent.
+    hours : sequence of sequences of float
+        For each run its time, at several points of its range. [h]
+    usd_per_hour : sequence of float
+        Of all instances. [USD/h]
+
+    Returns
+    -------
+    list of list of float
+        As ``hours``. Offers that are billed alike are computed together. [USD]
     """
-    costs = np.zeros((len(offers), 2))
+    times, usd = np.asarray(hours, dtype=float), np.asarray(usd_per_hour)
+    rents = np.zeros_like(times)
     alike: dict[Billing, list[int]] = {}
     for place, offer in enumerate(offers):
         if offer is not None:
             alike.setdefault(offer.billing, []).append(place)
-    hours, usd = np.array(times).reshape(-1, 2), np.array(per_hour)
     for billing, places in alike.items():
-        costs[places] = rent_usd(
-            hours=hours[places],
+        rents[places] = rent_usd(
+            hours=times[places],
             instances=1.0,
             usd_per_hour=usd[places][:, None],
             billing_step_hours=billing.step_s / HOUR_S,
             minimum_hours=billing.minimum_s / HOUR_S,
         )
-    return [(expected, high) for expected, high in costs.tolist()]
+    costs: list[list[float]] = rents.tolist()
+    return costs
 
 
 def meets_time(option: Option, limits: Constraints) -> bool:

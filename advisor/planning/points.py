@@ -6,16 +6,15 @@ from collections.abc import Sequence
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
-from advisor.estimate.cost import billed
 from advisor.estimate.serving_report import serving_quantity
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.spot import interrupted
 from advisor.estimate.training import time_quantity
-from advisor.planning.options import Option, best_of_systems, frontier
+from advisor.planning.options import Option, best_of_systems, frontier, run_rents
 from advisor.planning.results import Candidate
 from advisor.planning.sentences import label
 from advisor.planning.systems import System
-from advisor.quantities import Range
+from advisor.quantities import Evidence, Range
 from advisor.units import MILLISECOND
 
 CHART_CANDIDATES = 240
@@ -85,36 +84,46 @@ def as_candidates(
             high_factor=interval.high * widening,
             evidence=interval.evidence.weakest(kernels.evidence, architecture.evidence),
         )
-    return tuple(
-        _candidate(
-            option,
-            systems[option.system],
-            times[option.system].scaled(option.time),
-            option in on_frontier,
-        )
+    spans = [
+        _span(option, times[option.system].scaled(option.time), serving=serving)
         for option in options
+    ]
+    rents = (
+        [[option.cost_usd] * 3 for option in options]
+        if serving
+        else run_rents(
+            [option.offer for option in options],
+            [(span.low, span.expected, span.high) for span in spans],
+            [option.usd_per_hour for option in options],
+        )
+    )
+    return tuple(
+        Candidate(
+            accelerator=systems[option.system].accelerator.key,
+            accelerator_name=systems[option.system].accelerator.name,
+            count=option.count,
+            provider=option.offer.provider if option.offer else None,
+            instance_type=option.offer.instance_type if option.offer else None,
+            hours=None if serving else span,
+            tpot_ms=span if serving else None,
+            cost_usd=_rent(rent, span, serving=serving) if option.offer else None,
+            on_frontier=option in on_frontier,
+            label=label(option, systems[option.system]),
+        )
+        for option, span, rent in zip(options, spans, rents, strict=True)
     )
 
 
-def _candidate(option: Option, system: System, time: Range, on_frontier: bool) -> Candidate:
-    serving = option.first_token_s is not None
-    if option.interrupted is not None:
-        time = interrupted(time.scaled(1 / option.interrupted.expected), option.interrupted)
-    if option.offer is None:
-        cost = None
-    elif serving:
-        cost = Range.exact(option.cost_usd)
-    else:
-        cost = billed(option.offer.billing, hours=time, usd_per_hour=option.usd_per_hour)
-    return Candidate(
-        accelerator=system.accelerator.key,
-        accelerator_name=system.accelerator.name,
-        count=option.count,
-        provider=option.offer.provider if option.offer else None,
-        instance_type=option.offer.instance_type if option.offer else None,
-        hours=None if serving else time,
-        tpot_ms=time.scaled(1 / MILLISECOND) if serving else None,
-        cost_usd=cost,
-        on_frontier=on_frontier,
-        label=label(option, system),
-    )
+def _span(option: Option, time: Range, *, serving: bool) -> Range:
+    """Return hours of a run, interruptions included, or milliseconds per token."""
+    if serving:
+        return time.scaled(1 / MILLISECOND)
+    if option.interrupted is None:
+        return time
+    return interrupted(time.scaled(1 / option.interrupted.expected), option.interrupted)
+
+
+def _rent(usd: Sequence[float], hours: Range, *, serving: bool) -> Range:
+    low, expected, high = usd
+    evidence = Evidence.DERIVED if serving else hours.evidence
+    return Range(low=low, expected=expected, high=high, evidence=evidence)
