@@ -118,7 +118,7 @@ def why(
     text = f"Limited by {BOUND_WORDS.get(bound, bound)}"
     if largest is not None and total > 0:
         share = percent(largest.value / total)
-        text += f": {share} of the time goes to {_lowered(largest.title)}"
+        text += f"; the largest part of the time, {share}, goes to {_lowered(largest.title)}"
     text += "."
     if runner_up is None:
         return f"{text} No other accelerator meets the limits."

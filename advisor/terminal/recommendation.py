@@ -53,7 +53,7 @@ Item = TypeVar("Item")
 
 TITLES: Final = {
     Objective.CHEAPEST: "Cheapest",
-    Objective.FASTEST: "Fastest",
+    Objective.FASTEST: "Fastest (cheapest within 5 %)",
     Objective.BEST_VALUE: "Best value (least cost x time)",
 }
 
