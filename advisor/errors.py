@@ -7,6 +7,8 @@ mend it. A configuration that does not fit or is too slow is not an exception bu
 
 from __future__ import annotations
 
+from enum import Enum
+
 
 class AdvisorError(ValueError):
     """Base of everything this project raises on purpose."""
@@ -34,7 +36,7 @@ class InputError(AdvisorError):
     ) -> None:
         self.what, self.value, self.allowed, self.remedy = what, value, allowed, remedy
         self.field = field
-        shown = repr(value)
+        shown = repr(value.value if isinstance(value, Enum) else value)
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         super().__init__(f"{what}: got {shown}; allowed: {allowed}. {remedy}")
 

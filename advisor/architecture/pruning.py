@@ -77,9 +77,10 @@ def pruned_transformer(shape: TransformerShape, share: float) -> tuple[Transform
 def _note(share: float, *, changed: bool) -> str:
     if not changed:
         raise InputError(
-            "this network has no heads or inner widths that so small a share removes",
+            "this network has no heads or inner widths that this share removes",
             value=share,
-            allowed="more, up to 0.9, of a network with attention or feed-forward layers",
+            allowed="a larger share, up to 0.9, of a network with attention, feed-forward or "
+            "residual layers; recurrent layers are not pruned",
             remedy="Leave model.pruning out.",
             field="model.pruning",
         )

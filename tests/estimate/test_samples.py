@@ -284,3 +284,14 @@ def test_what_a_network_cannot_do_is_refused(
     with pytest.raises(InputError) as caught:
         advisor.estimate(case)
     assert caught.value.field == f"workload.{field}"
+
+
+def test_refusals_name_what_was_given_as_it_is_written() -> None:
+    case = {
+        "model": {"preset": "resnet-50"},
+        "workload": {"kind": "pretraining", "samples": 1e6},
+        "hardware": {"accelerator": "t4", "count": 1},
+        "layout": {"recompute": "full"},
+    }
+    with pytest.raises(InputError, match="got 'full'; allowed: none"):
+        advisor.estimate(case)
