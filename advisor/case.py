@@ -12,7 +12,7 @@ from advisor.money import Owning, Renting
 from advisor.noun import Noun
 from advisor.workload import Serving, Workload
 
-HubId = Annotated[str, Field(pattern=r"^[\w.-]{1,96}/[\w.-]{1,96}$")]
+HubId = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,96}/[0-9A-Za-z_.-]{1,96}$")]
 
 
 class AssumedShape(Noun):
