@@ -31,7 +31,9 @@ from advisor.planning.sentences import label, nothing_works, sentence, title, wh
 from advisor.planning.systems import System, check_names, find_systems
 from advisor.workload import FineTuning, FineTuningMethod, Serving
 
-PLANS_PER_OBJECTIVE = 3
+PLANS_ASKED = 3
+PLANS_BESIDE = 1
+"""Plans of the asked objective, and of each other one: what it would take instead."""
 
 
 def recommend(
@@ -95,7 +97,16 @@ def recommend(
             )
             estimates[first] = estimates[first].model_copy(update={"neighbours": around})
     rankings = tuple(
-        Ranking(objective=objective, plans=_plans(feasible, systems, objective, full))
+        Ranking(
+            objective=objective,
+            plans=_plans(
+                feasible,
+                systems,
+                objective,
+                full,
+                most=PLANS_ASKED if objective is case.objective else PLANS_BESIDE,
+            ),
+        )
         for objective in objectives
     )
     chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
@@ -159,10 +170,12 @@ def _plans(
     systems: Sequence[System],
     objective: Objective,
     full: Callable[[Option], Estimate],
+    *,
+    most: int,
 ) -> tuple[Plan, ...]:
     ordered = best_per_accelerator(feasible, systems, objective)
     plans = []
-    for rank, option in enumerate(ordered[:PLANS_PER_OBJECTIVE]):
+    for rank, option in enumerate(ordered[:most]):
         system = systems[option.system]
         estimate = full(option)
         following = ordered[rank + 1] if rank + 1 < len(ordered) else None

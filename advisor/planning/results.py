@@ -80,7 +80,7 @@ class Plan(Noun):
 
 
 class Ranking(Noun):
-    """The best plans under one objective, best first."""
+    """The best plans under one objective, best first: three of the asked one, one of another."""
 
     objective: Objective
     plans: tuple[Plan, ...]

@@ -49,6 +49,10 @@ class Answer:
     """Sentences by field; the key ``""`` holds one that belongs to no field."""
 
 
+COLLECT_AFTER: Final = 100_000
+"""New objects between two rounds of the garbage collector."""
+
+
 def key(name: str) -> str:
     """Return the key of the widget of a field."""
     return KEY + name
@@ -189,8 +193,10 @@ def settle() -> None:
     """Take what imports and data files left in memory out of the garbage collector's rounds.
 
     They stay for the life of the server; walking them again costs an answer tens of milliseconds.
+    What one answer makes is collected after it, not in its midst.
     """
     gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
 
 
 @st.cache_resource(show_spinner=False)
