@@ -6,7 +6,7 @@ from advisor.equations.energy import energy_kwh
 from advisor.equations.pricing import instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown
 from advisor.formatting import duration as format_duration
-from advisor.hardware import Accelerator, Billing, Offer
+from advisor.hardware import Accelerator, Billing, Confidence, Offer
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOUR_S, HOURS_PER_MONTH, MILLION
 
@@ -155,7 +155,8 @@ def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range 
         )
     )
     # A street price or an estimate is what somebody saw or guessed, not a list price.
-    known = accelerator.purchase_kind == "msrp"
+    recalled = accelerator.source_of("purchase_usd").confidence is Confidence.MEMORY
+    known = accelerator.purchase_kind == "msrp" and not recalled
     return Range.exact(total, Evidence.MEASURED if known else Evidence.ASSUMED)
 
 

@@ -149,15 +149,16 @@ def resolve_training(
     method = workload.method if isinstance(workload, FineTuning) else None
     if isinstance(workload, FineTuning):
         _check_targets(workload, architecture)
-    batch = workload.global_batch
-    if batch is None:
-        batch = _default_batch(architecture.unit, method, sequence, assumptions)
     tokens = workload.tokens
     if workload.samples is not None:
         pair = 2 if isinstance(workload, FineTuning) and workload.preference else 1
         tokens = workload.samples * sequence * pair
     if tokens is None:
         tokens = _default_amount(architecture, method, assumptions)
+    batch = workload.global_batch
+    if batch is None:
+        whole = max(1, int(tokens // sequence))
+        batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
     software = workload.software
     if software is None:
         plain = architecture.unit is not Unit.TOKEN
@@ -243,20 +244,26 @@ def _sequence_length(
 
 
 def _default_batch(
-    unit: Unit, method: FineTuningMethod | None, sequence: int, assumptions: list[str]
+    unit: Unit,
+    method: FineTuningMethod | None,
+    sequence: int,
+    whole: int,
+    assumptions: list[str],
 ) -> int:
+    """Sequences or samples of one step, at most the ``whole`` run's."""
     if unit is not Unit.TOKEN:
         batch = SAMPLE_BATCH if method is None else FINE_TUNING_BATCH
-        assumptions.append(f"{batch} {unit.value}s per optimizer step")
     elif method is None:
         batch = max(1, round(PRETRAINING_BATCH_TOKENS / sequence))
-        assumptions.append(
-            f"{batch:,} sequences per optimizer step ({batch * sequence / 1e6:.1f} M tokens, "
-            "as Llama 2)"
-        )
     else:
         batch = FINE_TUNING_BATCH
-        assumptions.append(f"{batch} sequences per optimizer step")
+    noun = "sequences" if unit is Unit.TOKEN else f"{unit.value}s"
+    note = ""
+    if whole < batch:
+        batch, note = whole, ", the whole run"
+    elif unit is Unit.TOKEN and method is None:
+        note = f" ({batch * sequence / 1e6:.1f} M tokens, as Llama 2)"
+    assumptions.append(f"{batch:,} {noun} per optimizer step{note}")
     return batch
 
 

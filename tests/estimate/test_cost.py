@@ -121,3 +121,11 @@ def test_terms_state_the_arithmetic() -> None:
     assert terms["rent"].value == pytest.approx(19664.0)
     assert terms["energy"].substituted == "16 x 700 W x 100 h"
     assert terms["purchase"].substituted == "16 x 30,000 (street, 2026-01)"
+
+
+def test_a_recalled_list_price_is_assumed() -> None:
+    listed = card().model_copy(update={"purchase_kind": "msrp"})
+    assert cost(accelerator=listed).purchase_usd == Range.exact(480_000.0, Evidence.MEASURED)
+    recalled = Provenance(source="note", date="2023", confidence=Confidence.MEMORY)
+    told = listed.model_copy(update={"provenance": {"default": recalled}})
+    assert cost(accelerator=told).purchase_usd == Range.exact(480_000.0, Evidence.ASSUMED)

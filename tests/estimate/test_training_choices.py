@@ -92,3 +92,11 @@ def test_the_reference_model_runs_forward_once() -> None:
     assert model_flops_per_token(MODEL, run) == pytest.approx(
         4 / 3 * model_flops_per_token(MODEL, plain)
     )
+
+
+def test_a_default_batch_is_no_larger_than_the_run() -> None:
+    workload = FineTuning(method=FineTuningMethod.LORA, tokens=40_000, sequence_length=4096)
+    run = resolve_training(workload, MODEL, RECIPES["bf16_mixed"])
+    # 40,000 tokens are 9 whole sequences of 4,096; the usual batch has 64.
+    assert run.global_batch == 9
+    assert "9 sequences per optimizer step, the whole run" in run.assumptions
