@@ -76,7 +76,8 @@ def test_a_refresh_that_fails_says_that_nothing_changed(
     error = capsys.readouterr().err
     assert "The prices in use stay as they are." in error
     assert "Traceback" not in error
-    assert load_catalog() is load_snapshot()
+    assert load_catalog().offers == load_snapshot().offers
+    assert load_catalog().prices.live_providers == ()
 
 
 def test_the_outcome_of_each_provider_is_told() -> None:

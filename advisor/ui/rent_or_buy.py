@@ -170,7 +170,8 @@ def _details(found: api.Ownership) -> None:
     with rents:
         st.subheader("Ways of renting", anchor=False)
         if found.rents:
-            text_table(frames.rents_table(found))
+            # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
+            st.dataframe(frames.rents_table(found), hide_index=True, width="stretch")
         else:
             st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
     money_inputs.ask_further()

@@ -10,7 +10,7 @@ import advisor
 def test_a_person_finds_the_break_even_at_200_hours(page: Page, app_url: str) -> None:
     page.goto(app_url)
     page.get_by_role("link", name="Rent or buy").first.click()
-    hours = page.get_by_label("Hours a month")
+    hours = page.get_by_role("spinbutton", name="Hours a month")
     hours.fill("250")
     hours.press("Enter")
     found = advisor.own(
