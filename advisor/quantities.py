@@ -10,15 +10,24 @@ from advisor.noun import Noun
 
 
 class Evidence(StrEnum):
-    """How a predicted number is known, strongest first."""
+    """How a predicted number is known, strongest first.
 
+    What follows from its inputs by arithmetic alone is ``derived``; it is as sure as they are.
+    """
+
+    DERIVED = "derived"
     MEASURED = "measured"
     CALIBRATED = "calibrated"
-    DERIVED = "derived"
     ASSUMED = "assumed"
 
     def weakest(self, *others: Evidence) -> Evidence:
-        """Return the weakest evidence among this and ``others``."""
+        """Return the weakest evidence among this and ``others``: that of what they make together.
+
+        Examples
+        --------
+        >>> Evidence.CALIBRATED.weakest(Evidence.DERIVED, Evidence.MEASURED)
+        <Evidence.CALIBRATED: 'calibrated'>
+        """
         order = list(Evidence)
         return max((self, *others), key=order.index)
 

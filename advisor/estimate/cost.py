@@ -184,5 +184,5 @@ def _energy(
         low=energy(duration.low),
         expected=energy(duration.expected),
         high=energy(duration.high),
-        evidence=duration.evidence.weakest(Evidence.DERIVED),
+        evidence=duration.evidence,
     )

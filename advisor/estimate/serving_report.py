@@ -208,7 +208,7 @@ def _memory(
     capacity = times.capacity
     interval = calibration.interval("serving_memory", measured=True)
     widening = shape_widening(served.model)
-    known = served.model.evidence.weakest(Evidence.DERIVED)
+    known = served.model.evidence
     evidence = interval.evidence.weakest(known)
 
     def spread(name: str) -> Range:
@@ -237,7 +237,7 @@ def _memory(
             low=float(capacity.low_bytes[0]),
             expected=float(memory.total[0]),
             high=float(capacity.high_bytes[0]),
-            evidence=evidence.weakest(Evidence.DERIVED),
+            evidence=evidence,
         ),
         usable_bytes=float(capacity.usable_bytes[0]),
         fits=bool(capacity.fits[0]),

@@ -20,7 +20,7 @@ from advisor.money import Owning
 from advisor.owning.assumptions import groups_of
 from advisor.owning.results import ProcessorOption
 from advisor.planning.single import best_placement
-from advisor.quantities import Evidence, Range
+from advisor.quantities import Range
 from advisor.units import HOURS_PER_MONTH
 
 
@@ -163,5 +163,5 @@ def _slower(found: Estimate, reference: Estimate) -> Range:
         low=longer.low / shorter.high,
         expected=longer.expected / shorter.expected,
         high=longer.high / shorter.low,
-        evidence=longer.evidence.weakest(shorter.evidence, Evidence.DERIVED),
+        evidence=longer.evidence.weakest(shorter.evidence),
     )

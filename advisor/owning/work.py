@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.estimate.results import Estimate
-from advisor.quantities import Evidence, Range
+from advisor.quantities import Range
 from advisor.units import HOUR_S, MILLION
 
 
@@ -60,5 +60,5 @@ def _product(first: Range, second: Range) -> Range:
         low=ends[0],
         expected=first.expected * second.expected,
         high=ends[-1],
-        evidence=first.evidence.weakest(second.evidence, Evidence.DERIVED),
+        evidence=first.evidence.weakest(second.evidence),
     )

@@ -114,6 +114,17 @@ def test_the_estimate_uses_the_machine_too(report: ProbeReport) -> None:
     assert found.time.step_s == plan.time.step_s
 
 
+def test_the_plan_says_that_it_rests_on_measurements(report: ProbeReport) -> None:
+    listed = advisor.recommend(lora(accelerator="h200-sxm")).plans[0].estimate.time
+    taught = advisor.recommend(lora(**machine(report).model_dump())).plans[0].estimate.time
+
+    assert listed is not None
+    assert taught is not None
+    assert listed.run_hours.evidence is Evidence.CALIBRATED
+    assert taught.run_hours.evidence is Evidence.MEASURED
+    assert taught.step_s.high / taught.step_s.low < listed.step_s.high / listed.step_s.low
+
+
 def test_two_cards_of_a_name_are_two_owned() -> None:
     found = Found((FakeBackend(h200()),), described=(h200(index=1),))
     owned = machine(probe(found=found, time_limit_s=4.0))
