@@ -176,6 +176,14 @@ WORK: Final = (
         TRAINING,
     ),
     Flag(
+        "--reduce-format",
+        "workload.reduce_format",
+        "FORMAT",
+        "gradients are summed in fp32, bf16 or fp16; what the software does",
+        _word,
+        TRAINING,
+    ),
+    Flag(
         "--preference",
         "workload.preference",
         "HOW",

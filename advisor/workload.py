@@ -116,6 +116,9 @@ class _Training(_Sized):
     """None takes the default of the task."""
     cross_entropy: CrossEntropy | None = None
     """None takes what the software does."""
+    reduce_format: Literal["fp32", "bf16", "fp16"] | None = None
+    """Format in which gradients are summed over ranks (Megatron-class: and kept); None takes what
+    the software does (Megatron-class: fp32)."""
 
     @field_validator("precision")
     @classmethod

@@ -189,6 +189,7 @@ def resolve_training(
         preference=workload.preference if isinstance(workload, FineTuning) else None,
         unit=architecture.unit,
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
+        switches=MemorySwitches(reduce_format=workload.reduce_format),
     )
 
 

@@ -20,6 +20,7 @@ from advisor.estimate.fold import fold_adapters, fold_parameters
 from advisor.estimate.links import exchange_links, group_link
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_states import gradient_bytes_per_parameter
+from advisor.workload import AttentionKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,10 @@ def model_traffic(
             message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
         )
     )
-    # Scattered sequences travel in pieces beside the products that make and use them.
-    shown = np.where(layout.sequence_parallel > 0, 1.0 - software.tensor_overlap, 1.0)
+    # Scattered sequences travel in pieces beside the products that make and use them. Software
+    # with unfused attention is older than that: Korthikanti et al. 2022 measured without.
+    overlap = 0.0 if run.attention is AttentionKernel.EAGER else software.tensor_overlap
+    shown = np.where(layout.sequence_parallel > 0, 1.0 - overlap, 1.0)
     # One reduction forward and one backward in each branch (Narayanan et al. 2021).
     tensor = nothing_for_one(layout.tensor, branches * (2.0 + again) * reduce * shown)
 
