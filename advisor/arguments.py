@@ -1,68 +1,17 @@
-"""What the command line understands, and the case it spells."""
+"""The case that the command line spells."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from advisor.errors import InputError
-from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, WORK, Flag
+from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
 from advisor.money_flags import INTERRUPTIONS, OWNING, RENTING
 from advisor.parsing import parse_amount
-
-USAGE: Final = {
-    "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
-    "estimate": "gpu-advisor estimate [CASE] [--model MODEL --task TASK] [options]",
-    "own": "gpu-advisor own [CASE] [--model MODEL --task TASK] [options]",
-}
-EXAMPLES: Final = {
-    "": """\
-examples:
-  gpu-advisor recommend --model llama-3.1-8b --task lora --tokens 50M --deadline 24h
-  gpu-advisor recommend case.yaml --json
-  gpu-advisor estimate --model 7B --task pretrain --tokens 1B --accelerator h100-sxm --count 8
-  gpu-advisor compare h100-sxm rtx-4090
-  gpu-advisor prices show
-  gpu-advisor web
-""",
-    "recommend": """\
-examples:
-  gpu-advisor recommend --model llama-3.1-8b --task lora --tokens 50M --deadline 24h
-  gpu-advisor recommend --model llama-3.1-70b --task serve --concurrency 32 --max-tpot-ms 50
-  gpu-advisor recommend case.yaml --budget 500
-  cat case.yaml | gpu-advisor recommend - --json
-""",
-    "estimate": """\
-examples:
-  gpu-advisor estimate --model 7B --task pretrain --accelerator h100-sxm --count 8
-  gpu-advisor estimate --model llama-3.1-8b --task serve --accelerator l40s --explain
-""",
-    "own": """\
-examples:
-  gpu-advisor own --model llama-3.1-8b --task qlora --accelerator rtx-4090 --hours-per-month 200
-  gpu-advisor own case.yaml --accelerator h100-sxm --count 8 --place deu --months 48
-  gpu-advisor own --model llama-3.1-8b --task serve --buy-budget 20000 --slots 4
-""",
-    "prices": """\
-examples:
-  gpu-advisor prices show
-  gpu-advisor prices show --usd-per-eur 1.12
-  gpu-advisor prices refresh
-""",
-    "probe": """\
-examples:
-  gpu-advisor probe --output probe.json
-  gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json
-""",
-    "fits": """\
-examples:
-  gpu-advisor fits --accelerator rtx-4090
-  gpu-advisor fits --accelerator h100-sxm --count 8 --context 32K --all
-""",
-}
-
+from advisor.work_flags import SHAPE, WORK
 
 _FURTHER: Final = {
     "recommend": SEARCH,
@@ -70,190 +19,6 @@ _FURTHER: Final = {
     "own": (*HARDWARE, *OWNING, *RENTING),
 }
 """Options of the commands that take a case, beside those of the work and its limits."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Tells a mistake in one sentence, without the whole usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the mistake and end with exit code 2."""
-        self.exit(2, f"gpu-advisor: error: {message}; see '{self.prog} --help'\n")
-
-
-def build_parser(version: str) -> argparse.ArgumentParser:
-    """Return the parser of ``gpu-advisor`` with all its commands."""
-    parser = Parser(
-        prog="gpu-advisor",
-        description="Which accelerators to train, fine-tune or serve a model on: how many,\n"
-        "arranged how, how long, at what cost, and how sure we are.",
-        epilog=EXAMPLES[""],
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"gpu-advisor {version}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    def command(name: str, summary: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = commands.add_parser(
-            name,
-            help=summary,
-            usage=USAGE.get(name),
-            description=f"{summary[:1].upper()}{summary[1:]}.",
-            epilog=EXAMPLES.get(name),
-            allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        return added
-
-    recommend = command("recommend", "rank what to rent or use, and say why the rest lost")
-    _add_case(recommend, SEARCH)
-    recommend.add_argument(
-        "--top", metavar="N", default="1", help="plans shown for each objective (default 1)"
-    )
-    recommend.add_argument(
-        "--all", action="store_true", help="show every trade-off and rejected accelerator"
-    )
-    _add_json(recommend)
-
-    estimate = command("estimate", "memory, FLOPs, time and cost of one configuration")
-    _add_case(estimate, ())
-    _add_flags(estimate, "the configuration", HARDWARE)
-    _add_flags(estimate, "layout (the best one where you give none)", LAYOUT)
-    estimate.add_argument(
-        "--explain", action="store_true", help="show every term with formula, values and source"
-    )
-    _add_json(estimate)
-
-    own = command("own", "rent or buy: break-even hours, total cost, energy, processors")
-    _add_case(own, ())
-    _add_flags(own, "what to buy (what the cheapest plan uses, or a budget buys)", HARDWARE)
-    _add_flags(own, "buying (cited defaults where you give nothing)", OWNING)
-    _add_flags(own, "renting", RENTING)
-    own.add_argument(
-        "--explain", action="store_true", help="show every term and every input with its source"
-    )
-    _add_json(own)
-
-    _add_fits(command("fits", "models that some cards can serve and train, and those they cannot"))
-
-    compare = command("compare", "cards side by side")
-    compare.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
-    compare.add_argument("--differences", action="store_true", help="only rows that differ")
-    _add_json(compare)
-
-    _add_prices(command("prices", "what the catalog's prices are and how old; fetch live ones"))
-
-    validate = command("validate", "score the engine on a table of measurements")
-    validate.add_argument("table", metavar="FILE.csv", help="columns as in docs/accuracy.md")
-    validate.add_argument(
-        "--configs", metavar="DIR", help="folder of model configurations named org__name.json"
-    )
-    _add_json(validate)
-
-    _add_probe(command("probe", "measure this machine"))
-
-    web = command("web", "open the app in a browser")
-    web.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
-    web.add_argument("--no-browser", action="store_true", help="do not open a browser")
-
-    presets = command("presets", "models that are known by name")
-    presets.add_argument(
-        "--takes", choices=("token", "image", "sample"), help="only those with this kind of input"
-    )
-    _add_json(presets)
-    _add_json(command("schema", "JSON Schema of a case"))
-    return parser
-
-
-def _add_fits(parser: argparse.ArgumentParser) -> None:
-    _add_flags(parser, "the cards", HARDWARE)
-    parser.add_argument(
-        "--context", metavar="N", default="8192", help="tokens per request or sequence (8192)"
-    )
-    parser.add_argument(
-        "--concurrency", metavar="N", default="8", help="requests at once, beside one alone (8)"
-    )
-    parser.add_argument("--all", action="store_true", help="every preset, not the short list alone")
-    _add_json(parser)
-
-
-def _add_probe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--mode", metavar="MODE", default="short", help="short (15 s), normal (2 min) or thorough"
-    )
-    parser.add_argument(
-        "--library", metavar="NAME", default="auto", help="auto (default), numpy or torch"
-    )
-    parser.add_argument("--time-limit", metavar="TIME", help="another limit: 30s, 5min")
-    parser.add_argument(
-        "--memory-limit", metavar="BYTES", help="take at most this: 4G; never half of what is free"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="then train small transformers beside predictions"
-    )
-    parser.add_argument("--output", metavar="FILE", help="write the report here: probe.json")
-    parser.add_argument("--report", metavar="FILE", help="show this report and measure nothing")
-    _add_json(parser)
-
-
-def _add_prices(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    show = actions.add_parser("show", help="offers of each provider, with age and count")
-    show.add_argument("--usd-per-eur", metavar="RATE", help="exchange rate for prices in euro")
-    _add_json(show)
-    refresh = actions.add_parser(
-        "refresh",
-        help="fetch live prices through gpuhunt (pip install 'gpu-advisor[prices]')",
-        description="Fetch live prices through gpuhunt into your cache folder. Whatever goes "
-        "wrong, the prices in use stay.",
-    )
-    refresh.add_argument(
-        "--online",
-        action="store_true",
-        help="ask DigitalOcean, Hot Aisle, JarvisLabs and Vultr too; keys from the environment",
-    )
-    _add_json(refresh)
-
-
-def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> None:
-    parser.add_argument(
-        "case",
-        nargs="?",
-        metavar="CASE",
-        help="case file, YAML or JSON; - reads it from standard input. Flags change its fields",
-    )
-    work = parser.add_argument_group("the work")
-    work.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="preset (llama-3.1-8b), hub id (org/name), parameter count (7B), or a file: "
-        "config.json, .safetensors, .gguf, or layers as .yaml",
-    )
-    work.add_argument("--task", choices=tuple(TASKS), help="what to do with the model")
-    for flag in WORK:
-        _add_flag(work, flag)
-    limits = parser.add_argument_group("limits and aims" if further else "price and limits")
-    for flag in (*LIMITS, *further):
-        _add_flag(limits, flag)
-    limits.add_argument("--spot", action="store_true", help="rent at spot prices")
-    _add_flag(limits, INTERRUPTIONS)
-
-
-def _add_flags(parser: argparse.ArgumentParser, title: str, flags: tuple[Flag, ...]) -> None:
-    group = parser.add_argument_group(title)
-    for flag in flags:
-        _add_flag(group, flag)
-
-
-def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
-    action = "append" if flag.repeat else "store"
-    group.add_argument(
-        flag.option, dest=flag.dest, metavar=flag.metavar, help=flag.help, action=action
-    )
-
-
-def _add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def case_mapping(
@@ -298,12 +63,18 @@ def case_mapping(
                 remedy=f"Add {example}.",
                 field=field,
             )
-    for flag in (*WORK, *LIMITS, INTERRUPTIONS, *_FURTHER[arguments.command]):
+    for flag in (*SHAPE, *WORK, *LIMITS, INTERRUPTIONS, *_FURTHER[arguments.command]):
         _apply(flag, getattr(arguments, flag.dest), case)
     if arguments.spot:
         case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}
-    if arguments.command == "estimate" or (arguments.command == "own" and "hardware" in case):
-        _complete_hardware(case)
+    if arguments.command == "estimate" and "accelerator" not in _section(case, "hardware"):
+        raise InputError(
+            "the hardware is missing",
+            value=None,
+            allowed="a case file with hardware, or --accelerator",
+            remedy="Add --accelerator h100-sxm --count 8, or use recommend.",
+            field="hardware.accelerator",
+        )
     return case
 
 
@@ -333,42 +104,17 @@ def _apply(flag: Flag, given: str | list[str] | None, case: dict[str, object]) -
         if isinstance(given, str)
         else [flag.read(item, flag.option) for item in given]
     )
-    section, _, field = flag.field.rpartition(".")
-    if section:
-        case[section] = {**_section(case, section), field: value}
-    else:
-        case[field] = value
+    *sections, field = flag.field.split(".")
+    for name in sections:
+        section = _section(case, name)
+        case[name], case = section, section
+    case[field] = value
 
 
 def _section(case: Mapping[str, object], name: str) -> dict[str, object]:
     """Return one mapping of the case; empty where it is absent or no mapping."""
     found = case.get(name)
     return {str(key): value for key, value in found.items()} if isinstance(found, Mapping) else {}
-
-
-def _complete_hardware(case: dict[str, object]) -> None:
-    """Give count and data-parallel degree the values that the other degrees imply."""
-    hardware, layout = _section(case, "hardware"), _section(case, "layout")
-    if "accelerator" not in hardware:
-        raise InputError(
-            "the hardware is missing",
-            value=None,
-            allowed="a case file with hardware, or --accelerator",
-            remedy="Add --accelerator h100-sxm --count 8, or use recommend.",
-            field="hardware.accelerator",
-        )
-    if not layout:
-        return
-    others = 1
-    for degree in ("tensor", "pipeline", "context"):
-        value = layout.get(degree, 1)
-        others *= value if isinstance(value, int) else 1
-    count = hardware.get("count")
-    if isinstance(count, int) and "data" not in layout and count % others == 0:
-        case["layout"] = {**layout, "data": count // others}
-    data = layout.get("data", 1)
-    if count is None and isinstance(data, int):
-        case["hardware"] = {**hardware, "count": data * others}
 
 
 def model_source(text: str) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
@@ -18,10 +20,13 @@ HubId = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,96}/[0-9A-Za-z_.-]{1,96
 class AssumedShape(Noun):
     """Fields of the shape that a parameter count does not tell; None leaves them assumed."""
 
-    hidden_size: Annotated[int, Field(ge=8, le=1_000_000)] | None = None
+    like: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    """Published model whose shape is scaled, e.g. ``Llama 3.1 8B``; the nearest by size."""
     num_hidden_layers: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    hidden_size: Annotated[int, Field(ge=8, le=1_000_000, multiple_of=8)] | None = None
     num_attention_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
     num_key_value_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    intermediate_size: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     vocab_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
 
 
@@ -59,10 +64,20 @@ class ModelSource(Noun):
 
 
 class Hardware(Noun):
-    """The configuration to estimate; ``recommend`` searches instead."""
+    """The configuration to estimate; ``recommend`` searches instead.
+
+    Where a layout is given, count and ``layout.data`` complete each other.
+    """
 
     accelerator: str
     count: Annotated[int, Field(ge=1, le=16384)] = 1
+
+
+def _given(section: object) -> dict[str, Any]:
+    """Return what was given of a section, as a mapping or a noun; empty where it is neither."""
+    if isinstance(section, Noun):
+        return section.model_dump(exclude_unset=True)
+    return dict(section) if isinstance(section, Mapping) else {}
 
 
 class Case(Noun):
@@ -78,6 +93,25 @@ class Case(Noun):
     """What buying is assumed to cost."""
     renting: Renting = Renting()
     """What renting is assumed to cost beside list prices."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _degrees_complete(cls, content: Any) -> Any:
+        """Give data-parallel degree or count the value that the other degrees imply."""
+        if not isinstance(content, Mapping):
+            return content
+        hardware, layout = _given(content.get("hardware")), _given(content.get("layout"))
+        if not hardware or not layout:
+            return content
+        degrees = [layout.get(name, 1) for name in ("tensor", "pipeline", "context")]
+        if not all(isinstance(degree, int) and degree > 0 for degree in degrees):
+            return content  # told by the fields' own checks
+        others, count, data = math.prod(degrees), hardware.get("count"), layout.get("data")
+        if data is None and isinstance(count, int) and count % others == 0:
+            return {**content, "layout": {**layout, "data": count // others}}
+        if count is None and isinstance(data or 1, int):
+            return {**content, "hardware": {**hardware, "count": (data or 1) * others}}
+        return content
 
     @model_validator(mode="after")
     def _limits_apply(self) -> Case:

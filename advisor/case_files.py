@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from advisor.case import Case
 from advisor.errors import InputError
 
-MAX_CASE_BYTES = 1_000_000
+MAX_CASE_BYTES: Final = 1_000_000
 
 
 def load_case(source: str | Path | Mapping[str, Any]) -> Case:
@@ -35,33 +35,58 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
         names the field.
     """
     if not isinstance(source, Mapping):
-        source = _read_case(Path(source))
+        source = read_case(Path(source))
     try:
         return Case.model_validate(source)
     except ValidationError as error:
         raise input_error(error) from None
 
 
-def _read_case(path: Path) -> Mapping[str, Any]:
-    remedy = "Give a YAML or JSON file as docs/cli.md shows."
+def read_case(path: Path) -> Mapping[str, Any]:
+    """Read the content of a case file as it is, unchecked but for its form.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds no mapping.
+    """
     try:
-        size = path.stat().st_size
-        if size > MAX_CASE_BYTES:
-            raise InputError(
-                "the case file is too large",
-                value=f"{size:,} bytes",
-                allowed=f"up to {MAX_CASE_BYTES:,} bytes",
-                remedy=remedy,
-            )
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(MAX_CASE_BYTES + 1)
+    except OSError as error:
         raise InputError(
             f"the case file cannot be read ({error.__class__.__name__})",
             value=str(path),
             allowed="a readable UTF-8 file",
-            remedy=remedy,
+            remedy="Give a YAML or JSON file as docs/cli.md shows.",
         ) from None
-    return parse_case(text)
+    return parse_case(case_text(content, name="the case file"))
+
+
+def case_text(content: bytes, *, name: str) -> str:
+    """Decode what a file or stream holds, of which ``MAX_CASE_BYTES + 1`` were read at most.
+
+    Raises
+    ------
+    InputError
+        If it is larger than a case may be, or no UTF-8.
+    """
+    if len(content) > MAX_CASE_BYTES:
+        raise InputError(
+            f"{name} is too large",
+            value=f"more than {MAX_CASE_BYTES:,} bytes",
+            allowed=f"up to {MAX_CASE_BYTES:,} bytes",
+            remedy="Give a YAML or JSON case alone, as docs/cli.md shows.",
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is not UTF-8 text",
+            value=content[error.start : error.start + 8],
+            allowed="a YAML or JSON case in UTF-8",
+            remedy="Convert it to UTF-8.",
+        ) from None
 
 
 def parse_case(text: str) -> Mapping[str, Any]:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from advisor import __version__
-from advisor.arguments import build_parser, case_mapping
+from advisor.arguments import case_mapping
+from advisor.command_parser import build_parser
 from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
 from advisor.parsing import parse_amount, parse_count, parse_duration
 
-MAX_CASE_BYTES: Final = 1_000_000
 MAX_PORT: Final = 65_535
 
 DEBUG: Final = "GPU_ADVISOR_DEBUG"
@@ -340,28 +340,12 @@ def _base(source: str | None) -> Mapping[str, object] | None:
     """Return the content of a case file as it is; ``-`` is standard input."""
     if source is None:
         return None
-    from advisor import api
+    from advisor.case_files import MAX_CASE_BYTES, case_text, parse_case, read_case
 
     if source != "-":
-        return api.load_case(source).model_dump(mode="json", exclude_unset=True)
+        return read_case(Path(source))
     content = sys.stdin.buffer.read(MAX_CASE_BYTES + 1)
-    if len(content) > MAX_CASE_BYTES:
-        raise InputError(
-            "the case on standard input is too large",
-            value=f"more than {MAX_CASE_BYTES:,} bytes",
-            allowed=f"up to {MAX_CASE_BYTES:,} bytes",
-            remedy="Send a YAML or JSON case alone.",
-        )
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "the case on standard input is not UTF-8 text",
-            value=content[error.start : error.start + 8],
-            allowed="a YAML or JSON case in UTF-8",
-            remedy="Convert it to UTF-8.",
-        ) from None
-    return api.load_case(api.parse_case(text)).model_dump(mode="json", exclude_unset=True)
+    return parse_case(case_text(content, name="the case on standard input"))
 
 
 _COMMANDS: Final = {

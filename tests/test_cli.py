@@ -14,13 +14,15 @@ import pytest
 import yaml
 
 from advisor import api, cli
-from advisor.arguments import build_parser, case_mapping, model_source
-from advisor.case import Case
+from advisor.arguments import case_mapping, model_source
+from advisor.case import Case, Hardware
+from advisor.command_parser import build_parser
 from advisor.errors import CatalogError, InputError
-from advisor.flags import HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, WORK
-from advisor.layout import Recompute, Sharding
+from advisor.flags import HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS
+from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.limits import Objective
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.work_flags import SHAPE, WORK
 from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
 
 CASE = {
@@ -130,7 +132,7 @@ def test_the_documented_examples_run(
 
 def test_the_help_names_what_the_case_accepts() -> None:
     """The help cannot read these names from the engine without loading it."""
-    flags = {flag.option: flag.help for flag in (*WORK, *LAYOUT, *SEARCH)}
+    flags = {flag.option: flag.help for flag in (*SHAPE, *WORK, *LAYOUT, *SEARCH)}
 
     for option, names in (
         ("--precision", RECIPES),
@@ -157,8 +159,9 @@ def test_every_flag_names_a_field_of_the_case() -> None:
         "hardware": known["Hardware"],
         "layout": known["ParallelLayout"],
         "": set(schema["properties"]),
+        "model.shape": known["AssumedShape"],
     }
-    for flag in (*WORK, *LIMITS, *SEARCH, *HARDWARE, *LAYOUT):
+    for flag in (*SHAPE, *WORK, *LIMITS, *SEARCH, *HARDWARE, *LAYOUT):
         section, _, field = flag.field.rpartition(".")
         assert field in holders[section], flag.option
 
@@ -235,7 +238,7 @@ def test_serving_arguments_spell_the_case() -> None:
         },
         "limits": {"max_ttft_ms": 500.0, "max_tpot_ms": 50.5},
         "hardware": {"accelerator": "h100-sxm", "count": 8},
-        "layout": {"tensor": 4, "data": 2},
+        "layout": {"tensor": 4},
     }
 
 
@@ -245,17 +248,26 @@ def test_serving_arguments_spell_the_case() -> None:
         ("--count 16 --tensor 2 --pipeline 4", 16, {"tensor": 2, "pipeline": 4, "data": 2}),
         ("--tensor 2 --data 4", 8, {"tensor": 2, "data": 4}),
         ("--context 2 --sharding zero3", 2, {"context": 2, "sharding": "zero3"}),
+        ("--tensor 8", 8, {"tensor": 8, "data": 1}),
         # Nothing is guessed where it does not come out even: the engine explains it.
-        ("--count 8 --tensor 3", 8, {"tensor": 3}),
+        ("--count 8 --tensor 3", 8, {"tensor": 3, "data": 1}),
     ],
 )
 def test_degrees_and_count_complete_each_other(
     arguments: str, hardware: int, layout: dict[str, object]
 ) -> None:
-    case = spelled(f"estimate --model 7B --task pretrain --accelerator a100 {arguments}")
+    spelt = spelled(f"estimate --model 7B --task pretrain --accelerator a100 {arguments}")
+    case = api.load_case(spelt)
 
-    assert case["hardware"] == {"accelerator": "a100", "count": hardware}
-    assert case["layout"] == layout
+    assert case.hardware == Hardware(accelerator="a100", count=hardware)
+    assert case.layout == ParallelLayout.model_validate(layout)
+    # Nouns built in Python are completed as mappings are.
+    hardware_given = Hardware.model_validate(spelt["hardware"])
+    layout_given = ParallelLayout.model_validate(spelt["layout"])
+    again = Case(
+        model=case.model, workload=case.workload, hardware=hardware_given, layout=layout_given
+    )
+    assert again == case
 
 
 def test_flags_change_only_their_fields_of_a_file() -> None:
@@ -457,7 +469,7 @@ def test_a_mistake_is_one_sentence(
         (b"\xff\xfe\x00", "not UTF-8 text"),
         (b"#" * 1_000_001, "too large: got 'more than 1,000,000 bytes'"),
         (b"[" * 100_000, "not valid YAML or JSON"),
-        (b"{}", r"model is missing \(1 more problem\)"),
+        (b"{}", "the model is missing: .* --model"),
         (b"{model: {preset: x}, workload: {kind: dance}}", "workload is not usable"),
         (b"{model: {preset: x, hub: a/b}, workload: {kind: serving}}", "exactly one of preset"),
         (b"{model: {}, workload: {kind: serving}}", "exactly one of preset"),

@@ -60,8 +60,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terminal": ENGINE | {"compare", "probe"},
     "flags": GROUND,
     "money_flags": GROUND | {"flags"},
-    "arguments": GROUND | {"flags", "money_flags"},
-    "cli": BASE | FACADE | {"arguments", "charts", "compare", "frames", "terminal"},
+    "work_flags": GROUND | {"flags"},
+    "arguments": GROUND | {"flags", "money_flags", "work_flags"},
+    "command_parser": {"flags", "money_flags", "work_flags"},
+    "cli": BASE
+    | FACADE
+    | {"arguments", "command_parser", "charts", "compare", "frames", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},

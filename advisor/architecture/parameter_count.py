@@ -1,7 +1,8 @@
-"""A shape for a bare parameter count: the nearest published dense model, scaled to fit."""
+"""A shape for a bare parameter count: a published dense model, scaled to fit."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from math import log, sqrt
 from typing import Final, NamedTuple
 
@@ -9,6 +10,11 @@ from advisor.architecture.huggingface import assembled
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
 from advisor.architecture.pruning import pruned_transformer
+from advisor.architecture.published_models import (
+    PublishedModel,
+    nearest_published,
+    published_named,
+)
 from advisor.architecture.shapes import (
     AttentionShape,
     FeedForwardShape,
@@ -20,7 +26,6 @@ from advisor.architecture.shapes import (
 from advisor.architecture.transformer import transformer_operators
 from advisor.case import AssumedShape
 from advisor.errors import InputError
-from advisor.noun import Noun
 from advisor.quantities import Evidence
 
 MIN_PARAMETERS: Final = 1e6
@@ -31,106 +36,14 @@ WIDTH_STEP: Final = 16
 EMBEDDING_SHARE: Final = 0.4
 """Largest share of a small model given to embeddings; GPT-2 124M has 0.32."""
 
+UNASSIGNED: Final = 0.01
+"""Up to this share of the count outside the shape is rounding, and not told."""
+
+WIDE_STEPS: Final = 64
+"""Steps of the hidden size, relative, in the search for the one that holds the count."""
+
 SAME_WIDTH: Final = 0.05
 """Up to this relative change the published width stays, and depth takes up the difference."""
-
-
-class PublishedModel(Noun):
-    """A dense model whose shape is published."""
-
-    name: str
-    parameters: float
-    hidden_size: int
-    layers: int
-    heads: int
-    key_value_heads: int
-    width: int
-    vocab_size: int
-    positions: int
-    gated: bool = True
-    """False for GPT-3: plain GELU, LayerNorm, learned positions, tied head."""
-    tied: bool = False
-
-
-def _gpt3(name: str, parameters: float, hidden: int, layers: int, heads: int) -> PublishedModel:
-    return PublishedModel(
-        name=f"GPT-3 {name}",
-        parameters=parameters,
-        hidden_size=hidden,
-        layers=layers,
-        heads=heads,
-        key_value_heads=heads,
-        width=4 * hidden,
-        vocab_size=50257,
-        positions=2048,
-        gated=False,
-        tied=True,
-    )
-
-
-def _llama(
-    name: str,
-    parameters: float,
-    hidden: int,
-    layers: int,
-    heads: int,
-    groups: int,
-    width: int,
-    *,
-    vocab: int = 128_256,
-    positions: int = 131_072,
-    tied: bool = False,
-) -> PublishedModel:
-    return PublishedModel(
-        name=name,
-        parameters=parameters,
-        hidden_size=hidden,
-        layers=layers,
-        heads=heads,
-        key_value_heads=groups,
-        width=width,
-        vocab_size=vocab,
-        positions=positions,
-        tied=tied,
-    )
-
-
-PUBLISHED: Final = (
-    # Brown et al. 2020, arXiv:2005.14165, table 2.1.
-    _gpt3("small", 125e6, 768, 12, 12),
-    _gpt3("medium", 350e6, 1024, 24, 16),
-    _gpt3("large", 760e6, 1536, 24, 16),
-    _gpt3("175B", 175e9, 12288, 96, 96),
-    # Touvron et al. 2023, arXiv:2302.13971, table 2, and arXiv:2307.09288, table 1.
-    _llama("Llama 2 7B", 6.74e9, 4096, 32, 32, 32, 11008, vocab=32000, positions=4096),
-    _llama("Llama 2 13B", 13.0e9, 5120, 40, 40, 40, 13824, vocab=32000, positions=4096),
-    _llama("LLaMA 33B", 32.5e9, 6656, 60, 52, 52, 17920, vocab=32000, positions=2048),
-    # Llama team 2024, arXiv:2407.21783, table 3; Llama 3.2 model cards.
-    _llama("Llama 3.2 1B", 1.24e9, 2048, 16, 32, 8, 8192, tied=True),
-    _llama("Llama 3.2 3B", 3.21e9, 3072, 28, 24, 8, 8192, tied=True),
-    _llama("Llama 3.1 8B", 8.03e9, 4096, 32, 32, 8, 14336),
-    _llama("Llama 3.1 70B", 70.6e9, 8192, 80, 64, 8, 28672),
-    _llama("Llama 3.1 405B", 405.9e9, 16384, 126, 128, 8, 53248),
-)
-"""Published dense models, from which the nearest is scaled."""
-
-
-def nearest_published(parameters: float, count: int = 3) -> tuple[PublishedModel, ...]:
-    """Published dense models by how near their size is, as a ratio.
-
-    Parameters
-    ----------
-    parameters : float
-        [elements]
-    count : int
-
-    Returns
-    -------
-    tuple of PublishedModel
-        The nearest first.
-    """
-    ranked = sorted(PUBLISHED, key=lambda model: abs(log(parameters / model.parameters)))
-    return tuple(ranked[:count])
 
 
 def architecture_from_parameters(
@@ -159,24 +72,22 @@ def architecture_from_parameters(
 
     Notes
     -----
-    The nearest published model by ratio is scaled: hidden size and depth by the cube root of the
-    ratio, then the feed-forward width takes up what is left, from below. The remainder, well
-    under 1 %, is a row ``block.unassigned`` that holds memory and computes nothing.
+    A published model is scaled, that of ``known.like`` or the nearest by ratio: hidden size and
+    depth by the cube root of the ratio, then the feed-forward width takes up what is left, from
+    below; where that is known, the depth does. The remainder, well under 1 % unless much of the
+    shape is known, is a row ``block.unassigned`` that holds memory and computes nothing. A shape
+    that is known in full is no assumption.
     """
-    if not MIN_PARAMETERS <= parameters <= MAX_PARAMETERS:
-        raise InputError(
-            "model.parameters is out of range",
-            value=parameters,
-            allowed="1e6 to 1e14 parameters",
-            remedy="Give the number of parameters, e.g. 7e9 for seven billion.",
-            field="model.parameters",
-        )
-    count = round(parameters)
-    nearest = nearest_published(count, 1)[0]
     known = known or AssumedShape()
-    shape = _scaled(nearest, count, known)
+    count, published, shape = _shaped(parameters, known)
     rest = count - _size(shape)
-    notes: tuple[str, ...] = (_assumption(nearest, shape, known),)
+    whole = rest <= UNASSIGNED * count and all(
+        value is not None for name, value in known if name != "like"
+    )
+    notes: tuple[str, ...] = (_assumption(published, shape, known),)
+    if rest > UNASSIGNED * count:
+        held = f"this shape holds {_label(count - rest)} of {_label(count)}"
+        notes += (f"{held}; the rest takes memory and computes nothing",)
     if pruning:
         shape, note = pruned_transformer(shape, pruning)
         notes += (note,)
@@ -185,9 +96,9 @@ def architecture_from_parameters(
         name=_label(count),
         family="assumed dense transformer",
         source="parameters",
-        evidence=Evidence.ASSUMED,
+        evidence=Evidence.DERIVED if whole else Evidence.ASSUMED,
         assumptions=notes,
-        max_position_embeddings=nearest.positions,
+        max_position_embeddings=published.positions,
     )
     row = Operator(
         name="block.unassigned",
@@ -202,6 +113,53 @@ def architecture_from_parameters(
     return built.model_copy(update={"operators": (*built.operators, row)}) if rest else built
 
 
+def whole_shape(parameters: float, known: AssumedShape | None = None) -> AssumedShape:
+    """Shape that `architecture_from_parameters` takes, every field told.
+
+    Parameters
+    ----------
+    parameters : float
+        [elements]
+    known : AssumedShape, optional
+
+    Returns
+    -------
+    AssumedShape
+        ``like`` is the name of the published model that was scaled.
+
+    Raises
+    ------
+    InputError
+        As `architecture_from_parameters`.
+    """
+    _, published, shape = _shaped(parameters, known or AssumedShape())
+    attention = shape.attention[0]
+    return AssumedShape(
+        like=published.name,
+        num_hidden_layers=shape.layers,
+        hidden_size=shape.hidden_size,
+        num_attention_heads=attention.heads,
+        num_key_value_heads=attention.key_value_heads,
+        intermediate_size=shape.feed_forward[0].width,
+        vocab_size=shape.vocab_size,
+    )
+
+
+def _shaped(parameters: float, known: AssumedShape) -> tuple[int, PublishedModel, TransformerShape]:
+    """Whole number of parameters, the published model that is scaled, and the shape."""
+    if not MIN_PARAMETERS <= parameters <= MAX_PARAMETERS:
+        raise InputError(
+            "model.parameters is out of range",
+            value=parameters,
+            allowed="1e6 to 1e14 parameters",
+            remedy="Give the number of parameters, e.g. 7e9 for seven billion.",
+            field="model.parameters",
+        )
+    count = round(parameters)
+    published = published_named(known.like) if known.like else nearest_published(count, 1)[0]
+    return count, published, _scaled(published, count, known)
+
+
 def _label(count: int) -> str:
     for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
         if count >= size:
@@ -209,38 +167,75 @@ def _label(count: int) -> str:
     return f"{count} parameters"
 
 
-def _assumption(nearest: PublishedModel, shape: TransformerShape, known: AssumedShape) -> str:
+def _assumption(published: PublishedModel, shape: TransformerShape, known: AssumedShape) -> str:
     attention, feed_forward = shape.attention[0], shape.feed_forward[0]
-    given = ", ".join(name for name, value in known if value is not None)
+    given = ", ".join(name for name, value in known if value is not None and name != "like")
     kept = f" with the given {given}" if given else ""
     return (
-        f"shape assumed from {nearest.name}, scaled{kept}: {shape.layers} layers, hidden size "
+        f"shape assumed from {published.name}, scaled{kept}: {shape.layers} layers, hidden size "
         f"{shape.hidden_size:,}, {attention.heads} heads ({attention.key_value_heads} for keys "
         f"and values), feed-forward width {feed_forward.width:,}, vocabulary "
         f"{shape.vocab_size:,}"
     )
 
 
-def _scaled(nearest: PublishedModel, count: int, known: AssumedShape) -> TransformerShape:
+def _scaled(published: PublishedModel, count: int, known: AssumedShape) -> TransformerShape:
     """Shape with at most ``count`` parameters and as near to it as the width's step allows."""
-    scale = (count / nearest.parameters) ** (1 / 3)
-    wide = scale
-    if known.num_hidden_layers:
-        # A given depth leaves the width to take up the size.
-        wide = sqrt(scale**3 * nearest.layers / known.num_hidden_layers)
-    heads, groups, head_dim = _grouping(nearest, wide, known)
+    scale = (count / published.parameters) ** (1 / 3)
+    layers, width = known.num_hidden_layers, known.intermediate_size
+    # A given depth leaves the hidden size to take up the count.
+    wide = sqrt(scale**3 * published.layers / layers) if layers else scale
+    if layers and width and not known.hidden_size:
+        wide *= _widest(published, count, wide, known)
+    frame = _framed(published, count, wide, known)
+    if width:
+        one, two = (_size(frame.shape(n, width)) for n in (1, 2))
+        shape = frame.shape(layers or max(1, 1 + (count - one) // (two - one)), width)
+    else:
+        shape = _filled(frame, count, scale, known)
+    if (held := _size(shape)) > count and known != AssumedShape(like=known.like):
+        raise InputError(
+            f"model.shape alone holds more than model.parameters: {_label(held)}",
+            value=count,
+            allowed="a shape that leaves room for feed-forward layers",
+            remedy="Make the shape smaller, leave a field of it out, or raise the count.",
+            field="model.shape",
+        )
+    return shape
+
+
+def _widest(published: PublishedModel, count: int, wide: float, known: AssumedShape) -> float:
+    """Factor on the hidden size with which a given depth and feed-forward width hold the count."""
+    layers, width = known.num_hidden_layers, known.intermediate_size
+    steps = range(1, 50 * WIDE_STEPS)
+
+    def held(step: int) -> int:
+        frame = _framed(published, count, wide * step / WIDE_STEPS, known)
+        return _size(frame.shape(layers or 1, width or 1))
+
+    return max(1, bisect_right(steps, count, key=held)) / WIDE_STEPS
+
+
+def _framed(published: PublishedModel, count: int, wide: float, known: AssumedShape) -> _Frame:
+    """Everything but depth and feed-forward width, with the hidden size scaled by ``wide``."""
+    heads, groups, head_dim = _grouping(published, wide, known)
     hidden = known.hidden_size or heads * head_dim
-    tables = 1 if nearest.tied else 2
+    tables = 1 if published.tied else 2
     room = max(256, int(EMBEDDING_SHARE * count / (tables * hidden)))
-    vocab = known.vocab_size or min(nearest.vocab_size, room)
-    narrow = _Frame(nearest, hidden, heads, groups, head_dim, vocab)
-    one, two = (_size(narrow.shape(layers, WIDTH_STEP)) for layers in (1, 2))
+    vocab = known.vocab_size or min(published.vocab_size, room)
+    return _Frame(published, hidden, heads, groups, head_dim, vocab)
+
+
+def _filled(frame: _Frame, count: int, scale: float, known: AssumedShape) -> TransformerShape:
+    """Shape whose feed-forward width takes up the count, in the depth that suits it best."""
+    published = frame.published
+    one, two = (_size(frame.shape(layers, WIDTH_STEP)) for layers in (1, 2))
     per_layer, ends = two - one, 2 * one - two
-    wider = _size(narrow.shape(1, 2 * WIDTH_STEP)) - one
-    depth = scale * nearest.layers
+    wider = _size(frame.shape(1, 2 * WIDTH_STEP)) - one
+    depth = scale * published.layers
     if known.hidden_size:
-        depth = nearest.layers * scale**3 * (nearest.hidden_size / hidden) ** 2
-    wanted = nearest.width / nearest.hidden_size * hidden
+        depth = published.layers * scale**3 * (published.hidden_size / frame.hidden) ** 2
+    wanted = published.width / published.hidden_size * frame.hidden
 
     def width(layers: int) -> int:
         room = count - ends - per_layer * layers
@@ -248,36 +243,28 @@ def _scaled(nearest: PublishedModel, count: int, known: AssumedShape) -> Transfo
 
     step = 4 if depth >= 16 else 2 if depth >= 4 else 1
     start = max(step, int(depth * 0.5) // step * step)
-    candidates = {nearest.layers, *range(start, int(depth * 2) + step + 1, step)}
+    candidates = {published.layers, *range(start, int(depth * 2) + step + 1, step)}
     if known.num_hidden_layers:
         candidates = {known.num_hidden_layers}
     depths = sorted(n for n in candidates if width(n) > 0)
-    if not depths and known != AssumedShape():
-        raise InputError(
-            "model.shape alone holds more than model.parameters",
-            value=count,
-            allowed="a shape that leaves room for feed-forward layers",
-            remedy="Make the shape smaller, or leave a field of it out.",
-            field="model.shape",
-        )
-    layers = min(depths or [1], key=lambda n: abs(log(max(width(n), 1) / wanted)))
-    return narrow.shape(layers, max(width(layers), WIDTH_STEP))
+    layers = min(depths or candidates, key=lambda n: abs(log(max(width(n), 1) / wanted)))
+    return frame.shape(layers, max(width(layers), WIDTH_STEP))
 
 
-def _grouping(nearest: PublishedModel, scale: float, known: AssumedShape) -> tuple[int, int, int]:
+def _grouping(published: PublishedModel, scale: float, known: AssumedShape) -> tuple[int, int, int]:
     """Heads, heads of keys and values, and the width of one."""
-    grouped = nearest.key_value_heads < nearest.heads
-    shared = known.num_key_value_heads or (nearest.key_value_heads if grouped else 1)
-    head_dim = nearest.hidden_size // nearest.heads
+    grouped = published.key_value_heads < published.heads
+    shared = known.num_key_value_heads or (published.key_value_heads if grouped else 1)
+    head_dim = published.hidden_size // published.heads
     if known.num_attention_heads:
         heads = known.num_attention_heads
     elif known.hidden_size:
         heads = max(shared, round(known.hidden_size / head_dim / shared) * shared)
     elif abs(scale - 1) > SAME_WIDTH:
-        heads = _heads(scale * nearest.heads, shared)
+        heads = _heads(scale * published.heads, shared)
     else:
-        heads = max(shared, nearest.heads // shared * shared)
-    groups = known.num_key_value_heads or (nearest.key_value_heads if grouped else heads)
+        heads = max(shared, published.heads // shared * shared)
+    groups = known.num_key_value_heads or (published.key_value_heads if grouped else heads)
     if heads % groups:
         if known.num_key_value_heads:
             raise InputError(
@@ -289,15 +276,28 @@ def _grouping(nearest: PublishedModel, scale: float, known: AssumedShape) -> tup
             )
         groups = heads
     if known.hidden_size and known.num_attention_heads:
-        head_dim = max(1, known.hidden_size // heads)
-    elif not known.hidden_size and scale * nearest.heads < 1:
-        head_dim = max(8, round(scale * nearest.hidden_size / 8) * 8)
+        if known.hidden_size % heads:
+            raise InputError(
+                "model.shape.num_attention_heads does not divide the hidden size",
+                value=heads,
+                allowed=f"a divisor of {known.hidden_size:,}",
+                remedy="Correct one of them, or leave one out.",
+                field="model.shape.num_attention_heads",
+            )
+        head_dim = known.hidden_size // heads
+    elif not known.hidden_size and (
+        known.num_attention_heads
+        or scale * published.heads < 1
+        or (known.num_hidden_layers and known.intermediate_size)
+    ):
+        # The heads' width takes up the scale where their number cannot, or not finely enough.
+        head_dim = max(8, round(scale * published.hidden_size / heads / 8) * 8)
     return heads, groups, head_dim
 
 
 def _heads(wanted: float, groups: int) -> int:
     """Whole number of heads that tensor parallelism divides well, and the groups divide."""
-    step = max(groups, 8 if wanted >= 24 else 4 if wanted >= 8 else 1)
+    step = groups * -(-(8 if wanted >= 24 else 4 if wanted >= 8 else 1) // groups)
     return max(step, round(wanted / step) * step)
 
 
@@ -308,7 +308,7 @@ def _size(shape: TransformerShape) -> int:
 class _Frame(NamedTuple):
     """A shape but for depth and feed-forward width."""
 
-    nearest: PublishedModel
+    published: PublishedModel
     hidden: int
     heads: int
     groups: int
@@ -317,7 +317,7 @@ class _Frame(NamedTuple):
 
     def shape(self, layers: int, width: int) -> TransformerShape:
         """Return the whole shape."""
-        plain = not self.nearest.gated
+        plain = not self.published.gated
         attention = AttentionShape(
             windows=(WindowLayers(layers=layers),),
             heads=self.heads,
@@ -341,6 +341,6 @@ class _Frame(NamedTuple):
             attention=(attention,),
             feed_forward=(feed_forward,),
             norm=Norm(kind=NormKind.LAYER, bias=True) if plain else Norm(),
-            tied=self.nearest.tied,
-            positions=self.nearest.positions if plain else 0,
+            tied=self.published.tied,
+            positions=self.published.positions if plain else 0,
         )

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.architecture.operators import OperatorKind
-from advisor.architecture.parameter_count import PUBLISHED, architecture_from_parameters
+from advisor.architecture.parameter_count import architecture_from_parameters, whole_shape
+from advisor.architecture.published_models import PUBLISHED
+from advisor.case import AssumedShape
 from advisor.errors import InputError
 from advisor.quantities import Evidence
 
@@ -71,3 +73,72 @@ def test_the_table_is_what_was_published() -> None:
         model = architecture_from_parameters(published.parameters)
         assert model.hidden_size == published.hidden_size, published.name
         assert model.num_hidden_layers == published.layers, published.name
+
+
+# Mistral 7B: Jiang et al. 2023, arXiv:2310.06825, table 1; 7,241,732,096 parameters on the hub.
+MISTRAL = AssumedShape(
+    num_hidden_layers=32,
+    hidden_size=4096,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    intermediate_size=14336,
+    vocab_size=32000,
+)
+
+
+def test_a_shape_that_is_known_in_full_is_no_assumption() -> None:
+    model = architecture_from_parameters(7_241_732_096, MISTRAL)
+
+    assert model.evidence is Evidence.DERIVED
+    assert "block.unassigned" not in {op.name for op in model.operators}
+    assert architecture_from_parameters(8e9, MISTRAL).evidence is Evidence.ASSUMED
+
+
+def test_what_a_known_shape_leaves_over_is_told() -> None:
+    model = architecture_from_parameters(8e9, MISTRAL)
+
+    assert model.total_parameters == 8_000_000_000
+    assert "this shape holds 7.242B parameters of 8B parameters" in model.assumptions[1]
+
+
+@pytest.mark.parametrize("name", ["Qwen2.5 7B", "qwen2.5-7b", "llama 3.1 8b", "GPT-3 175B"])
+def test_the_published_model_can_be_chosen(name: str) -> None:
+    known = AssumedShape(like=name)
+    shape = whole_shape(7e9, known)
+    published = next(item for item in PUBLISHED if item.name == shape.like)
+
+    assert published.name.lower().replace("-", " ") == name.lower().replace("-", " ")
+    assert architecture_from_parameters(7e9, known).total_parameters == 7_000_000_000
+    grouped = published.key_value_heads < published.heads
+    assert (shape.num_key_value_heads != shape.num_attention_heads) is grouped
+    with pytest.raises(InputError, match=r"names no model.*Llama 3.1 8B"):
+        architecture_from_parameters(7e9, AssumedShape(like="Llama 9 1B"))
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"num_attention_heads": 7},
+        {"num_attention_heads": 7, "num_hidden_layers": 32},
+        {"num_key_value_heads": 5},
+        {"intermediate_size": 14336},
+        {"intermediate_size": 14336, "num_hidden_layers": 32},
+        {"hidden_size": 4096, "intermediate_size": 14336, "num_key_value_heads": 4},
+    ],
+)
+def test_any_known_field_leaves_a_shape_that_kernels_like(known: dict[str, int]) -> None:
+    given = AssumedShape(**known)  # type: ignore[arg-type]
+    shape = whole_shape(7e9, given)
+    heads, groups = shape.num_attention_heads, shape.num_key_value_heads
+    assert shape.hidden_size
+    assert heads
+    assert groups
+
+    assert all(getattr(shape, name) == value for name, value in known.items())
+    # Of published 7-billion models: 3,584 (Qwen2.5) to 4,544 (Falcon).
+    assert 3300 < shape.hidden_size < 4700
+    assert shape.hidden_size % (8 * heads) == 0
+    assert heads % groups == 0
+    model = architecture_from_parameters(7e9, given)
+    idle = sum(op.parameters for op in model.operators if op.name == "block.unassigned")
+    assert idle < 0.04 * 7e9

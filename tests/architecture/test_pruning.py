@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
-from advisor.architecture.parameter_count import nearest_published
+from advisor.architecture.published_models import nearest_published
 from advisor.architecture.resolve import resolve_model
 from advisor.case import AssumedShape, ModelSource
 from advisor.errors import InputError
@@ -87,7 +87,7 @@ def test_a_given_depth_sets_the_width() -> None:
 
 def test_nearest_published_first() -> None:
     names = [model.name for model in nearest_published(7e9)]
-    assert names == ["Llama 2 7B", "Llama 3.1 8B", "Llama 2 13B"]
+    assert names == ["Llama 2 7B", "Qwen2.5 7B", "Llama 3.1 8B"]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,7 @@ def test_nearest_published_first() -> None:
     [
         (AssumedShape(hidden_size=100_000, num_hidden_layers=100), "holds more than"),
         (AssumedShape(num_attention_heads=32, num_key_value_heads=5), "does not divide"),
+        (AssumedShape(num_attention_heads=24, hidden_size=4096), "does not divide the hidden"),
     ],
 )
 def test_shapes_that_do_not_fit(known: AssumedShape, sentence: str) -> None:
