@@ -15,43 +15,44 @@ from advisor.case_files import input_error, load_case, parse_case
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import Place, load_economy
-from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.nodes import node_for
-from advisor.catalog.overview import PriceOverview, price_overview
 from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
-from advisor.estimate.curve_results import Curve
 from advisor.estimate.results import Estimate
 from advisor.estimate.sample import sample_of
 from advisor.hardware import Accelerator
-from advisor.planning.curves import memory_curves as _memory_curves
-from advisor.planning.fits import SHORT_LIST, what_fits
-from advisor.planning.fits_results import Fits
 from advisor.planning.measured import with_measured
 from advisor.planning.neighbours import neighbours
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
-from advisor.planning.scaling import Scaling
-from advisor.planning.scaling import scaling as _scaling
-from advisor.planning.single import best_placement, hardware_system, supported_precision
-from advisor.planning.ways_out import ways_out
 
 if TYPE_CHECKING:
     from advisor.calibration.published import PublishedRun, published_runs, similar_runs
     from advisor.calibration.report import ValidationReport
     from advisor.calibration.validation import validate
+    from advisor.catalog.live.refresh import refresh_prices
+    from advisor.catalog.overview import PriceOverview, price_overview
+    from advisor.estimate.curve_results import Curve
     from advisor.owning.results import Ownership
+    from advisor.planning.fits_results import Fits
+    from advisor.planning.scaling import Scaling
 
 _LATER: Final = {
+    "Curve": "advisor.estimate.curve_results",
+    "Fits": "advisor.planning.fits_results",
     "Ownership": "advisor.owning.results",
+    "PriceOverview": "advisor.catalog.overview",
     "PublishedRun": "advisor.calibration.published",
+    "Scaling": "advisor.planning.scaling",
     "ValidationReport": "advisor.calibration.report",
+    "price_overview": "advisor.catalog.overview",
     "published_runs": "advisor.calibration.published",
+    "refresh_prices": "advisor.catalog.live.refresh",
     "similar_runs": "advisor.calibration.published",
     "validate": "advisor.calibration.validation",
 }
-"""Imported on first use: an answer needs none of them, and a process should start fast."""
+"""Imported on first use, as is what one function alone needs: a process should start fast."""
 
 
 def __getattr__(name: str) -> Any:
@@ -120,10 +121,14 @@ def estimate(
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     result = result.model_copy(update={"neighbours": around})
     if curves:
+        from advisor.planning.curves import memory_curves as _memory_curves
+
         found = _memory_curves(case, placement, architecture=architecture, calibration=calibration)
         result = result.model_copy(update={"curves": found})
     if result.memory.fits:
         return result
+    from advisor.planning.ways_out import ways_out
+
     ways = ways_out(
         case,
         placement,
@@ -157,6 +162,8 @@ def memory_curves(
     InputError
         If the hardware is missing or unknown, or lacks the precision.
     """
+    from advisor.planning.curves import memory_curves as _memory_curves
+
     case, _, calibration, architecture, placement = _placed(case, catalog)
     return _memory_curves(case, placement, architecture=architecture, calibration=calibration)
 
@@ -180,6 +187,8 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     InputError
         If the hardware is missing or unknown, or the workload serves.
     """
+    from advisor.planning.scaling import scaling as _scaling
+
     case = _as_case(case).model_copy(update={"layout": None})
     case, _, calibration, architecture, placement = _placed(case, catalog)
     return _scaling(case, placement, architecture=architecture, calibration=calibration)
@@ -219,6 +228,9 @@ def fits(
     InputError
         If the accelerator is unknown, or an amount is out of bounds.
     """
+    from advisor.planning.fits import SHORT_LIST, what_fits
+    from advisor.planning.single import hardware_system, supported_precision
+
     catalog = catalog or load_catalog()
     card = catalog.accelerator(accelerator)
     case = load_case(
@@ -302,6 +314,8 @@ def _placed(
     case: Case | Mapping[str, Any], catalog: Catalog | None
 ) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
     """Resolve a case with hardware: its model, and where and how that runs it."""
+    from advisor.planning.single import best_placement
+
     case = _as_case(case)
     catalog, calibration = with_measured(
         _priced(case, catalog),

@@ -123,7 +123,8 @@ def _recommend(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console, show_recommendation
+    from advisor.terminal.console import new_console
+    from advisor.terminal.recommendation import show_recommendation
 
     show_recommendation(new_console(), result, top=top, everything=arguments.all)
 
@@ -151,7 +152,8 @@ def _estimate(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console, show_estimate
+    from advisor.terminal.console import new_console
+    from advisor.terminal.estimate import show_estimate
 
     show_estimate(new_console(), result, explain=arguments.explain)
 
@@ -164,7 +166,8 @@ def _own(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console, show_ownership
+    from advisor.terminal.console import new_console
+    from advisor.terminal.ownership import show_ownership
 
     show_ownership(new_console(), result, explain=arguments.explain)
 
@@ -193,7 +196,8 @@ def _fits(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console, show_fits
+    from advisor.terminal.console import new_console
+    from advisor.terminal.fits import show_fits
 
     show_fits(new_console(), result)
 
@@ -206,7 +210,8 @@ def _compare(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console, show_comparison
+    from advisor.terminal.comparison import show_comparison
+    from advisor.terminal.console import new_console
 
     show_comparison(new_console(), result, differences=arguments.differences)
 
@@ -225,7 +230,7 @@ def _prices(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console
+    from advisor.terminal.console import new_console
     from advisor.terminal.prices import show_prices
 
     show_prices(new_console(), result)
@@ -240,7 +245,7 @@ def _refresh(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console
+    from advisor.terminal.console import new_console
 
     show_refresh(new_console(), result)
 
@@ -252,7 +257,8 @@ def _validate(arguments: Namespace) -> None:
     if arguments.json:
         print(result.to_json())
         return
-    from advisor.terminal import new_console, show_validation
+    from advisor.terminal.console import new_console
+    from advisor.terminal.validation import show_validation
 
     show_validation(new_console(), result)
 
@@ -262,9 +268,12 @@ def _probe(arguments: Namespace) -> None:
     seconds = parse_duration(time_limit, field="--time-limit") if time_limit else None
     most = parse_amount(memory_limit, field="--memory-limit") if memory_limit else None
     from advisor import api
-    from advisor.terminal import new_console, probe_with_progress, read_report, show_probe
+    from advisor.terminal.console import new_console
+    from advisor.terminal.probe import probe_with_progress, show_probe
 
     if arguments.report:
+        from advisor.probe.report import read_report
+
         report = read_report(arguments.report)
     else:
         report = probe_with_progress(

@@ -14,6 +14,7 @@ import pytest
 
 GROUND = {
     "cents",
+    "data_files",
     "dates",
     "errors",
     "formatting",
@@ -65,7 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "command_parser": {"flags", "money_flags", "work_flags"},
     "cli": BASE
     | FACADE
-    | {"arguments", "command_parser", "charts", "compare", "frames", "terminal"},
+    | {"arguments", "command_parser", "charts", "compare", "frames", "probe", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},

@@ -12,7 +12,7 @@ from advisor.catalog import load_catalog
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.loader import load_snapshot
 from advisor.catalog.overview import price_overview
-from advisor.terminal import new_console
+from advisor.terminal.console import new_console
 from advisor.terminal.prices import show_prices, show_refresh
 
 TODAY = date(2026, 11, 21)

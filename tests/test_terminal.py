@@ -14,9 +14,10 @@ from advisor.estimate.results import Estimate
 from advisor.planning.results import Recommendation, Rejection, RejectionCode
 from advisor.quantities import Evidence, Range
 from advisor.references import REFERENCES
-from advisor.terminal import new_console, show_comparison, show_estimate, show_recommendation
-from advisor.terminal.estimate import arrangement, fit_sentence, sections
-from advisor.terminal.recommendation import offered, shortlist, spread
+from advisor.terminal.comparison import show_comparison
+from advisor.terminal.console import new_console
+from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_estimate
+from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
 from advisor.units import GIB
 
 TRAIN = {

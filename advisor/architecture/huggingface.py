@@ -12,12 +12,10 @@ from advisor.architecture import families
 from advisor.architecture.config_fields import REMEDY, ConfigFields
 from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.pruning import pruned_stack, pruned_transformer
 from advisor.architecture.quantization import weight_format
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family, named_type
 from advisor.architecture.sample import SampleSize
 from advisor.architecture.shapes import TransformerShape
-from advisor.architecture.stack import Stack, stack_architecture
 from advisor.architecture.transformer import routed, transformer_operators
 from advisor.errors import UnsupportedArchitectureError
 from advisor.quantities import Evidence
@@ -98,15 +96,19 @@ def architecture_from_config(
         )
     trimmed: tuple[str, ...] = ()
     if pruning:
-        if isinstance(shape, Stack):
-            shape, note = pruned_stack(shape, pruning)
-        else:
+        from advisor.architecture.pruning import pruned_stack, pruned_transformer
+
+        if isinstance(shape, TransformerShape):
             shape, note = pruned_transformer(shape, pruning)
+        else:
+            shape, note = pruned_stack(shape, pruning)
         trimmed = (note,)
     stored, notes = weight_format(text if "quantization_config" in text else config)
     assumptions = (*assumptions, *guessed, *trimmed, *_left_out(fields), *notes)
     shown = name or _published_name(fields) or kind or "pasted config"
-    if isinstance(shape, Stack):
+    if not isinstance(shape, TransformerShape):
+        from advisor.architecture.stack import stack_architecture
+
         return stack_architecture(
             shape,
             name=shown,

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from advisor.architecture.huggingface import assembled
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
-from advisor.architecture.pruning import pruned_transformer
 from advisor.architecture.published_models import (
     PublishedModel,
     nearest_published,
@@ -89,6 +88,8 @@ def architecture_from_parameters(
         held = f"this shape holds {_label(count - rest)} of {_label(count)}"
         notes += (f"{held}; the rest takes memory and computes nothing",)
     if pruning:
+        from advisor.architecture.pruning import pruned_transformer
+
         shape, note = pruned_transformer(shape, pruning)
         notes += (note,)
     built = assembled(

@@ -6,14 +6,14 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated
 
-import yaml
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.registry import FAMILIES, Family, named_type
 from advisor.architecture.sample import SampleSize, Unit
+from advisor.data_files import read_yaml
 from advisor.errors import CatalogError, InputError
 from advisor.noun import Noun
 from advisor.resources import data_path
@@ -46,12 +46,8 @@ class _PresetFile(Noun):
 
 @lru_cache(maxsize=1)
 def _load() -> _PresetFile:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with data_path(FILE).open(encoding="utf-8") as stream:
-        # The loader is the safe one, in C where PyYAML was built with it.
-        content = yaml.load(stream, Loader=loader)
     try:
-        return TypeAdapter(_PresetFile).validate_python(content, strict=False)
+        return _PresetFile.model_validate(read_yaml(data_path(FILE)))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

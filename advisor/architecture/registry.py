@@ -3,27 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from advisor.architecture import (
-    classic_families,
-    compressed_families,
-    convolutional_families,
-    diffusion_families,
-    families,
-    hybrid_families,
-    image_towers,
-    mobile_families,
-    recent_families,
-    recurrent_families,
-    routed_families,
-    tower_families,
-    window_families,
-)
+from advisor.architecture import families
 from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.sample import Unit
 from advisor.architecture.shapes import TransformerShape
-from advisor.architecture.stack import Stack
+
+if TYPE_CHECKING:
+    from advisor.architecture.stack import Stack
+
+
+class _Reader(NamedTuple):
+    """A reader whose module is imported when it is first called."""
+
+    module: str
+    name: str
+
+    @property
+    def __wrapped__(self) -> Callable[[ConfigFields], TransformerShape | Stack]:
+        read: Callable[[ConfigFields], TransformerShape | Stack] = getattr(
+            import_module(f"advisor.architecture.{self.module}"), self.name
+        )
+        return read
+
+    def __call__(self, fields: ConfigFields) -> TransformerShape | Stack:
+        return self.__wrapped__(fields)
+
+
+class _Readers:
+    """Stands for a module of readers."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> _Reader:
+        return _Reader(self._module, name)
+
+
+if TYPE_CHECKING:
+    from advisor.architecture import (
+        classic_families,
+        compressed_families,
+        convolutional_families,
+        diffusion_families,
+        hybrid_families,
+        image_towers,
+        mobile_families,
+        recent_families,
+        recurrent_families,
+        routed_families,
+        tower_families,
+        window_families,
+    )
+else:
+    classic_families = _Readers("classic_families")
+    compressed_families = _Readers("compressed_families")
+    convolutional_families = _Readers("convolutional_families")
+    diffusion_families = _Readers("diffusion_families")
+    hybrid_families = _Readers("hybrid_families")
+    image_towers = _Readers("image_towers")
+    mobile_families = _Readers("mobile_families")
+    recent_families = _Readers("recent_families")
+    recurrent_families = _Readers("recurrent_families")
+    routed_families = _Readers("routed_families")
+    tower_families = _Readers("tower_families")
+    window_families = _Readers("window_families")
 
 
 class Family(NamedTuple):

@@ -1,4 +1,7 @@
-"""From whatever the user gave to the architecture: preset, configuration, hub id or count."""
+"""From whatever the user gave to the architecture: preset, configuration, hub id or count.
+
+What reads each is imported when it is first given, so that a process starts fast.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,8 @@ from advisor.architecture.config_fields import MAX_CONFIG_BYTES, load_config_tex
 from advisor.architecture.hub import fetch_config
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.parameter_count import architecture_from_parameters
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.sample import SampleSize
-from advisor.architecture.stack import stack_architecture
-from advisor.architecture.stack_input import (
-    MAX_STACK_BYTES,
-    stack_from_mapping,
-    stack_from_text,
-    unreadable_stack,
-)
-from advisor.architecture.weights_file import (
-    SNIFFED_BYTES,
-    architecture_from_weights,
-    is_weights_file,
-    read_start,
-)
 from advisor.case import ModelSource
 from advisor.errors import InputError
 
@@ -60,6 +49,8 @@ def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> Mode
     if source.hub is not None:
         return _from_hub(source.hub, sample, pruning)
     if source.parameters is not None:
+        from advisor.architecture.parameter_count import architecture_from_parameters
+
         return architecture_from_parameters(source.parameters, source.shape, pruning)
     if source.stack is not None:
         return _from_stack(source.stack, sample, pruning)
@@ -81,6 +72,13 @@ def _from_config(
     text = config.lstrip("\ufeff")
     if text.lstrip().startswith(("{", "[")):
         return architecture_from_config(load_config_text(text), sample=sample, pruning=pruning)
+    from advisor.architecture.weights_file import (
+        SNIFFED_BYTES,
+        architecture_from_weights,
+        is_weights_file,
+        read_start,
+    )
+
     path = _located(config)
     start = read_start(path, SNIFFED_BYTES)
     if is_weights_file(path, start) and pruning:
@@ -101,6 +99,15 @@ def _from_stack(
     given: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
     """Architecture of a user's own layers: a mapping, a YAML text, or the path of one."""
+    from advisor.architecture.stack import stack_architecture
+    from advisor.architecture.stack_input import (
+        MAX_STACK_BYTES,
+        stack_from_mapping,
+        stack_from_text,
+        unreadable_stack,
+    )
+    from advisor.architecture.weights_file import read_start
+
     if isinstance(given, Mapping):
         name, stack = stack_from_mapping(given)
     elif "\n" in given or given.lstrip().startswith("{"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inspect import getdoc
+from inspect import getdoc, unwrap
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
@@ -69,6 +69,6 @@ def _listed(unit: Unit) -> str:
 
 def _summary(family: Family) -> str:
     """First line of the reader's documentation, after the names."""
-    line = (getdoc(family.read) or "").splitlines()[0]
+    line = (getdoc(unwrap(family.read)) or "").splitlines()[0]
     text = line.partition(": ")[2] or line
     return (text[:1].upper() + text[1:].rstrip(".")).replace("``", "`")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 
+from advisor.data_files import read_yaml
 from advisor.efficiency import Calibration
 from advisor.errors import CatalogError
 from advisor.resources import data_path
@@ -88,16 +88,7 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
 
 
 def _read(path: Path) -> Section:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise CatalogError(
-            file=path.name,
-            entry="",
-            field="",
-            value=str(error).partition("\n")[0],
-            remedy="Restore the file from git, or correct its YAML.",
-        ) from None
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise CatalogError(
             file=path.name,

@@ -19,7 +19,7 @@ from advisor.catalog.currency import converted
 from advisor.catalog.economy import billing_of
 from advisor.catalog.keys import offer_key
 from advisor.catalog.live import cache_file
-from advisor.catalog.reading import read_catalog_file, read_offers
+from advisor.catalog.reading import read_catalog_file, read_table
 from advisor.catalog.records import (
     AcceleratorRecord,
     CapabilityRecord,
@@ -135,7 +135,7 @@ def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], 
         check_rate(currency, content, file=catalog_path.name)
     for capability in content.compute_capabilities:
         check_capability(capability, content, file=catalog_path.name)
-    records = read_offers(offers_path)
+    records = read_table(offers_path, OfferRecord)
     for line, offer in enumerate(records, start=2):
         check_offer(offer, content, line=line, file=offers_path.name)
     check_order([_key(offer) for offer in records], file=offers_path.name)

@@ -3,55 +3,25 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from advisor.catalog.records import CatalogFile, OfferRecord
+from advisor.catalog.records import CatalogFile
+from advisor.data_files import read_text, read_yaml
 from advisor.errors import CatalogError
-
-if TYPE_CHECKING:
-    from yaml import SafeLoader as FastLoader
-else:
-    # libyaml is ten times faster; PyYAML without it reads the same.
-    FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 T = TypeVar("T")
 R = TypeVar("R", bound=BaseModel)
 
-_CATALOG_FILE = TypeAdapter(CatalogFile)
-_OFFERS = TypeAdapter(list[OfferRecord])
 
 _REMEDIES: Mapping[str, str] = {
     "missing": "Add the field.",
     "extra_forbidden": "Unknown field: correct its name or remove it.",
     "model_type": "It must be a mapping of fields.",
 }
-
-
-class _DuplicateKeyError(Exception):
-    def __init__(self, key: str, line: int) -> None:
-        self.key, self.line = key, line
-        super().__init__(key)
-
-
-class _UniqueKeyLoader(FastLoader):
-    """Refuses a key that is given twice, of which YAML libraries keep the last."""
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, object]:
-        result: dict[Hashable, object] = super().construct_mapping(node, deep=deep)
-        if len(result) < len(node.value):
-            seen = set()
-            for key_node, _ in node.value:
-                if key_node.value in seen:
-                    raise _DuplicateKeyError(key_node.value, key_node.start_mark.line + 1)
-                seen.add(key_node.value)
-        return result
 
 
 def read_catalog_file(path: Path) -> CatalogFile:
@@ -70,28 +40,7 @@ def read_catalog_file(path: Path) -> CatalogFile:
     CatalogError
         If the file cannot be read, is not YAML, gives a key twice, or has a wrong field.
     """
-    return _checked(_CATALOG_FILE, _yaml(path), file=path.name)
-
-
-def read_offers(path: Path) -> list[OfferRecord]:
-    """Read ``cloud_offers.csv``.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    list of OfferRecord
-        In the order of the file.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, its header is wrong, or a line has a wrong value.
-    """
-    rows = list(_csv_rows(path, tuple(OfferRecord.model_fields)))
-    return _checked(_OFFERS, rows, file=path.name, rows=rows)
+    return _checked(CatalogFile.model_validate, read_yaml(path), file=path.name)
 
 
 def read_table(path: Path, record: type[R]) -> list[R]:
@@ -112,53 +61,14 @@ def read_table(path: Path, record: type[R]) -> list[R]:
     Raises
     ------
     CatalogError
-        As for :func:`read_offers`.
+        If the file cannot be read, its header is wrong, or a line has a wrong value.
     """
     rows = list(_csv_rows(path, tuple(record.model_fields)))
-    return _checked(TypeAdapter(list[record]), rows, file=path.name, rows=rows)  # type: ignore[valid-type]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CatalogError(
-            file=path.name,
-            entry="",
-            field="",
-            value=str(error),
-            remedy="The file must exist and hold UTF-8 text; restore it from git.",
-        ) from None
-
-
-def _yaml(path: Path) -> object:
-    try:
-        return yaml.load(_text(path), _UniqueKeyLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        raise CatalogError(
-            file=path.name,
-            entry=f"line {mark.line + 1}, column {mark.column + 1}" if mark else "",
-            field="",
-            value=error.problem,
-            remedy="Correct the YAML there.",
-        ) from None
-    except yaml.YAMLError as error:
-        raise CatalogError(
-            file=path.name, entry="", field="", value=str(error), remedy="Correct the YAML."
-        ) from None
-    except _DuplicateKeyError as error:
-        raise CatalogError(
-            file=path.name,
-            entry=f"line {error.line}",
-            field=error.key,
-            value="given twice",
-            remedy="Remove one of the two.",
-        ) from None
+    return _checked(TypeAdapter(list[record]).validate_python, rows, file=path.name, rows=rows)  # type: ignore[valid-type]
 
 
 def _csv_rows(path: Path, expected: Sequence[str]) -> Iterator[dict[str, str]]:
-    reader = csv.DictReader(_text(path).splitlines())
+    reader = csv.DictReader(read_text(path).splitlines())
     header = tuple(reader.fieldnames or ())
     if header != expected:
         raise CatalogError(
@@ -181,14 +91,14 @@ def _csv_rows(path: Path, expected: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _checked(
-    adapter: TypeAdapter[T],
+    validate: Callable[[object], T],
     content: object,
     *,
     file: str,
     rows: Sequence[Mapping[str, str]] | None = None,
 ) -> T:
     try:
-        return adapter.validate_python(content)
+        return validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         entry, field = _place(first["loc"], rows)

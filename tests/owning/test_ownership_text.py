@@ -5,7 +5,8 @@ from __future__ import annotations
 from io import StringIO
 
 import advisor
-from advisor.terminal import new_console, show_ownership
+from advisor.terminal.console import new_console
+from advisor.terminal.ownership import show_ownership
 
 
 def shown(*, explain: bool) -> str:

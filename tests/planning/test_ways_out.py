@@ -9,7 +9,8 @@ import pytest
 import advisor
 from advisor.catalog.constants import load_calibration
 from advisor.planning.ways_out import SACRIFICES
-from advisor.terminal import new_console, show_estimate
+from advisor.terminal.console import new_console
+from advisor.terminal.estimate import show_estimate
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},

@@ -1,0 +1,68 @@
+"""Data files: the quick reader means what PyYAML means, and refuses what it leaves out."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from advisor.data_files import read_yaml
+from advisor.errors import CatalogError
+
+WORDS = """
+int: [7, -7, 0x1F, 1_000, 017]
+float: [1.5, .5, 1e6, 1.0e+6, -2.5E-3, .inf]
+truth: [true, No, on]
+nothing: [~, null, ]
+text: [1e6x, "7", 'true', 2026-11-21 ten]
+date: 2026-11-21
+? block
+: - |
+    two
+    lines
+  - >-
+    folded
+    text
+empty: {}
+1: number as a key
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"],
+)
+def test_the_shipped_files_read_as_pyyaml_reads_them(root: Path, name: str) -> None:
+    path = root / "data" / name
+
+    assert repr(read_yaml(path)) == repr(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("text", ["", "# only a remark\n", "word", "[]", WORDS])
+def test_every_kind_of_value_reads_as_pyyaml_reads_it(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+
+    assert repr(read_yaml(path)) == repr(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("a: &x 1\nb: 2\n", "line 1", "an anchor or alias"),
+        ("a: 1\nb: !!str 2\n", "line 2", "a tag"),
+        ("a: !!set {1, 2}\n", "line 1", "a tag"),
+        ("a: 1\n---\nb: 2\n", "line 2", "a second document"),
+        ("? [1, 2]\n: 3\n", "line 1", "a key that is no plain value"),
+    ],
+)
+def test_what_data_files_do_without_is_refused(
+    tmp_path: Path, text: str, line: str, problem: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+
+    with pytest.raises(CatalogError) as caught:
+        read_yaml(path)
+
+    assert caught.value.entry == line
+    assert caught.value.value == problem
