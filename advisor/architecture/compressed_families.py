@@ -25,6 +25,8 @@ def _kinds(fields: ConfigFields) -> tuple[str, ...]:
     types = fields.texts("layer_types", length=layers, allowed=(SLIDING, SPARSE, HEAVY))
     if types is not None:
         return types
+    if not fields.has("compress_ratios"):
+        return tuple(SPARSE if i > 1 and i % 2 else HEAVY for i in range(layers))
     ratios = fields.counts("compress_ratios", maximum=max(RATIOS))[:layers]
     if len(ratios) != layers or set(ratios) - set(RATIOS):
         fields.fail(

@@ -54,16 +54,26 @@ class ConfigFields:
     ----------
     config : mapping
         Parsed ``config.json``.
+    defaults : mapping
+        Values of absent fields; a null stays a null.
     """
 
-    def __init__(self, config: Mapping[str, object]) -> None:
+    def __init__(
+        self, config: Mapping[str, object], defaults: Mapping[str, object] | None = None
+    ) -> None:
         self._config = config
+        self._defaults = defaults or {}
 
     def _find(self, name: str) -> tuple[str, object]:
         """Return the spelling that is there and its value, or the name itself and None."""
-        for spelling in (name, *ALIASES.get(name, ())):
+        spellings = (name, *ALIASES.get(name, ()))
+        for spelling in spellings:
             if self._config.get(spelling) is not None:
                 return spelling, self._config[spelling]
+        if not any(spelling in self._config for spelling in spellings):
+            for spelling in spellings:
+                if spelling in self._defaults:
+                    return spelling, self._defaults[spelling]
         return name, None
 
     def has(self, name: str) -> bool:

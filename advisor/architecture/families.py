@@ -37,7 +37,13 @@ def llama(fields: ConfigFields) -> TransformerShape:
 
 def smollm3(fields: ConfigFields) -> TransformerShape:
     """SmolLM3: Llama with a tied head; rotary embeddings on three layers of four."""
-    return decoder(fields, tied=True)
+    bias = fields.flag("attention_bias", False)
+    return decoder(
+        fields,
+        tied=True,
+        attention=[attention_shape(fields, input_bias=bias, output_bias=bias)],
+        feed_forward=[feed_forward_shape(fields, bias=fields.flag("mlp_bias", False))],
+    )
 
 
 def mistral(fields: ConfigFields) -> TransformerShape:

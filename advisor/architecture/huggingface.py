@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from advisor.architecture import families
+from advisor.architecture.class_defaults import class_defaults, text_tower_defaults
 from advisor.architecture.config_fields import REMEDY, ConfigFields
 from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
@@ -83,8 +84,8 @@ def architecture_from_config(
         If a field is missing or unusable.
     """
     text, assumptions = _text_tower(config)
-    fields = ConfigFields(text)
-    kind = named_type(fields)
+    kind = named_type(ConfigFields(text))
+    fields = ConfigFields(text, class_defaults(kind, nested=text is not config))
     family, guessed = _family(kind, fields)
     try:
         shape = family.read(fields)
@@ -104,7 +105,10 @@ def architecture_from_config(
             shape, note = pruned_stack(shape, pruning)
         trimmed = (note,)
     stored, notes = weight_format(text if "quantization_config" in text else config)
-    assumptions = (*assumptions, *guessed, *trimmed, *_left_out(fields), *notes)
+    assumptions = (
+        *(*assumptions, *_defaulted(text, fields), *guessed),
+        *(*trimmed, *_left_out(fields), *notes),
+    )
     shown = name or _published_name(fields) or kind or "pasted config"
     if not isinstance(shape, TransformerShape):
         from advisor.architecture.stack import stack_architecture
@@ -202,15 +206,24 @@ def _text_tower(config: Mapping[str, object]) -> tuple[Mapping[str, object], tup
     if nested is None:
         towers = [key for key in ("vision_config", "audio_config") if outer.has(key)]
         return config, (_TEXT_ONLY,) if towers else ()
-    text = dict(nested)
-    # Families whose text configuration names no type of its own.
-    text.setdefault("model_type", {"gemma3": "gemma3_text", "mistral3": "mistral"}.get(kind, ""))
-    if "tie_word_embeddings" not in text and outer.has("tie_word_embeddings"):
+    text = {**text_tower_defaults(kind), **nested}
+    # Whether the head is tied is decided by the class that holds the towers.
+    if outer.has("tie_word_embeddings"):
         text["tie_word_embeddings"] = outer.flag("tie_word_embeddings", False)
     return text, (_TEXT_ONLY,)
 
 
 _TEXT_ONLY: Final = "only the text tower is counted; image and audio towers are left out"
+
+
+def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, ...]:
+    """State which sizes a nested configuration leaves to its class."""
+    absent = [
+        f"{name} {fields.count(name):,}"
+        for name in ConfigFields(text).missing(LLAMA_FIELDS)
+        if fields.has(name)
+    ]
+    return (f"not in the config, hence its class's default: {', '.join(absent)}",) if absent else ()
 
 
 def _left_out(fields: ConfigFields) -> tuple[str, ...]:

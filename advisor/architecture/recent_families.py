@@ -245,7 +245,7 @@ def _mimo_attention(fields: ConfigFields, kind: str, layers: int) -> AttentionSh
     sinks = fields.flag("add_full_attention_sink_bias", False)
     if kind == SLIDING:
         heads = fields.count("swa_num_attention_heads", shape.heads, maximum=65_536)
-        groups = fields.count("swa_num_key_value_heads", 8, maximum=heads)
+        groups = fields.count("swa_num_key_value_heads", 2 * shape.key_value_heads, maximum=heads)
         if heads % groups:
             fields.fail(
                 "config field swa_num_key_value_heads does not divide the heads",

@@ -141,7 +141,6 @@ def glm4_moe(fields: ConfigFields) -> TransformerShape:
     """GLM-4.5 to 4.7: dense layers first, then routed and shared experts."""
     attention = attention_shape(
         fields,
-        head_dim=128,
         input_bias=fields.flag("attention_bias", False),
         query_key_norm="head" if fields.flag("use_qk_norm", False) else "none",
     )
