@@ -187,11 +187,19 @@ class ServingFacts(Noun):
     """Reported memory from which the engine takes the larger limit (vLLM V1). [bytes]"""
     graph_bytes: NonNegative
     """CUDA graphs captured at start-up. [bytes]"""
-    sampled_sequences: Annotated[int, Field(ge=1)] = 256
+    library_bytes: NonNegative = 0.0
+    """What libraries allocate outside PyTorch in one process. [bytes]"""
+    communication_bytes: NonNegative = 0.0
+    """Buffers of collectives where several accelerators serve one copy. [bytes]"""
+    small_communication_bytes: NonNegative = 0.0
+    """The same on accelerators with less than ``large_memory_bytes``, few of them on NVLink."""
+    sampled_sequences: Annotated[int, Field(ge=1)] = 1024
     """Sequences for which the engine sizes its sampler at start-up (vLLM ``max_num_seqs``)."""
-    sampling_bytes_per_logit: NonNegative = 28.0
-    """Sampler tensors alive at once, per sequence and vocabulary entry: fp32 logits, their
-    copy, sorted values, 64-bit indices, probabilities, cumulative sums. [bytes]"""
+    small_sampled_sequences: Annotated[int, Field(ge=1)] = 256
+    """The same on accelerators with less than ``large_memory_bytes``."""
+    sampling_bytes_per_logit: NonNegative = 18.0
+    """Sampler tensors alive at once, per sequence and vocabulary entry: 16-bit logits, their
+    fp32 copy, masked values, probabilities, noise. [bytes]"""
     source: str
 
 

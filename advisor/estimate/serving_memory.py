@@ -17,7 +17,9 @@ from advisor.estimate.serving_rows import (
     batched_tokens,
     bytes_per_parameter,
     cached_bytes_per_sequence,
+    communication_bytes,
     model_parallel_ranks,
+    sampled_sequences,
     stage_share,
 )
 from advisor.estimate.shape import shape_widening
@@ -36,7 +38,7 @@ class ServingMemory:
     activations: Floats
     logits: Floats
     workspace: Floats
-    """CUDA graphs, matmul workspace and collective buffers."""
+    """CUDA graphs, libraries and collective buffers."""
     context: Floats
 
     @property
@@ -105,30 +107,31 @@ def serving_memory(
 
     Notes
     -----
-    The engine sizes its activations for a full step of ``batched_tokens`` tokens: the widest
-    operator's tensors and three copies of the residual stream, in 16 bits (Kwon et al. 2023;
-    the coefficients reproduce start-up logs of vLLM, see the tests). Leaves out block rounding
-    of the paged cache and prefix sharing.
+    The engine sizes its activations for a full step of ``batched_tokens`` tokens. Its peak is
+    the larger of two moments: the widest operator's tensors beside three copies of the residual
+    stream, in 16 bits; or, the blocks done, the sampler's tensors of ``sampled_sequences`` rows
+    of logits beside the hidden states. Both reproduce start-up logs of vLLM within 5 % (see the
+    tests). Leaves out block rounding of the paged cache and prefix sharing.
     """
     engine, process = calibration.serving, calibration.memory
-    width = np.asarray(_widest(served) / layout.tensor)
-    per_token = width + RESIDUAL_COPIES * served.model.hidden_size
-    sequences = float(engine.sampled_sequences)
+    hidden = served.model.hidden_size
+    step_bytes = SIXTEEN_BIT_BYTES * batched_tokens(engine, memory_bytes)
+    forward = step_bytes * (_widest(served) / layout.tensor + RESIDUAL_COPIES * hidden)
+    sequences = sampled_sequences(engine, memory_bytes)
+    sampler = engine.sampling_bytes_per_logit * sequences * float(served.model.vocab_size)
+    sampling = sampler + step_bytes * hidden > forward
     length = load.input_tokens + load.output_tokens
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
-    together = layout.accelerators > 1
     terms = {
         "weights": _weights(served, layout),
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
-        "activations": SIXTEEN_BIT_BYTES * batched_tokens(engine, memory_bytes) * per_token,
-        "logits": np.asarray(
-            engine.sampling_bytes_per_logit * sequences * float(served.model.vocab_size)
-        ),
+        "activations": np.where(sampling, step_bytes * hidden, forward),
+        "logits": np.where(sampling, sampler, 0.0),
         "workspace": engine.graph_bytes
-        + process.workspace_bytes
-        + np.where(together, process.communication_bytes, 0.0),
+        + engine.library_bytes
+        + communication_bytes(engine, memory_bytes, layout),
         "context": np.asarray(process.context_bytes["expected"]),
     }
     return ServingMemory(**{name: np.broadcast_to(term, shape) for name, term in terms.items()})
@@ -162,10 +165,10 @@ def serving_capacity(
     low = memory.weights + cache_low + variable * interval.low / widening + context["low"]
     engine_high = variable * interval.high * widening + context["high"]
     high = memory.weights + cache_high + engine_high
-    # The engine's fraction covers weights, activations and cache; graphs and the driver's
-    # context lie outside it, as long as the card holds all of them.
-    outside = calibration.serving.graph_bytes + memory.context
-    usable = np.minimum(memory_bytes, calibration.serving.memory_fraction * memory_bytes + outside)
+    # The engine's fraction covers weights, activations, graphs and cache; the driver's context
+    # lies outside it, as long as the card holds both.
+    inside = calibration.serving.memory_fraction * memory_bytes
+    usable = np.minimum(memory_bytes, inside + memory.context)
     room = usable - memory.weights - engine_high
     spare = np.maximum(room, 0.0) / widening
     length = load.input_tokens + load.output_tokens

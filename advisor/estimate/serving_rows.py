@@ -209,5 +209,22 @@ def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:
 
 def batched_tokens(engine: ServingFacts, memory_bytes: Floats) -> Floats:
     """Return the token limit of one engine step, which grows with the card."""
-    large = memory_bytes >= engine.large_memory_bytes
-    return np.where(large, float(engine.batched_tokens), float(engine.small_batched_tokens))
+    return _by_size(engine, memory_bytes, engine.batched_tokens, engine.small_batched_tokens)
+
+
+def sampled_sequences(engine: ServingFacts, memory_bytes: Floats) -> Floats:
+    """Return the sequences whose logits the engine makes room for, which grow with the card."""
+    return _by_size(engine, memory_bytes, engine.sampled_sequences, engine.small_sampled_sequences)
+
+
+def communication_bytes(engine: ServingFacts, memory_bytes: Floats, layout: LayoutArrays) -> Floats:
+    """Return the buffers of collectives, none on a single accelerator. [bytes]"""
+    size = _by_size(
+        engine, memory_bytes, engine.communication_bytes, engine.small_communication_bytes
+    )
+    together = layout.tensor * layout.pipeline * layout.expert > 1
+    return np.where(together, size, 0.0)
+
+
+def _by_size(engine: ServingFacts, memory_bytes: Floats, large: float, small: float) -> Floats:
+    return np.where(memory_bytes >= engine.large_memory_bytes, float(large), float(small))

@@ -7,7 +7,12 @@ import numpy as np
 from advisor.architecture.gguf_recipes import file_bytes
 from advisor.efficiency import ServingFacts
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.serving_rows import ServedModel, batched_tokens, cached_bytes_per_sequence
+from advisor.estimate.serving_rows import (
+    ServedModel,
+    batched_tokens,
+    cached_bytes_per_sequence,
+    sampled_sequences,
+)
 from advisor.estimate.terms import TermText
 from advisor.hardware import Accelerator
 from advisor.layout import ParallelLayout
@@ -89,7 +94,9 @@ def memory_substitutions(
     if layout.expert > 1:
         split += f" x expert {layout.expert} (routed experts)"
     length = workload.input_tokens + workload.output_tokens
-    step = float(batched_tokens(engine, np.array([memory_bytes]))[0])
+    card = np.array([memory_bytes])
+    step = float(batched_tokens(engine, card)[0])
+    sequences = float(sampled_sequences(engine, card)[0])
     return {
         "weights": (
             f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
@@ -102,8 +109,7 @@ def memory_substitutions(
         ),
         "activations": f"{step:,.0f} tokens, hidden {model.hidden_size:,}, tensor {layout.tensor}",
         "logits": (
-            f"{engine.sampled_sequences} x {model.vocab_size:,} x "
-            f"{engine.sampling_bytes_per_logit:g} bytes"
+            f"{sequences:,.0f} x {model.vocab_size:,} x {engine.sampling_bytes_per_logit:g} bytes"
         ),
     }
 

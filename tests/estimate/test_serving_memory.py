@@ -116,36 +116,23 @@ def test_replicas_share_the_requests() -> None:
     assert memory.kv_cache[0] == 3 * 1024 * 131_072
 
 
-@pytest.mark.parametrize(
-    ("hidden", "intermediate", "vocabulary", "logged_gib"),
-    [
-        # vLLM (August 2026), Qwen2.5-0.5B on a card of 16 GB.
-        (896, 4864, 151936, 1.06),
-        # vLLM 0.8, Llama-3.2-3B on a T4.
-        (3072, 8192, 128256, 0.90),
-    ],
-)
-def test_activation_peak_of_start_up_logs(
-    hidden: int, intermediate: int, vocabulary: int, logged_gib: float
-) -> None:
-    model = transformer(
-        "logged",
-        hidden=hidden,
-        layers=1,
-        heads=hidden // 64,
-        cache_heads=1,
-        head_dim=64,
-        intermediate=intermediate,
-        vocabulary=vocabulary,
-    )
-    memory = memory_of(model, ParallelLayout(), memory_bytes=15e9)
-    assert (memory.activations + memory.logits)[0] == pytest.approx(logged_gib * GIB, rel=0.08)
+def test_the_peak_is_the_larger_of_the_blocks_and_the_sampler() -> None:
+    # Blocks: 8192 tokens x 2 bytes x (3 x 4096 + 4096 + 28672); sampler: 1024 x 128256 logits of
+    # 18 bytes beside 8192 x 4096 hidden elements of 2 bytes.
+    large = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=80e9)
+    assert large.activations[0] + large.logits[0] == 18 * 1024 * 128256 + 2 * 8192 * 4096
+    # A head of 1,000 entries needs less than the blocks.
+    narrow = LLAMA_8B.model_copy(update={"vocab_size": 1000})
+    blocks = memory_of(narrow, ParallelLayout(), memory_bytes=80e9)
+    assert blocks.activations[0] == 8192 * 2 * (3 * 4096 + 4096 + 28672)
+    assert blocks.logits[0] == 0
 
 
 def test_small_cards_take_smaller_steps() -> None:
     large = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=80e9)
     small = memory_of(LLAMA_8B, ParallelLayout(), memory_bytes=24e9)
     assert large.activations[0] == 4 * small.activations[0]
+    assert large.logits[0] == 4 * small.logits[0]
 
 
 def test_pipeline_ends_do_not_share_a_tied_table() -> None:
@@ -181,10 +168,9 @@ def test_capacity_by_hand() -> None:
     memory_bytes = np.array([80e9])
     capacity = serving_capacity(served(LLAMA_8B), load, layout, memory_bytes, constants)
     weights = 2 * (8_030_261_248 - 65 * 4096)
-    activations = 8192 * 2 * (3 * 4096 + 2 * 14336 + 4096)
-    sampler = 28 * 256 * 128256
-    # 0.9 x 80 GB, graphs and context outside it; the engine's share at its high end.
-    room = 72e9 + 0.5e9 + 0.45e9 - weights - 1.25 * (activations + sampler + 0.5e9) - 0.6e9
+    sampling = 2 * 8192 * 4096 + 18 * 1024 * 128256
+    # 0.9 x 80 GB, the context outside it; the engine's share at its high end.
+    room = 72e9 + 0.45e9 - weights - 1.25 * (sampling + 0.5e9) - 0.6e9
     assert capacity.cache_room_bytes[0] == pytest.approx(room)
     assert capacity.max_concurrency[0] == room // (4096 * 131_072)
     assert capacity.max_context_tokens[0] == room / 4 // 131_072

@@ -1,0 +1,114 @@
+"""Start-up logs of serving engines: what each release leaves for its cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.calibration.cache_rows import predict_cache_row
+from advisor.calibration.engine import Engine
+from advisor.calibration.engine_releases import Share, engine_release
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.loader import load_catalog
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(catalog=load_catalog(), calibration=load_calibration(), configs=None)
+
+
+def log(**cells: str) -> dict[str, str]:
+    row = {
+        "id": "log",
+        "engine": "vllm",
+        "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
+        "weight_precision": "bf16",
+        "kv_precision": "bf16",
+        "reported_device_memory_gib": "23.58",
+        "tensor_parallel": "1",
+    }
+    return row | cells
+
+
+@pytest.mark.parametrize(
+    ("version", "length", "logged_gib", "cells"),
+    [
+        # vLLM issue 10517: one prompt of the whole context.
+        ("vLLM V0", "20000", 2.07, {}),
+        ("vLLM V0", "29000", 2.99, {}),
+        # Contexts beyond 32,768 were cut into steps of 2,048, without sampling.
+        ("vLLM V0", "131072", 0.22, {}),
+        # Sorting samplers of 256 sequences.
+        ("vLLM 0.7", "4096", 1.40, {"architecture_key": "Qwen__Qwen2.5-1.5B"}),
+        ("vLLM 0.7", "32768", 2.02, {"architecture_key": "Qwen__Qwen2.5-1.5B"}),
+        ("vLLM 0.7", "2048", 1.83, {"architecture_key": "microsoft__Phi-4-mini-instruct"}),
+        # Eight GPUs, four ranks of attention heads: the sampler is not divided.
+        (
+            "vLLM 0.10.2",
+            "32768",
+            1.40,
+            {"architecture_key": "Qwen__Qwen3-235B-A22B", "tensor_parallel": "8"},
+        ),
+    ],
+)
+def test_activation_peaks_of_published_logs(
+    engine: Engine, version: str, length: str, logged_gib: float, cells: dict[str, str]
+) -> None:
+    row = log(
+        engine_version=version,
+        max_model_len=length,
+        primary_quantity="activation_peak_gib",
+        activation_peak_gib=str(logged_gib),
+        **cells,
+    )
+    (scored,) = predict_cache_row(row, engine)
+    assert scored.expected == pytest.approx(logged_gib, rel=0.06)
+
+
+def test_a_log_that_tells_tokens_is_scored_on_them_too(engine: Engine) -> None:
+    row = log(
+        engine_version="vLLM V0",
+        max_model_len="20000",
+        gpu_memory_utilization="0.9",
+        kv_cache_gib="3.81",
+        kv_tokens="31232",
+        primary_quantity="kv_cache_gib",
+    )
+    cache, tokens = predict_cache_row(row, engine)
+    assert (cache.quantity, tokens.quantity) == ("kv_cache_gib", "kv_tokens")
+    # 2 x 32 layers x 8 heads x 128 x 2 bytes.
+    assert tokens.expected == pytest.approx(cache.expected * 2**30 / 131_072)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "fraction"),
+    [
+        # srt/server_args.py: 1.5 MB for each token of a step, 2 for each graphed sequence.
+        (24, 1 - (2048 * 1.5 + 24 * 2) / (24 * 1024)),
+        (80, 1 - (8192 * 1.5 + 256 * 2) / (80 * 1024)),
+        (180, 1 - (16384 * 1.5 + 512 * 2) / (180 * 1024)),
+    ],
+)
+def test_sglang_reserves_by_the_size_of_the_card(gigabytes: int, fraction: float) -> None:
+    facts = load_calibration().serving
+    release = engine_release({"engine": "sglang"}, facts, gigabytes * 2.0**30)
+    assert release.share is Share.AT_START
+    assert release.facts.memory_fraction == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize(
+    ("version", "fraction", "graphs"),
+    [
+        ("vLLM 0.10.2", 0.9, False),
+        ("vLLM Dec-2025", 0.9, False),
+        ("vLLM 0.21", 0.92, True),
+        ("vLLM Aug-2026", 0.92, True),
+        ("", 0.92, True),
+    ],
+)
+def test_graphs_and_the_default_share_changed_together(
+    version: str, fraction: float, graphs: bool
+) -> None:
+    facts = load_calibration().serving
+    release = engine_release({"engine": "vllm", "engine_version": version}, facts, 80e9)
+    assert release.facts.memory_fraction == fraction
+    assert (release.facts.graph_bytes > 0) is graphs
