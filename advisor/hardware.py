@@ -87,6 +87,8 @@ class Accelerator(Noun):
     purchase_date: str | None
     purchase_kind: str | None
     """``msrp`` | ``street`` | ``estimate``."""
+    no_purchase: str | None = None
+    """Why there is no price to buy it; None where there is one, or nothing is known."""
     provenance: dict[str, Provenance]
     """By field name; the key ``default`` covers fields without one of their own."""
     inference_only: bool = False

@@ -220,6 +220,7 @@ def _accelerator(
         purchase_usd=purchase.usd if purchase else None,
         purchase_date=purchase.date if purchase else None,
         purchase_kind=purchase.kind if purchase else None,
+        no_purchase=record.no_purchase,
         provenance=by_field,
         inference_only=record.inference_only,
         notes=record.notes,

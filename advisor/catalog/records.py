@@ -91,6 +91,8 @@ class AcceleratorRecord(Record):
     pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
     compute_capability: Text | None = None
     purchase: PurchaseRecord | None = None
+    no_purchase: Text | None = None
+    """Why there is no price to buy it."""
     sources: dict[str, Key]
     """From field (or ``dense_tflops.fp32``) to key of the registry; ``default`` for the rest."""
     inference_only: bool = False
@@ -101,6 +103,13 @@ class AcceleratorRecord(Record):
     def _one_reported_memory(self) -> AcceleratorRecord:
         if (self.memory_reported_mib is None) == (self.memory_reported_rule is None):
             msg = "give exactly one of memory_reported_mib and memory_reported_rule"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _purchase_or_why_not(self) -> AcceleratorRecord:
+        if (self.purchase is None) == (self.no_purchase is None):
+            msg = "give exactly one of purchase and no_purchase"
             raise ValueError(msg)
         return self
 

@@ -141,7 +141,7 @@ def _pcie(card: ComparedCard) -> str:
 def _purchase(card: ComparedCard) -> str:
     item = card.accelerator
     if item.purchase_usd is None:
-        return UNKNOWN
+        return f"{UNKNOWN}: {item.no_purchase}" if item.no_purchase else UNKNOWN
     detail = ", ".join(part for part in (item.purchase_kind, item.purchase_date) if part)
     return f"{money(item.purchase_usd)} ({detail})" if detail else money(item.purchase_usd)
 

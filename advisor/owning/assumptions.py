@@ -148,8 +148,9 @@ def _spread(default: Default, scale: float = 1.0) -> tuple[Range, str]:
 def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
     price, kind = accelerator.purchase_usd, accelerator.purchase_kind
     if price is None or kind is None:
+        reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
         raise InputError(
-            f"{accelerator.name} has no purchase price in the catalog",
+            f"{accelerator.name} has no purchase price in the catalog{reason}",
             value=None,
             allowed="a price in USD for one of them",
             remedy="Enter its price (--purchase-price 25000).",

@@ -27,6 +27,7 @@ accelerators:
     memory_type: HBM3
     memory_bandwidth_gb_per_s: 3000
     dense_tflops: {bf16: 500, fp8: 1000, fp4: 2000}
+    purchase: {usd: 20000, date: "2026", kind: street}
     sources: {default: datasheet, dense_tflops.fp8: datasheet}
   beta:
     name: Beta 24 GB
@@ -41,6 +42,7 @@ accelerators:
     memory_bandwidth_gb_per_s: 900
     dense_tflops: {fp16: 80, int8: 320}
     fp16_accumulate_tflops: {fp16: 160}
+    no_purchase: only rented
     sources: {default: datasheet}
 """
 CSV = """\
@@ -82,6 +84,14 @@ def test_the_whole_files_load(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "entry", "field", "value", "remedy"),
     [
+        (
+            "    no_purchase: only rented\n",
+            "",
+            "beta",
+            "",
+            None,
+            "give exactly one of purchase and no_purchase",
+        ),
         ("    year: 2024\n", "    yaer: 2024\n", "alpha", "year", None, "Add the field."),
         ("    year: 2024\n", "    year: 2024\n    ram: 3\n", "alpha", "ram", 3, "Unknown field"),
         ("gb_per_s: 3000", "gb_per_s: -3", "alpha", "memory_bandwidth_gb_per_s", -3, "than 0"),
@@ -139,7 +149,7 @@ def test_the_whole_files_load(tmp_path: Path) -> None:
         ),
         ("  alpha:\n", "  Alpha_1:\n", "Alpha_1", "", "Alpha_1", "pattern"),
         ("  alpha:\n", "  gamma:\n", "beta", "key", "out of order", "Move `beta` to the top."),
-        ("  beta:\n", "  alpha:\n", "line 20", "alpha", "given twice", "Remove one of the two."),
+        ("  beta:\n", "  alpha:\n", "line 21", "alpha", "given twice", "Remove one of the two."),
         (
             "year: 2024\n",
             "year: 2024\n    year: 2025\n",
