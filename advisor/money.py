@@ -29,6 +29,8 @@ class Owning(Noun):
     """One accelerator; None takes the catalog's price. [USD]"""
     host_share: Multiple | None = None
     """Rest of the machine over the accelerators' price."""
+    host_usd: Usd | None = None
+    """What the rest of one machine costs at least; nothing where ``host_share`` is given. [USD]"""
     network_share: Multiple | None = None
     """Network between several machines over the accelerators' price."""
     life_years: Annotated[float, Field(ge=1, le=20)] | None = None

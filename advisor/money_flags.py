@@ -45,6 +45,7 @@ OWNING: Final = (
     Flag("--place", "owning.place", "KEY", "usa, deu, us-texas, gcp-us-central1", read_text),
     Flag("--purchase-price", "owning.purchase_usd", "USD", "one accelerator", read_usd),
     Flag("--host-share", "owning.host_share", "X", "rest of the machine / cards", _number),
+    Flag("--host-price", "owning.host_usd", "USD", "rest of one machine, at least", _number),
     Flag("--network-share", "owning.network_share", "X", "network / cards", _number),
     Flag("--life-years", "owning.life_years", "N", "years until worth nothing", _number),
     Flag("--resale-share", "owning.resale_share", "X", "worth at the end / price paid", _number),

@@ -83,8 +83,55 @@ def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
     return value
 
 
+def hosts_usd(
+    *,
+    accelerators: Number,
+    purchase_usd: Number,
+    host_share: Number,
+    machines: Number = 0.0,
+    host_usd: Number = 0.0,
+) -> Number:
+    r"""Price of the machines around the accelerators.
+
+    Parameters
+    ----------
+    accelerators : float or ndarray
+    purchase_usd : float or ndarray
+        One accelerator. [USD]
+    host_share : float or ndarray
+        Rest of the machines over the accelerators' price. [fraction]
+    machines : float or ndarray, optional
+    host_usd : float or ndarray, optional
+        What the rest of one machine costs at least, however cheap its accelerators. [USD]
+
+    Returns
+    -------
+    float or ndarray
+        [USD]
+
+    Notes
+    -----
+    .. math:: H = \max(n\,p\,s_h,\; m\,h)
+
+    Examples
+    --------
+    >>> hosts_usd(accelerators=8, purchase_usd=25000.0, host_share=0.38, machines=1, host_usd=10e3)
+    76000.0
+    >>> hosts_usd(accelerators=1, purchase_usd=300.0, host_share=0.75, machines=1, host_usd=900.0)
+    900.0
+    """
+    value = np.maximum(accelerators * purchase_usd * host_share, machines * host_usd)
+    return float(value) if value.ndim == 0 else value
+
+
 def capital_usd(
-    *, accelerators: Number, purchase_usd: Number, host_share: Number, network_share: Number
+    *,
+    accelerators: Number,
+    purchase_usd: Number,
+    host_share: Number,
+    network_share: Number,
+    machines: Number = 0.0,
+    host_usd: Number = 0.0,
 ) -> Number:
     r"""Price of everything bought.
 
@@ -95,6 +142,9 @@ def capital_usd(
         One accelerator. [USD]
     host_share, network_share : float or ndarray
         Rest of the machines, and network between them, over the accelerators' price. [fraction]
+    machines : float or ndarray, optional
+    host_usd : float or ndarray, optional
+        What the rest of one machine costs at least. [USD]
 
     Returns
     -------
@@ -103,14 +153,23 @@ def capital_usd(
 
     Notes
     -----
-    .. math:: P = n\,p\,(1 + s_h + s_n)
+    .. math:: P = n\,p\,(1 + s_n) + H
+
+    with the machines :math:`H` of :func:`hosts_usd`.
 
     Examples
     --------
     >>> capital_usd(accelerators=8, purchase_usd=25000.0, host_share=0.38, network_share=0.0)
     276000.0
     """
-    return accelerators * purchase_usd * (1 + host_share + network_share)
+    hosts = hosts_usd(
+        accelerators=accelerators,
+        purchase_usd=purchase_usd,
+        host_share=host_share,
+        machines=machines,
+        host_usd=host_usd,
+    )
+    return accelerators * purchase_usd * (1 + network_share) + hosts
 
 
 def residual_share(*, months: Number, life_years: Number) -> Number:

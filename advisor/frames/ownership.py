@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from advisor.dates import dated
-from advisor.formatting import count, duration, hourly_price, money, rate
+from advisor.formatting import duration, hourly_price, money, rate
 from advisor.owning.results import Ownership, Strip
-from advisor.owning.words import NEVER, amount, break_even_text, input_text
+from advisor.owning.words import NEVER, amount, break_even_text, input_text, processors_text
 from advisor.units import HOUR_S
 
 
@@ -137,7 +137,7 @@ def processors_table(found: Ownership) -> pd.DataFrame:
                     if item.tokens_per_s
                     else "-"
                 ),
-                "As fast": f"{count(item.count)}x",
+                "As fast": processors_text(item),
                 "Price": money(item.purchase_usd) if item.purchase_usd else "unknown",
                 "Draw": amount(item.draw_kw, "kW"),
                 "Cooling": amount(item.cooling_kw, "kW"),

@@ -15,9 +15,17 @@ from advisor.quantities import Evidence, Range
 SERVER_MEMORY_BYTES = 100e9
 """Processors with more host memory than this in the catalog are server parts."""
 
+DESKTOP_SLOTS = 2
+WORKSTATION_SLOTS = 4
+"""Cards in one machine; eight of them need a server's chassis, board and supplies."""
+
+WHOLE_COMPUTERS = frozenset({"APU", "SoC", "desktop"})
+"""Form factors whose price is that of a computer ready to use."""
+
 TITLES = {
     "purchase_usd": ("Price of one accelerator", "USD"),
     "host_share": ("Rest of the machine", "of the accelerators' price"),
+    "host_usd": ("Rest of one machine, at least", "USD"),
     "network_share": ("Network between machines", "of the accelerators' price"),
     "resale_share": ("Worth at the end", "of all that was bought"),
     "host_power_share": ("Power of the rest of the machine", "of the accelerators'"),
@@ -39,6 +47,7 @@ class Factors:
 
     purchase_usd: float
     host_share: float
+    host_usd: float
     network_share: float
     resale_share: float
     host_power_share: float
@@ -61,9 +70,19 @@ def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
         return ("cpu", "server" if server else "desktop")
     if segment is Segment.EDGE:
         return ("edge", "desktop")
-    if segment in (Segment.CONSUMER, Segment.WORKSTATION):
-        return ("desktop",)
-    return ("server",)
+    if accelerator.form_factor in WHOLE_COMPUTERS:
+        return ("computer", "desktop")
+    if segment is Segment.WORKSTATION:
+        return ("workstation", "desktop")
+    return ("desktop",) if segment is Segment.CONSUMER else ("server",)
+
+
+def host_groups(accelerator: Accelerator, per_machine: int) -> tuple[str, ...]:
+    """Return the groups of ``host_usd``: more cards need a workstation, then a server."""
+    groups = groups_of(accelerator)
+    if groups[-1] != "desktop" or per_machine <= DESKTOP_SLOTS:
+        return groups
+    return ("workstation",) if per_machine <= WORKSTATION_SLOTS else ("server",)
 
 
 def resolve(
@@ -72,6 +91,7 @@ def resolve(
     owning: Owning,
     renting: Renting,
     machines: int,
+    per_machine: int,
     economy: Economy,
 ) -> tuple[Assumption, ...]:
     """Return every input with its spread.
@@ -84,6 +104,8 @@ def resolve(
     renting : Renting
     machines : int
         One machine needs no network.
+    per_machine : int
+        Accelerators in each.
     economy : Economy
 
     Returns
@@ -121,6 +143,10 @@ def resolve(
             add(field, Range.exact(place.carbon_g_per_kwh), source)
         elif field == "resale_share":
             add(field, *_resale(owning, economy))
+        elif field == "host_usd" and owning.host_share is not None:
+            add(field, Range.exact(0.0), "the share was given")
+        elif field == "host_usd":
+            add(field, *_spread(economy.default(field, *host_groups(accelerator, per_machine))))
         elif field == "network_share" and machines == 1:
             add(field, Range.exact(0.0), "one machine alone")
         else:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from advisor import cents
 from advisor.equations.energy import carbon_kg, kwh_per_month, rated_kw
-from advisor.equations.owning import annuity_months, capital_usd, discounted
+from advisor.equations.owning import annuity_months, capital_usd, discounted, hosts_usd
 from advisor.owning.assumptions import Factors
 from advisor.owning.results import Line, OwningCost
 from advisor.owning.spread import Spread
@@ -36,6 +36,8 @@ class Size:
 
     accelerators: int
     machines: int
+    per_machine: int
+    """Accelerators in each."""
     board_power_w: float
 
 
@@ -71,6 +73,8 @@ def bought_usd(factors: Factors, size: Size) -> float:
             purchase_usd=factors.purchase_usd,
             host_share=factors.host_share,
             network_share=factors.network_share,
+            machines=size.machines,
+            host_usd=factors.host_usd,
         )
     )
 
@@ -83,7 +87,13 @@ def lines(factors: Factors, size: Size, *, hours: float, months: Number) -> dict
     energy = monthly_kwh(factors, size, hours) * factors.electricity_usd_per_kwh
     return {
         "accelerators": cards,
-        "hosts": cards * factors.host_share,
+        "hosts": hosts_usd(
+            accelerators=size.accelerators,
+            purchase_usd=factors.purchase_usd,
+            host_share=factors.host_share,
+            machines=size.machines,
+            host_usd=factors.host_usd,
+        ),
         "network": cards * factors.network_share,
         "electricity": energy * annuity,
         "colocation": power * factors.colocation_usd_per_kw_month * annuity,
@@ -188,7 +198,10 @@ def _terms(
     )
     formulas = {
         "accelerators": ("accelerators x price", cards),
-        "hosts": ("accelerators x price x host share", f"{cards} x {base.host_share:g}"),
+        "hosts": (
+            "accelerators x price x host share, at least machines x least price",
+            f"{cards} x {base.host_share:g}, at least {size.machines} x {base.host_usd:,.2f}",
+        ),
         "network": ("accelerators x price x network share", f"{cards} x {base.network_share:g}"),
         "electricity": (
             "rated kW x PUE x (load x hours + idle x (730 - hours)) x tariff x annuity",

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from advisor import cents
 from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case, Hardware
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
+from advisor.catalog.nodes import owned_node
 from advisor.efficiency import Calibration
-from advisor.equations.energy import carbon_kg, rated_kw
+from advisor.equations.energy import WATTS_PER_KW, carbon_kg
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.hardware import Accelerator, PriceKind, Segment
 from advisor.money import Owning
-from advisor.owning.assumptions import groups_of
+from advisor.owning.bought import Kind
 from advisor.owning.results import ProcessorOption
+from advisor.planning.search import search
 from advisor.planning.single import best_placement
+from advisor.planning.systems import LADDER, System
 from advisor.quantities import Range
-from advisor.units import HOURS_PER_MONTH
+from advisor.units import HOUR_S, HOURS_PER_MONTH
+
+MOST_EXTRA: Final = 4
+"""A cluster of this many times as many as perfect scaling needs is the largest that is timed."""
+ROUNDING: Final = 1e-9
 
 
 def compare_processors(
@@ -52,20 +60,88 @@ def compare_processors(
     -------
     tuple of ProcessorOption
         The hardware compared with first, then the processors that can hold and do the work, fewest
-        first. Both come from the same engine. A cluster is taken to scale perfectly, which
-        flatters it.
+        first. All come from the same engine, clusters that train with their network.
     """
     processors = [catalog.accelerator(key) for key in keys] or [
         card for card in catalog.accelerators if card.segment is Segment.CPU
     ]
     hardware = catalog.accelerator(estimate.accelerator)
-    found = []
+    singles = []
     for card in processors:
         single = _estimated(case, card, architecture, catalog, calibration)
         if single is not None and single.memory.fits:
-            found.append(_option(card, single, estimate, case.owning, economy))
-    found.sort(key=lambda item: (item.count, item.accelerator))
-    return (_option(hardware, estimate, estimate, case.owning, economy), *found)
+            singles.append((card, single, _slower(single, estimate)))
+    counts = _clusters(case, estimate, singles, architecture, calibration)
+    first = _option(
+        hardware, estimate, estimate, case.owning, economy, Range.exact(1.0), estimate.count
+    )
+    found = [
+        _option(card, single, estimate, case.owning, economy, slower, number)
+        for (card, single, slower), number in zip(singles, counts, strict=True)
+    ]
+    found.sort(key=lambda item: (item.apart, item.count, item.accelerator))
+    return (first, *found)
+
+
+def _clusters(
+    case: Case,
+    estimate: Estimate,
+    singles: Sequence[tuple[Accelerator, Estimate, Range]],
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> list[int | None]:
+    """Return how many of each processor keep up with the estimate; None where no number does.
+
+    Served requests are spread over processors that know nothing of each other. A training run is
+    timed by the engine on growing clusters, with their network.
+    """
+    perfect = [
+        math.ceil(slower.expected * single.count - ROUNDING) for _, single, slower in singles
+    ]
+    if estimate.time is None:
+        return list(perfect)
+    systems = [
+        System(
+            card,
+            owned_node(card, MOST_EXTRA * least + 1),
+            (),
+            tuple(sorted({least, *(n for n in LADDER if least < n <= MOST_EXTRA * least)})),
+            owned=True,
+        )
+        for (card, _, _), least in zip(singles, perfect, strict=True)
+    ]
+    limits = case.limits.model_copy(
+        update={
+            "price_kind": PriceKind.ON_DEMAND,
+            "deadline_hours": None,
+            "budget_usd": None,
+            "max_accelerators": max([1, *(system.counts[-1] for system in systems)]),
+        }
+    )
+    alone = case.model_copy(update={"hardware": None, "layout": None, "limits": limits})
+    options = search(alone, architecture, systems, calibration).options
+    startup = estimate.time.startup_s.expected / HOUR_S
+    target = estimate.time.run_hours.expected - startup
+    return [
+        _enough(
+            {item.count: item.time - startup for item in options if item.system == place}, target
+        )
+        for place in range(len(systems))
+    ]
+
+
+def _enough(hours: Mapping[int, float], target: float) -> int | None:
+    """Return the number that works in ``target`` hours, between numbers that were timed."""
+    slower: tuple[int, float] | None = None
+    for number, time in sorted(hours.items()):
+        if time <= target * (1 + ROUNDING):
+            if slower is None:
+                return number
+            below, rate = slower[0], 1 / slower[1]
+            share = (1 / target - rate) / (1 / time - rate)
+            return math.ceil(below + share * (number - below) - ROUNDING)
+        slower = (number, time)
+    return None
 
 
 def _estimated(
@@ -95,26 +171,21 @@ def _estimated(
 
 
 def _option(
-    card: Accelerator, found: Estimate, reference: Estimate, owning: Owning, economy: Economy
+    card: Accelerator,
+    found: Estimate,
+    reference: Estimate,
+    owning: Owning,
+    economy: Economy,
+    slower: Range,
+    together: int | None,
 ) -> ProcessorOption:
-    slower = _slower(found, reference)
-    groups = ("cpu", *groups_of(card)) if card.segment is Segment.CPU else groups_of(card)
     same = found is reference
-    count = reference.count if same else math.ceil(slower.expected * found.count - 1e-9)
-    hosts, host_power, load, pue = (
-        _value(owning, economy, field, groups)
-        for field in ("host_share", "host_power_share", "load_share", "pue")
-    )
-    price = owning.purchase_usd if same and owning.purchase_usd else card.purchase_usd
-    power = (
-        float(
-            rated_kw(
-                accelerators=count, board_power_w=card.board_power_w, host_power_share=host_power
-            )
-        )
-        if card.board_power_w
-        else None
-    )
+    count = together or math.ceil(slower.expected * found.count - ROUNDING)
+    kind = Kind(card, owning if same else owning.model_copy(update={"purchase_usd": None}), economy)
+    load, pue = kind.input("load_share"), kind.input("pue")
+    priced = card.purchase_usd or (same and owning.purchase_usd)
+    bought = (together, 1.0) if together else (1, float(count))
+    power = kind.rated_w(count) / WATTS_PER_KW if card.board_power_w else None
     monthly = owning.hours_per_month or HOURS_PER_MONTH
     hours = reference.time.run_hours.expected if reference.time else monthly
     draw = power * load if power is not None else None
@@ -129,7 +200,9 @@ def _option(
         tokens_per_s=found.serving.output_tokens_per_s if found.serving else None,
         slower=slower,
         count=count,
-        purchase_usd=cents.rounded(count * price * (1 + hosts)) if price else None,
+        scaling=min(1.0, slower.expected * found.count / count) if not same else None,
+        apart=together is None,
+        purchase_usd=cents.rounded(float(kind.usd(*bought))) if priced else None,
         rated_kw=power,
         draw_kw=draw,
         cooling_kw=draw * (pue - 1) if draw is not None else None,
@@ -140,17 +213,12 @@ def _option(
     )
 
 
-def _value(owning: Owning, economy: Economy, field: str, groups: tuple[str, ...]) -> float:
-    given: float | None = getattr(owning, field)
-    return economy.default(field, *groups).expected if given is None else given
-
-
 def _slower(found: Estimate, reference: Estimate) -> Range:
-    """Time of the work on ``found`` over that on ``reference``."""
-    if found is reference:
-        return Range.exact(1.0)
+    """Time of the work on ``found`` over that on ``reference``, without starting up."""
+    startup = 0.0
     if found.time is not None and reference.time is not None:
         longer, shorter = found.time.run_hours, reference.time.run_hours
+        startup = reference.time.startup_s.expected / HOUR_S
     elif found.serving is not None and reference.serving is not None:
         longer, shorter = (
             reference.serving.output_tokens_per_s,
@@ -159,9 +227,12 @@ def _slower(found: Estimate, reference: Estimate) -> Range:
     else:
         msg = "both estimates must be of the same kind of work"
         raise ValueError(msg)
+    middle = (longer.expected - startup) / (shorter.expected - startup)
+    usual = longer.expected / shorter.expected
+    evidence = longer.evidence.weakest(shorter.evidence)
     return Range(
-        low=longer.low / shorter.high,
-        expected=longer.expected / shorter.expected,
-        high=longer.high / shorter.low,
-        evidence=longer.evidence.weakest(shorter.evidence),
+        low=middle * longer.low / shorter.high / usual,
+        expected=middle,
+        high=middle * longer.high / shorter.low / usual,
+        evidence=evidence,
     )

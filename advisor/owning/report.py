@@ -8,7 +8,7 @@ from advisor import cents
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import CARBON_SOURCES, Economy
-from advisor.catalog.nodes import node_for
+from advisor.catalog.nodes import owned_node
 from advisor.dates import STALE_DAYS, age_days
 from advisor.efficiency import Reliability
 from advisor.equations.pricing import instances_needed
@@ -80,6 +80,7 @@ def rent_or_buy(
         owning=owning,
         renting=case.renting,
         machines=size.machines,
+        per_machine=size.per_machine,
         economy=economy,
     )
     spread, work = Spread(inputs), work_of(estimate)
@@ -140,7 +141,7 @@ def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
 
 
 def size_of(accelerator: Accelerator, count: int) -> Size:
-    """Return machines and power of a number of accelerators in their standard machine.
+    """Return machines and power of a number of accelerators, in machines as they are timed.
 
     Raises
     ------
@@ -155,10 +156,11 @@ def size_of(accelerator: Accelerator, count: int) -> Size:
             remedy="Choose another accelerator.",
             field="hardware.accelerator",
         )
-    per_machine = node_for(accelerator, None).accelerators
+    per_machine = owned_node(accelerator, count).accelerators
     return Size(
         accelerators=count,
         machines=int(instances_needed(accelerators=count, per_instance=per_machine)),
+        per_machine=per_machine,
         board_power_w=accelerator.board_power_w,
     )
 

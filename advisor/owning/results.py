@@ -160,9 +160,13 @@ class ProcessorOption(Noun):
     tokens_per_s: Range | None
     """Of one of them (serving). [tokens/s]"""
     slower: Range
-    """Time on one over the time on the hardware compared with."""
+    """Time on one over the time on the hardware compared with, starting up left out."""
     count: int
-    """Processors of equal throughput, scaling taken as perfect."""
+    """Processors of equal throughput."""
+    scaling: float | None
+    """Share of perfect scaling that so many reach; None for the hardware compared with."""
+    apart: bool
+    """Whether no cluster trains one run in that time, so that each works on a run of its own."""
     purchase_usd: float | None
     """With hosts; None where no price is known. [USD]"""
     rated_kw: float | None

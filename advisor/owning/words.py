@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from advisor.formatting import plain
-from advisor.owning.results import RentCost, RentKind
+from advisor.formatting import count, plain
+from advisor.owning.results import ProcessorOption, RentCost, RentKind
 
 NEVER = "never"
+ROUNDED_UP = 0.95
+"""Scaling above this is perfect up to a whole number of processors."""
 
 
 def break_even_text(rent: RentCost) -> str:
@@ -38,3 +40,13 @@ def input_text(value: float, unit: str) -> str:
 def amount(value: float | None, unit: str) -> str:
     """Return an estimate with its unit, or that it is unknown."""
     return "unknown" if value is None else f"{plain(value, 2)} {unit}"
+
+
+def processors_text(item: ProcessorOption) -> str:
+    """Return how many are as fast, and how: with losses, or each with a run of its own."""
+    number = f"{count(item.count)}x"
+    if item.apart:
+        return f"{number} apart"
+    if item.scaling is None or item.count == 1 or item.scaling >= ROUNDED_UP:
+        return number
+    return f"{number} ({item.scaling:.0%})"

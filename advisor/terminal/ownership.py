@@ -16,7 +16,7 @@ from advisor.owning.results import (
     ProcessorOption,
     RentCost,
 )
-from advisor.owning.words import amount, break_even_text, input_text
+from advisor.owning.words import amount, break_even_text, input_text, processors_text
 from advisor.quantities import Range
 from advisor.terminal.console import bullets, definitions, heading, paragraph, table
 from advisor.units import HOUR_S
@@ -58,7 +58,7 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
         heading(console, f"The same work on processors, as many as keep up; energy of {span}")
         console.print(
             table(
-                ["Hardware", "One alone", "Count", "Price", "Draw", "Cooling", "Energy"],
+                ["Hardware", "One alone", "As fast", "Price", "Draw", "Cooling", "Energy"],
                 [
                     _processor_row(item, found.unit)
                     for item in found.processors[: SHOWN_PROCESSORS + 1]
@@ -126,7 +126,7 @@ def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
     return (
         item.accelerator_name,
         alone,
-        count(item.count),
+        processors_text(item),
         money(item.purchase_usd) if item.purchase_usd else "unknown",
         amount(item.draw_kw, "kW"),
         amount(item.cooling_kw, "kW"),

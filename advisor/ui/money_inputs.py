@@ -43,6 +43,7 @@ MAIN: Final = {
 """Field -> title and step of the boxes with a strip."""
 FURTHER: Final = {
     "host_share": ("Rest of the machine, % of cards", 5.0),
+    "host_usd": ("Rest of a machine, at least, USD", 100.0),
     "network_share": ("Network, % of cards", 5.0),
     "colocation_usd_per_kw_month": ("Colocation, USD/kW a month", 10.0),
     "staff_usd_per_machine_month": ("Staff, USD/machine a month", 10.0),

@@ -1,0 +1,90 @@
+"""What one kind of card costs and draws with the machines around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.economy import Economy
+from advisor.catalog.nodes import owned_node
+from advisor.equations.energy import WATTS_PER_KW, rated_kw
+from advisor.equations.owning import capital_usd
+from advisor.equations.pricing import instances_needed
+from advisor.hardware import Accelerator
+from advisor.money import Owning
+from advisor.owning.assumptions import groups_of, host_groups
+
+Number = float | NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of card, bought in machines as they are timed, at the expected inputs."""
+
+    card: Accelerator
+    owning: Owning
+    economy: Economy
+
+    @property
+    def purchase_usd(self) -> float:
+        """Price of one card. [USD]
+
+        Raises
+        ------
+        ValueError
+            If it is not known.
+        """
+        price = self.owning.purchase_usd or self.card.purchase_usd
+        if price is None:
+            msg = f"{self.card.key} has no price"
+            raise ValueError(msg)
+        return price
+
+    def usd(self, count: int, groups: Number = 1.0) -> Number:
+        """Price of groups of ``count`` cards with their machines; small ones share them. [USD]"""
+        per_machine = owned_node(self.card, count).accelerators
+        alone = int(instances_needed(accelerators=count, per_instance=per_machine))
+        together = max(1, per_machine // count)
+        return capital_usd(
+            accelerators=count * groups,
+            purchase_usd=self.purchase_usd,
+            host_share=self.input("host_share"),
+            network_share=self.input("network_share") if alone > 1 else 0.0,
+            machines=alone * instances_needed(accelerators=groups, per_instance=together),
+            host_usd=self._host_usd(per_machine),
+        )
+
+    def rated_w(self, count: float) -> float:
+        """Rated power of a number of cards with their machines. [W]
+
+        Raises
+        ------
+        ValueError
+            If the power of the card is not known.
+        """
+        if self.card.board_power_w is None:
+            msg = f"{self.card.key} has no board power"
+            raise ValueError(msg)
+        kw = rated_kw(
+            accelerators=count,
+            board_power_w=self.card.board_power_w,
+            host_power_share=self.input("host_power_share"),
+        )
+        return float(kw) * WATTS_PER_KW
+
+    def input(self, field: str) -> float:
+        """Return an input as the user gave it, else the expected default of the card's machines."""
+        given: float | None = getattr(self.owning, field)
+        if given is not None:
+            return given
+        return self.economy.default(field, *groups_of(self.card)).expected
+
+    def _host_usd(self, per_machine: int) -> float:
+        """Return what the rest of a machine costs at least; nothing where its share was given."""
+        if self.owning.host_usd is not None:
+            return self.owning.host_usd
+        if self.owning.host_share is not None:
+            return 0.0
+        return self.economy.default("host_usd", *host_groups(self.card, per_machine)).expected
