@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import Final
 
+from advisor.case import AssumedShape
 from advisor.errors import InputError
 from advisor.noun import Noun
 
@@ -24,6 +25,19 @@ class PublishedModel(Noun):
     gated: bool = True
     """False for GPT-3: plain GELU, LayerNorm, learned positions, tied head."""
     tied: bool = False
+
+    @property
+    def shape(self) -> AssumedShape:
+        """Its shape in the words of a case."""
+        return AssumedShape(
+            like=self.name,
+            num_hidden_layers=self.layers,
+            hidden_size=self.hidden_size,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.key_value_heads,
+            intermediate_size=self.width,
+            vocab_size=self.vocab_size,
+        )
 
 
 def _gpt3(name: str, parameters: float, hidden: int, layers: int, heads: int) -> PublishedModel:

@@ -69,6 +69,7 @@ from advisor.frames.points import (
 )
 from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
 from advisor.frames.scaling import scaling_frame, scaling_table
+from advisor.frames.shape import shapes_table
 from advisor.frames.terms import (
     Section,
     citation,
@@ -140,6 +141,7 @@ __all__ = [
     "scaling_frame",
     "scaling_table",
     "settings_table",
+    "shapes_table",
     "spread_frame",
     "strip_frame",
     "term_sections",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config_fields import load_config_text
 from advisor.limits import Objective
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, YES, Inputs, Task
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, YES, Inputs, Task
 from advisor.ui.reading import typed_size
 from advisor.units import MILLISECOND
 
@@ -16,6 +17,8 @@ CASE_FIELDS: Final = {
     "model.hub": "model",
     "model.config": "config",
     "model.parameters": "parameters",
+    "model.shape": "parameters",
+    **{f"model.{field}": name for name, field in SHAPE.items()},
     "workload.samples": "samples",
     "workload.image_size": "image_size",
     "workload.denoising_steps": "steps",
@@ -64,11 +67,22 @@ def _model(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object
     if inputs.model == FROM_CONFIG:
         # Parsed here: a text that is no JSON could be taken for the path of a file.
         return {"config": load_config_text(inputs.config)}
-    if inputs.model == FROM_COUNT:
-        return {"parameters": numbers["parameters"]}
-    if size := typed_size(inputs.model):
-        return {"parameters": size}
+    if size := parameters_of(inputs, numbers):
+        return _given(parameters=size, shape=shape_of(inputs, numbers) or None)
     return {"preset": inputs.model}
+
+
+def parameters_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> float | None:
+    """Return the bare parameter count that was entered, if one was."""
+    if inputs.model == FROM_COUNT:
+        return numbers.get("parameters")
+    return typed_size(inputs.model)
+
+
+def shape_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, object]:
+    """Return what was entered of the shape behind a parameter count, by field of the case."""
+    known = {field: _whole(numbers.get(name)) for name, field in SHAPE.items()}
+    return _given(**known | {"like": inputs.shape_like or None})
 
 
 def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:

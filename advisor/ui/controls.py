@@ -8,10 +8,17 @@ from typing import Final
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from advisor import frames
+from advisor.architecture.parameter_count import whole_shape
+from advisor.architecture.published_models import nearest_published
+from advisor.case import AssumedShape
+from advisor.errors import InputError
 from advisor.ui import state
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind
-from advisor.ui.reading import complaint, used
-from advisor.ui.words import plain
+from advisor.ui.cases import parameters_of, shape_of
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
+from advisor.ui.reading import complaint, read, used
+from advisor.ui.rules import RULES, Kind
+from advisor.ui.words import plain, text_table
 
 MAX_CONFIG_BYTES: Final = 5_000_000
 MAIN_ROW: Final = (
@@ -26,6 +33,8 @@ MAIN_ROW: Final = (
 NARROWEST_PX: Final = 140
 """Width at which fields begin to share a row with fewer others: two on a phone. [px]"""
 ADVANCED_COLUMNS: Final = 4
+SHAPE_TITLE: Final = "Assumed shape: published models near this count, and fields to edit"
+SHOWN_PUBLISHED: Final = 5
 
 INSTEAD: Final = frozenset(
     name for name, rules in RULES.items() if rules.kind not in (Kind.CHOICE, Kind.CHOICES)
@@ -46,6 +55,8 @@ def controls(inputs: Inputs) -> Slots:
             _config(slots)
         elif inputs.model == FROM_COUNT:
             field("parameters", slots)
+        if used("layers", inputs):
+            _shape(inputs, slots)
         if inputs.rent == OWN:
             _fields(("own_accelerator", "own_count"), slots, columns=2)
     _advanced(inputs, slots)
@@ -81,8 +92,8 @@ def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
             field(name, slots)
 
 
-def field(name: str, slots: Slots) -> None:
-    """Draw one field by its rules."""
+def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
+    """Draw one field by its rules; ``blank`` is what it means when empty, if not the rules'."""
     rules = RULES[name]
     key = state.key(name)
     if name == "model":
@@ -117,7 +128,7 @@ def field(name: str, slots: Slots) -> None:
         st.text_input(
             rules.label,
             key=key,
-            placeholder=rules.blank or None,
+            placeholder=blank or rules.blank or None,
             persist_state="session",
         )
     slots[name] = st.container()
@@ -134,6 +145,27 @@ def _select(
         on_change=changed,
         persist_state="session",
     )
+
+
+def _shape(inputs: Inputs, slots: Slots) -> None:
+    """The shape behind a bare parameter count: published models near it, and fields to edit."""
+    expander = st.expander(SHAPE_TITLE, key="shape", on_change="rerun", icon=":material/schema:")
+    numbers = read(inputs).numbers
+    count = parameters_of(inputs, numbers)
+    if not expander.open or count is None:
+        return
+    with expander:
+        try:
+            computed = whole_shape(count, AssumedShape.model_validate(shape_of(inputs, numbers)))
+        except InputError:  # told at its field, with the answer
+            computed = None
+        text_table(frames.shapes_table(count, computed, nearest_published(count, SHOWN_PUBLISHED)))
+        st.caption("Published dense models, nearest first. Edit what you know; the rest follows.")
+        grid = st.grid(ADVANCED_COLUMNS, min_column_width=NARROWEST_PX)
+        for name, case_field in SHAPE.items():
+            value = getattr(computed, case_field) if computed else None
+            with grid.cell():
+                field(name, slots, blank=f"{value:,}" if isinstance(value, int) else None)
 
 
 def _config(slots: Slots) -> None:

@@ -1,4 +1,4 @@
-"""What a person entered: the fields, their defaults and bounds, and the case they make.
+"""What a person entered: the fields and their defaults.
 
 Values stay as typed (``"10M"``), so that a wrong one can be shown back, kept in a link and
 corrected. Reading them returns numbers and, for each that cannot be used, one sentence.
@@ -6,18 +6,25 @@ corrected. Reading them returns numbers and, for each that cannot be used, one s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from advisor.hardware import PriceKind
 from advisor.limits import Constraints, Objective
-from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.ui.networks import ALL as ALL_NETWORKS
-from advisor.ui.networks import IMAGES, SAMPLES, TEXT, Network
-from advisor.workload import CrossEntropy, Optimizer, Preference, SoftwareStack
+from advisor.ui.networks import Network
+from advisor.workload import Optimizer
 
+SHAPE: Final = {
+    "shape_like": "like",
+    "layers": "num_hidden_layers",
+    "hidden_size": "hidden_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "feed_forward": "intermediate_size",
+    "vocabulary": "vocab_size",
+}
+"""Inputs of the shape behind a parameter count: field of ``AssumedShape``."""
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"
 OWN: Final = "own"
@@ -42,54 +49,6 @@ SERVING: Final = frozenset({Task.SERVE})
 ALL: Final = frozenset(Task)
 
 
-class Kind(StrEnum):
-    """How a field is read."""
-
-    TEXT = "text"
-    COUNT = "count"
-    WHOLE = "whole"
-    HOURS = "hours"
-    USD = "usd"
-    MS = "ms"
-    CHOICE = "choice"
-    CHOICES = "choices"
-
-
-BOUNDS: Final = {
-    Kind.COUNT: (1.0, 1e15),
-    Kind.WHOLE: (1.0, 1e9),
-    Kind.HOURS: (0.01, 1e6),
-    Kind.USD: (0.01, 1e12),
-    Kind.MS: (1.0, 1e9),
-}
-"""Least and most that a number may be: counts, hours, USD, milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How one field is labelled, read and bounded."""
-
-    label: str
-    kind: Kind
-    tasks: frozenset[Task] = ALL
-    low: float | None = None
-    high: float | None = None
-    """Bounds in the field's own unit, where they differ from `BOUNDS`."""
-    blank: str = ""
-    """What a blank field means; a field without it must be filled."""
-    networks: frozenset[Network] = ALL_NETWORKS
-    """Kinds of network that have the field."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Value to title, for a choice with a fixed list."""
-    advanced: bool = False
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Least and most allowed, in the field's own unit."""
-        low, high = BOUNDS[self.kind]
-        return (low if self.low is None else self.low, high if self.high is None else self.high)
-
-
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """Every input of the page, as entered. The defaults are the example the page opens with."""
@@ -99,6 +58,13 @@ class Inputs:
     model: str = "llama-3.1-8b"
     config: str = ""
     parameters: str = "7B"
+    shape_like: str = ""
+    layers: str = ""
+    hidden_size: str = ""
+    heads: str = ""
+    kv_heads: str = ""
+    feed_forward: str = ""
+    vocabulary: str = ""
     tokens: str = "10M"
     deadline: str = "24 h"
     budget: str = ""
@@ -134,212 +100,5 @@ class Inputs:
     steps: str = "30"
     guidance: str = YES
 
-
-CHOOSE: Final = {"": "Let the search choose"}
-RULES: Final[dict[str, Rules]] = {
-    "task": Rules(
-        "Task",
-        Kind.CHOICE,
-        options={
-            Task.LORA: "Fine-tune (LoRA)",
-            Task.QLORA: "Fine-tune (QLoRA, 4-bit)",
-            Task.FULL: "Fine-tune (all weights)",
-            Task.PRETRAIN: "Pretrain",
-            Task.SERVE: "Serve",
-        },
-    ),
-    "network": Rules(
-        "Network",
-        Kind.CHOICE,
-        options={
-            Network.LANGUAGE: "Language",
-            Network.VISION: "Vision",
-            Network.DIFFUSION: "Diffusion",
-            Network.RECURRENT: "Recurrent",
-            Network.PAIRS: "Encoder-decoder",
-        },
-    ),
-    "model": Rules("Model", Kind.TEXT),
-    "config": Rules("config.json", Kind.TEXT),
-    "parameters": Rules("Parameters", Kind.COUNT, low=1e6, high=1e14),
-    "tokens": Rules("Tokens", Kind.COUNT, FINE_TUNING, low=1e3, networks=TEXT),
-    "deadline": Rules("Deadline", Kind.HOURS, FINE_TUNING, blank="No limit"),
-    "budget": Rules("Budget (USD)", Kind.USD, TRAINING, blank="No limit"),
-    "pretrain_tokens": Rules(
-        "Tokens", Kind.COUNT, frozenset({Task.PRETRAIN}), low=1e3, networks=TEXT
-    ),
-    "pretrain_deadline": Rules(
-        "Deadline", Kind.HOURS, frozenset({Task.PRETRAIN}), blank="No limit"
-    ),
-    "samples": Rules("Images or samples", Kind.COUNT, TRAINING, networks=SAMPLES),
-    "users": Rules("Users at once", Kind.WHOLE, SERVING, high=4096, networks=TEXT),
-    "speed": Rules(
-        "Tokens/s per user",
-        Kind.COUNT,
-        SERVING,
-        low=0.01,
-        high=1e4,
-        blank="Any",
-        networks=TEXT,
-    ),
-    "at_once": Rules("Images at once", Kind.WHOLE, SERVING, high=1e6, networks=SAMPLES),
-    "within": Rules("Answer within", Kind.MS, SERVING, blank="No limit", networks=SAMPLES),
-    "monthly_budget": Rules("Budget (USD/month)", Kind.USD, SERVING, blank="No limit"),
-    "rent": Rules(
-        "Rent or own",
-        Kind.CHOICE,
-        options={
-            PriceKind.ON_DEMAND: "Rent on demand",
-            PriceKind.SPOT: "Rent spot",
-            OWN: "Cards I own",
-        },
-    ),
-    "own_accelerator": Rules("Card I own", Kind.TEXT),
-    "own_count": Rules("How many", Kind.WHOLE, high=16384),
-    "objective": Rules(
-        "Show first",
-        Kind.CHOICE,
-        options={
-            Objective.CHEAPEST: "Cheapest",
-            Objective.FASTEST: "Fastest",
-            Objective.BEST_VALUE: "Best value (cost × time)",
-        },
-        advanced=True,
-    ),
-    "providers": Rules("Providers", Kind.CHOICES, advanced=True),
-    "accelerators": Rules("Accelerators", Kind.CHOICES, advanced=True),
-    "max_accelerators": Rules("At most this many cards", Kind.WHOLE, high=16384, advanced=True),
-    "precision": Rules(
-        "Precision",
-        Kind.CHOICE,
-        TRAINING,
-        options=CHOOSE | {name: recipe.title for name, recipe in RECIPES.items()},
-        advanced=True,
-    ),
-    "sequence": Rules(
-        "Sequence length",
-        Kind.WHOLE,
-        TRAINING,
-        high=10_000_000,
-        blank="Usual",
-        advanced=True,
-        networks=TEXT,
-    ),
-    "batch": Rules(
-        "Batch per step",
-        Kind.WHOLE,
-        TRAINING,
-        blank="Usual",
-        advanced=True,
-    ),
-    "optimizer": Rules(
-        "Optimizer",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            Optimizer.ADAMW: "AdamW",
-            Optimizer.ADAMW_8BIT: "AdamW, 8-bit states",
-            Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit states in pages",
-            Optimizer.SGD_MOMENTUM: "SGD with momentum",
-            Optimizer.SGD: "SGD",
-            Optimizer.LION: "Lion",
-            Optimizer.ADAFACTOR: "Adafactor",
-            Optimizer.MUON: "Muon",
-        },
-        advanced=True,
-    ),
-    "software": Rules(
-        "Software",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            "": "Usual for the task",
-            SoftwareStack.HUGGINGFACE: "Hugging Face, nothing fused",
-            SoftwareStack.LIGER: "Hugging Face with Liger kernels",
-            SoftwareStack.COMPILED: "torch.compile (torchtitan)",
-            SoftwareStack.MEGATRON: "Megatron-class",
-        },
-        advanced=True,
-    ),
-    "cross_entropy": Rules(
-        "Loss",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            "": "As the software does",
-            CrossEntropy.PLAIN: "Plain cross-entropy",
-            CrossEntropy.FUSED: "One fused kernel",
-            CrossEntropy.CHUNKED: "In chunks",
-            CrossEntropy.LINEAR: "Fused with the head",
-        },
-        advanced=True,
-    ),
-    "preference": Rules(
-        "Preference pairs",
-        Kind.CHOICE,
-        FINE_TUNING,
-        options={
-            "": "None",
-            Preference.DPO: "DPO, with a reference model",
-            Preference.ORPO: "ORPO or SimPO, without",
-        },
-        advanced=True,
-    ),
-    "rank": Rules("LoRA rank", Kind.WHOLE, ADAPTERS, high=4096, advanced=True),
-    "prompt": Rules(
-        "Prompt tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True, networks=TEXT
-    ),
-    "answer": Rules(
-        "Answer tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True, networks=TEXT
-    ),
-    "first_token": Rules(
-        "First token within",
-        Kind.MS,
-        SERVING,
-        blank="No limit",
-        advanced=True,
-        networks=TEXT,
-    ),
-    "weights": Rules(
-        "Weight format",
-        Kind.CHOICE,
-        SERVING,
-        options=CHOOSE | {name: item.title for name, item in WEIGHT_FORMATS.items()},
-        advanced=True,
-    ),
-    "cache": Rules(
-        "Key-value cache",
-        Kind.CHOICE,
-        SERVING,
-        options=CHOOSE | {name: name for name in KV_CACHE_FORMATS},
-        advanced=True,
-        networks=TEXT,
-    ),
-    "image_size": Rules(
-        "Image size (pixels)",
-        Kind.WHOLE,
-        high=65_536,
-        blank="Usual",
-        advanced=True,
-        networks=IMAGES,
-    ),
-    "steps": Rules(
-        "Denoising steps",
-        Kind.WHOLE,
-        SERVING,
-        high=10_000,
-        advanced=True,
-        networks=frozenset({Network.DIFFUSION}),
-    ),
-    "guidance": Rules(
-        "Guidance (doubles each step)",
-        Kind.CHOICE,
-        SERVING,
-        options={YES: "Yes", NO: "No"},
-        advanced=True,
-        networks=frozenset({Network.DIFFUSION}),
-    ),
-}
-"""One entry for each field of `Inputs`, in the order of the page."""
 
 DEFAULTS: Final = Inputs()

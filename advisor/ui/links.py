@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Final
 from urllib.parse import urlencode
 
-from advisor.ui.inputs import DEFAULTS, RULES, Inputs, Kind, Task
+from advisor.ui.inputs import DEFAULTS, Inputs, Task
 from advisor.ui.reading import complaint, problem_of, shown, value_title
+from advisor.ui.rules import RULES, Kind
 
 SCHEMA_VERSION: Final = "1"
 LIST_SEPARATOR: Final = "~"

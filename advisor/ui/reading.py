@@ -10,8 +10,9 @@ from advisor.architecture.config_fields import load_config_text
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.errors import InputError
 from advisor.parsing import parse_amount, parse_count, parse_duration, parse_money
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, RULES, Inputs, Kind, Rules
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
 from advisor.ui.networks import Network, network_named
+from advisor.ui.rules import RULES, Kind, Rules
 from advisor.units import HOUR_S, MILLISECOND
 
 EXAMPLES: Final = {
@@ -55,6 +56,8 @@ def used(name: str, inputs: Inputs) -> bool:
     """Return whether a field matters for the chosen task, model source and hardware."""
     if name in ("config", "parameters"):
         return inputs.model == {"config": FROM_CONFIG, "parameters": FROM_COUNT}[name]
+    if name in SHAPE:
+        return inputs.model == FROM_COUNT or bool(typed_size(inputs.model))
     if name in ("own_accelerator", "own_count"):
         return inputs.rent == OWN
     if name in ("providers", "accelerators", "max_accelerators"):

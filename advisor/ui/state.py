@@ -24,16 +24,18 @@ from advisor.ui.inputs import (
     DEFAULTS,
     FROM_CONFIG,
     FROM_COUNT,
-    RULES,
+    SHAPE,
     Inputs,
-    Kind,
     Task,
 )
 from advisor.ui.networks import EXAMPLES, Network, network_named
 from advisor.ui.reading import read, used
+from advisor.ui.rules import RULES, Kind
 
 KEY: Final = "in_"
 """Prefix of the widget keys."""
+MODEL: Final = {"model", "config", "parameters", *SHAPE}
+"""Inputs that name a model together: where one is wrong, none is new."""
 CACHED_ANSWERS: Final = 64
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -115,8 +117,8 @@ def answer(inputs: Inputs) -> Answer:
     problems = dict(read(inputs).problems)
     valid: Inputs = st.session_state["valid"]
     kept = set(problems)
-    if kept & {"model", "config", "parameters"}:
-        kept |= {"model", "config", "parameters"}
+    if kept & MODEL:
+        kept |= MODEL
     usable = replace(inputs, **{name: getattr(valid, name) for name in kept})
     try:
         found = _answered(usable, problems)

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import advisor
-from advisor.case import Case
+from advisor.case import AssumedShape, Case
 from advisor.errors import InputError
 from advisor.planning.results import Recommendation
 from advisor.ui.inputs import DEFAULTS
@@ -211,6 +211,38 @@ def test_a_parameter_count_is_a_model(page: AppTest, asked: list[Case]) -> None:
     page.text_input(key="in_parameters").set_value("13B").run()
 
     assert asked[-1].model.parameters == 13e9
+
+
+def test_the_shape_behind_a_count_is_shown_and_edited(page: AppTest, asked: list[Case]) -> None:
+    page.session_state["shape"] = True
+    page.run()
+    page.selectbox(key="in_model").set_value("parameters").run()
+
+    table = page.table[0].value
+    # 6.74 billion parameters (arXiv:2307.09288), 7.62 (arXiv:2412.15115), 8.03 (arXiv:2407.21783).
+    assert list(table["Model"])[1:4] == ["Llama 2 7B", "Qwen2.5 7B", "Llama 3.1 8B"]
+    assert list(table["Feed-forward width"])[1:4] == ["11,008", "18,944", "14,336"]
+    assert page.text_input(key="in_hidden_size").placeholder == "4,096"
+
+    page.selectbox(key="in_shape_like").set_value("Llama 3.1 8B").run()
+    page.text_input(key="in_kv_heads").set_value("4").run()
+
+    assert asked[-1].model.shape == AssumedShape(like="Llama 3.1 8B", num_key_value_heads=4)
+
+
+def test_a_shape_that_cannot_be_is_told_at_its_field(root: Path) -> None:
+    """With the real engine."""
+    page = AppTest.from_file(str(root / "app.py"), default_timeout=60)
+    page.session_state["shape"] = True
+    page.run()
+    page.selectbox(key="in_model").set_value("parameters").run()
+    page.text_input(key="in_heads").set_value("24").run()
+    [caption] = [item.value for item in page.caption if "Assumed" in item.value]
+    assert "scaled with the given num\\_attention\\_heads" in caption
+    page.text_input(key="in_hidden_size").set_value("4096").run()
+
+    [problem] = [item.value.replace("\\", "") for item in page.error]
+    assert "num_attention_heads does not divide the hidden size" in problem
 
 
 def test_owned_cards_can_be_named(page: AppTest, asked: list[Case]) -> None:

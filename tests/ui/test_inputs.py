@@ -10,8 +10,9 @@ from advisor.case import Case
 from advisor.errors import InputError
 from advisor.ui import links
 from advisor.ui.cases import case_of, input_field
-from advisor.ui.inputs import DEFAULTS, RULES, Inputs
+from advisor.ui.inputs import DEFAULTS, Inputs
 from advisor.ui.reading import problem_of, read
+from advisor.ui.rules import RULES
 from advisor.ui.words import plain, span
 
 CONFIG = '{"model_type": "llama", "hidden_size": 4096}'
@@ -107,6 +108,23 @@ def test_owned_cards_replace_renting() -> None:
 )
 def test_a_size_is_a_model(model: str, parameters: str, expected: float) -> None:
     assert case(model=model, parameters=parameters).model.parameters == expected
+
+
+def test_a_shape_travels_with_its_count_in_case_and_link() -> None:
+    entered = replace(
+        DEFAULTS, model="7.2B", shape_like="Llama 3.1 8B", layers="32", feed_forward="14,336"
+    )
+    shape = {"like": "Llama 3.1 8B", "num_hidden_layers": 32, "intermediate_size": 14336}
+
+    assert case_of(entered, read(entered).numbers)["model"] == {
+        "parameters": 7.2e9,
+        "shape": shape,
+    }
+    link = links.encode(entered, engine="1", catalog="2026-01-01", usd=None)
+    again = opened(**link)
+    assert (again.inputs, again.corrections) == (entered, ())
+    # A named model has its own shape.
+    assert case(layers="32").model == case().model
 
 
 def test_a_pasted_config_travels_parsed() -> None:

@@ -1,0 +1,53 @@
+"""The shape behind a parameter count beside those of published models, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pandas as pd
+
+from advisor.architecture.published_models import PublishedModel
+from advisor.case import AssumedShape
+from advisor.units import BILLION
+
+TITLES: Final = {
+    "num_hidden_layers": "Layers",
+    "hidden_size": "Hidden size",
+    "num_attention_heads": "Heads",
+    "num_key_value_heads": "Key-value heads",
+    "intermediate_size": "Feed-forward width",
+    "vocab_size": "Vocabulary",
+}
+
+
+def shapes_table(
+    parameters: float, assumed: AssumedShape | None, published: Sequence[PublishedModel]
+) -> pd.DataFrame:
+    """Return the shape in use, then published models in their order.
+
+    Parameters
+    ----------
+    parameters : float
+        Of the model in question. [elements]
+    assumed : AssumedShape, optional
+        Its shape, every field told; None leaves it out.
+    published : sequence of PublishedModel
+
+    Returns
+    -------
+    DataFrame
+        Texts: name, parameters [billions] and six fields of the shape.
+    """
+    rows = [("Yours, as computed", parameters, assumed)] if assumed else []
+    rows += [(model.name, model.parameters, model.shape) for model in published]
+    return pd.DataFrame(
+        [
+            {
+                "Model": name,
+                "Parameters": f"{count / BILLION:.4g}B",
+                **{title: f"{getattr(shape, field):,}" for field, title in TITLES.items()},
+            }
+            for name, count, shape in rows
+        ]
+    )
