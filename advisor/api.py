@@ -262,7 +262,7 @@ def fits(
         precision=supported_precision(case, card, models[0][1]),
         context_tokens=context_tokens,
         concurrency=concurrency,
-        calibration=load_calibration(),
+        calibration=load_calibration().on(card),
     )
 
 

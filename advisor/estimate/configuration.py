@@ -17,6 +17,7 @@ from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.results import Estimate
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
 from advisor.estimate.sample import check_sample_fields
+from advisor.estimate.serving import cache_format, serves_in, stored_format
 from advisor.estimate.serving_report import ServingReport, describe_serving
 from advisor.estimate.spot import interrupted_time
 from advisor.estimate.training import (
@@ -191,6 +192,14 @@ def _served(
     """Estimate serving: of text with a cache, or of batches."""
     weight_format = WEIGHT_FORMATS[placement.precision]
     check_context(workload, architecture)
+    if not serves_in(placement.accelerator, weight_format.name):
+        raise InputError(
+            f"{placement.accelerator.name} has no {weight_format.name} rate for the weights",
+            value=weight_format.name,
+            allowed=stored_format(placement.accelerator, weight_format.name),
+            remedy="Choose that format or a narrower one, or another accelerator.",
+            field="workload.weight_format",
+        )
     if not generates(architecture):
         assumptions.append(f"weights in {weight_format.title}, plain eager inference")
         steps = passes_per_answer(architecture, workload)
@@ -206,7 +215,7 @@ def _served(
             weight_format=weight_format,
             calibration=calibration,
         )
-    cache = workload.kv_cache_format or "bf16"
+    cache = cache_format(workload, placement.accelerator)
     assumptions.append(f"weights in {weight_format.title}, cache in {cache}")
     return describe_serving(
         architecture=architecture,
@@ -250,6 +259,7 @@ def estimate_configuration(
         accelerators.
     """
     accelerator, layout = placement.accelerator, placement.layout
+    calibration = calibration.on(accelerator)
     if layout.accelerators != placement.count:
         raise InputError(
             "the layout does not occupy the accelerators",

@@ -6,6 +6,7 @@ The same code serves one configuration and a million.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from advisor.estimate.serving_rows import ServedModel, ServingLoad, batched_toke
 from advisor.estimate.serving_step import StepContent, StepShares, engine_step
 from advisor.hardware import Accelerator
 from advisor.precision import WeightFormat
+from advisor.workload import Serving
+
+SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,33 @@ def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str
     inside the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM): memory and traffic
     stay small, arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
     """
-    for name in (weight_format.compute, "bf16", "fp16"):
+    for name in (weight_format.compute, *SIXTEEN_BIT):
         if matmul_peak(accelerator, name) is not None:
             return name
     return "fp32"
+
+
+def stored_format(accelerator: Accelerator, name: str) -> str:
+    """Return the format in which ``accelerator`` keeps what is published as ``name``.
+
+    Engines convert 16-bit weights on loading where the card lacks their format: vLLM runs bf16
+    checkpoints as fp16 below compute capability 8.0. What has no 16-bit units at all keeps fp32,
+    as in training. Other formats stay as they are: see :func:`compute_format`.
+    """
+    if name not in SIXTEEN_BIT:
+        return name
+    able = (item for item in (name, *SIXTEEN_BIT) if matmul_peak(accelerator, item) is not None)
+    return next(able, "fp32")
+
+
+def serves_in(accelerator: Accelerator, name: str) -> bool:
+    """Return whether engines serve a weight format: narrow ones anywhere, 16 bits with units."""
+    return name not in SIXTEEN_BIT or matmul_peak(accelerator, name) is not None
+
+
+def cache_format(workload: Serving, accelerator: Accelerator) -> str:
+    """Return the format of the key-value cache: the asked one, or that of 16-bit weights."""
+    return workload.kv_cache_format or stored_format(accelerator, "bf16")
 
 
 def serving_times(

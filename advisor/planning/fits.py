@@ -15,7 +15,7 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.memory_report import evaluate_memory
 from advisor.estimate.run import recipe_named, resolve_training, takes_adapters
-from advisor.estimate.serving import ServingTimes, compute_format, serving_times
+from advisor.estimate.serving import ServingTimes, compute_format, serving_times, stored_format
 from advisor.estimate.serving_memory import serving_memory
 from advisor.estimate.serving_report import LONGEST_CONTEXT_TOKENS, serving_quantity
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
@@ -23,7 +23,7 @@ from advisor.estimate.shape import shape_widening
 from advisor.formatting import count as in_words
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.planning.fits_results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
-from advisor.planning.search import DEFAULT_CACHE_FORMAT, LOW_PRECISION_WEIGHTS
+from advisor.planning.search import LOW_PRECISION_WEIGHTS
 from advisor.planning.serving_search import PIPELINE_DEGREES, TENSOR_DEGREES
 from advisor.planning.systems import System
 from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
@@ -118,8 +118,8 @@ def what_fits(
         best = next((fit for fit in alone if fit.fits), smallest)
         verdict = Verdict.DOES_NOT_FIT
         if best.fits:
-            own = best.weight_format == architecture.weight_format
-            verdict = Verdict.FITS if own else Verdict.FITS_IF_CHANGED
+            own = stored_format(system.accelerator, architecture.weight_format)
+            verdict = Verdict.FITS if best.weight_format == own else Verdict.FITS_IF_CHANGED
         models.append(
             ModelFit(
                 preset=preset,
@@ -148,7 +148,7 @@ def what_fits(
         models=tuple(models),
         assumptions=(
             f"a context of {in_words(context_tokens)} tokens, or the model's longest where shorter",
-            f"cache in {DEFAULT_CACHE_FORMAT}",
+            f"cache in {stored_format(system.accelerator, 'bf16')}",
             f"fine-tuning in {recipe_named(precision).title}, adamw, Hugging Face software",
             "one training sequence per card at a time",
             "a fit is judged by the high end of the range",
@@ -194,7 +194,7 @@ def _served(
     interval = calibration.interval(serving_quantity(architecture), measured=measured)
     assumed = architecture.evidence is Evidence.ASSUMED
     known = Evidence.ASSUMED if assumed else kernels.evidence
-    own = WEIGHT_FORMATS[architecture.weight_format]
+    own = WEIGHT_FORMATS[stored_format(system.accelerator, architecture.weight_format)]
     smaller = [
         WEIGHT_FORMATS[name]
         for name in LOW_PRECISION_WEIGHTS
@@ -208,7 +208,7 @@ def _served(
         served = ServedModel.of(
             architecture,
             weight_format=weight_format,
-            cache_bytes=KV_CACHE_FORMATS[DEFAULT_CACHE_FORMAT],
+            cache_bytes=KV_CACHE_FORMATS[stored_format(system.accelerator, "bf16")],
         )
         candidates = Candidates(layout=arrays, hardware=hardware)
         times = serving_times(served, load, candidates, calibration)

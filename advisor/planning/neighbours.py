@@ -17,7 +17,7 @@ from advisor.estimate.configuration import Placement
 from advisor.estimate.memory_report import evaluate_memory
 from advisor.estimate.results import Neighbour
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
-from advisor.estimate.serving import compute_format, serving_times
+from advisor.estimate.serving import cache_format, compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.training import evaluate_run_hours
 from advisor.hardware import Node
@@ -85,7 +85,7 @@ def _served(
     calibration: Calibration,
 ) -> tuple[Neighbour, ...]:
     weight_format = WEIGHT_FORMATS[placement.precision]
-    cache = KV_CACHE_FORMATS[workload.kv_cache_format or "bf16"]
+    cache = KV_CACHE_FORMATS[cache_format(workload, placement.accelerator)]
     moves = [
         (words, layout)
         for words, layout in _moved(

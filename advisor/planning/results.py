@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from advisor.case import Case
 from advisor.estimate.results import Estimate, Parameters
+from advisor.hardware import Accelerator
 from advisor.limits import Objective
 from advisor.noun import Noun
 from advisor.quantities import Range
@@ -45,6 +46,30 @@ class Rejection(Noun):
     """One sentence for a person: what, actual, limit."""
     remedy: str
     """What would make it work, or where it would win."""
+
+    @classmethod
+    def of(
+        cls,
+        accelerator: Accelerator,
+        code: RejectionCode,
+        message: str,
+        remedy: str,
+        *,
+        actual: float | None = None,
+        limit: float | None = None,
+        unit: str = "",
+    ) -> Rejection:
+        """Return the rejection of an accelerator."""
+        return cls(
+            accelerator=accelerator.key,
+            accelerator_name=accelerator.name,
+            code=code,
+            actual=actual,
+            limit=limit,
+            unit=unit,
+            message=message,
+            remedy=remedy,
+        )
 
 
 class Candidate(Noun):

@@ -13,10 +13,12 @@ from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.configuration import check_context
 from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.estimate.serving import cache_format, serves_in, stored_format
 from advisor.estimate.serving_report import serving_quantity
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.training import time_quantity
 from advisor.estimate.training_time import model_flops_per_token
+from advisor.hardware import Accelerator
 from advisor.planning.layout_space import LayoutSpace
 from advisor.planning.options import Configuration, Option, Price, priced_options
 from advisor.planning.reach import within_reach
@@ -24,7 +26,7 @@ from advisor.planning.serving_search import replica_table, search_serving
 from advisor.planning.spot import interruptions_of
 from advisor.planning.systems import System
 from advisor.planning.training_search import search_training
-from advisor.precision import RECIPES, WEIGHT_FORMATS
+from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.workload import Pretraining, Serving
 
 PROVEN_RECIPES = ("bf16_mixed", "fp16_mixed", "fp32")
@@ -34,7 +36,6 @@ SAMPLE_RECIPES = ("bf16_amp", "fp16_amp", "fp32")
 LOW_PRECISION_RECIPES = ("fp8",)
 """Searched as well, but only advised: the user has to accept another numeric regime."""
 LOW_PRECISION_WEIGHTS = ("fp8", "w4a16")
-DEFAULT_CACHE_FORMAT = "bf16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +186,11 @@ def _high_factors(
     return [factors[system.accelerator.key] * widening for system in systems]
 
 
-def served_format(workload: Serving, architecture: ModelArchitecture) -> str:
-    """Return the weight format to serve in: the asked one or the model's own."""
-    return workload.weight_format or architecture.weight_format
+def served_format(
+    workload: Serving, architecture: ModelArchitecture, accelerator: Accelerator
+) -> str:
+    """Return the weight format to serve in: the asked one, or the model's own on this card."""
+    return workload.weight_format or stored_format(accelerator, architecture.weight_format)
 
 
 def _search_serving(
@@ -198,58 +201,68 @@ def _search_serving(
     calibration: Calibration,
 ) -> SearchResult:
     check_context(workload, architecture)
-    own = served_format(workload, architecture)
     # Networks that answer batches are compute-bound: narrower weights alone do not help them.
     lower = () if workload.weight_format or not generates(architecture) else LOW_PRECISION_WEIGHTS
-    cache = workload.kv_cache_format or DEFAULT_CACHE_FORMAT
+    own = [served_format(workload, architecture, system.accelerator) for system in systems]
+    caches = [cache_format(workload, system.accelerator) for system in systems]
+    # Formats of one size are one search: bf16 and fp16 differ in name alone.
+    groups: dict[tuple[float, float], list[int]] = {}
+    for index, system in enumerate(systems):
+        if serves_in(system.accelerator, own[index]):
+            sizes = WEIGHT_FORMATS[own[index]].bytes_per_parameter, KV_CACHE_FORMATS[caches[index]]
+            groups.setdefault(sizes, []).append(index)
     options: list[Option] = []
     alternatives: list[Option] = []
     least: dict[str, float] = {}
     searched = 0
-    size = WEIGHT_FORMATS[own].bytes_per_parameter
     prices = [Price.of(system, case.limits.price_kind) for system in systems]
     highs = _high_factors(architecture, systems, calibration, serving_quantity(architecture))
-    table = replica_table(architecture, systems, workload.concurrency)
-    for name in (own, *(item for item in lower if WEIGHT_FORMATS[item].bytes_per_parameter < size)):
-        result = search_serving(
-            architecture,
-            workload,
-            WEIGHT_FORMATS[name],
-            cache,
-            systems,
-            table,
-            case.limits,
-            calibration,
-        )
-        searched += result.searched
-        target = options if name == own else alternatives
-        target += priced_options(
-            [
-                Configuration(
-                    found.system,
-                    found.count,
-                    found.precision,
-                    found.layouts,
-                    found.row,
-                    found.tpot_s,
-                    found.tpot_s * highs[found.system],
-                    found.ttft_s,
-                    found.tokens_per_s,
-                )
-                for found in result.found
-            ],
-            prices,
-        )
-        if name == own:
-            for index, value in result.least_memory_bytes.items():
-                key = systems[index].accelerator.key
-                least[key] = min(least.get(key, float("inf")), value)
+    for (size, _), indices in groups.items():
+        members = [systems[index] for index in indices]
+        table = replica_table(architecture, members, workload.concurrency)
+        smaller = [name for name in lower if WEIGHT_FORMATS[name].bytes_per_parameter < size]
+        for name in (own[indices[0]], *smaller):
+            result = search_serving(
+                architecture,
+                workload,
+                WEIGHT_FORMATS[name],
+                caches[indices[0]],
+                members,
+                table,
+                case.limits,
+                calibration,
+            )
+            searched += result.searched
+            target = alternatives if name in smaller else options
+            located = [(indices[found.system], found) for found in result.found]
+            target += priced_options(
+                [
+                    Configuration(
+                        index,
+                        found.count,
+                        name if name in smaller else own[index],
+                        found.layouts,
+                        found.row,
+                        found.tpot_s,
+                        found.tpot_s * highs[index],
+                        found.ttft_s,
+                        found.tokens_per_s,
+                    )
+                    for index, found in located
+                ],
+                prices,
+            )
+            if name not in smaller:
+                for place, value in result.least_memory_bytes.items():
+                    key = members[place].accelerator.key
+                    least[key] = min(least.get(key, float("inf")), value)
+    able = {index for indices in groups.values() for index in indices}
     return SearchResult(
         options=tuple(options),
         alternatives=tuple(alternatives),
         searched=searched,
         least_memory_bytes=least,
-        with_format=frozenset(system.accelerator.key for system in systems),
-        formats=(WEIGHT_FORMATS[own].compute,),
+        with_format=frozenset(systems[index].accelerator.key for index in able),
+        formats=tuple(dict.fromkeys(WEIGHT_FORMATS[name].compute for name in own)),
         runs={},
     )

@@ -148,7 +148,7 @@ def best_placement(
     count = case.hardware.count
     systems = hardware_systems(accelerator, count, catalog, case)
     precision = (
-        served_format(case.workload, architecture)
+        served_format(case.workload, architecture, accelerator)
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator, architecture)
     )

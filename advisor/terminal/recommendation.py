@@ -212,10 +212,14 @@ def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everythi
 
 
 def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
-    """Return the nearest misses, the reasons in turn so that each is represented."""
+    """Return the nearest misses, the reasons in turn so that each is represented.
+
+    Those that the user excluded are no news.
+    """
     queues = [
         deque(sorted((item for item in rejections if item.code is code), key=miss))
         for code in REASONS
+        if code is not RejectionCode.EXCLUDED
     ]
     chosen: list[Rejection] = []
     while len(chosen) < number and any(queues):

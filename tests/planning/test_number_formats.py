@@ -1,0 +1,90 @@
+"""Cards without bf16 serve in fp16, those without 16-bit units in fp32, and say so."""
+
+import pytest
+
+import advisor
+from advisor.case import Case
+from advisor.errors import InputError
+
+PARAMETERS = 1_235_814_400
+"""Llama 3.2 1B, model card."""
+CACHE_ELEMENTS = 2 * 16 * 8 * 64
+"""Keys and values of 16 layers with 8 heads of 64, for one token."""
+
+
+def serving(accelerator: str, **workload: object) -> Case:
+    return advisor.load_case(
+        {
+            "model": {"preset": "llama-3.2-1b"},
+            "workload": {"kind": "serving", "concurrency": 1, **workload},
+            "hardware": {"accelerator": accelerator},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "name", "size"),
+    [
+        # bf16 matmuls came with compute capability 8.0; fp16 ones at a useful rate with 6.0
+        # (CUDA C programming guide, arithmetic instructions). AVX2 has neither.
+        ("h100-sxm", "bf16", 2),
+        ("t4", "fp16", 2),
+        ("v100-sxm2-32gb", "fp16", 2),
+        ("p100-sxm2-16gb", "fp16", 2),
+        ("p40", "fp32", 4),
+        ("k80", "fp32", 4),
+        ("core-i5-9400", "fp32", 4),
+    ],
+)
+def test_weights_and_cache_take_the_format_that_the_card_has(
+    accelerator: str, name: str, size: int
+) -> None:
+    found = advisor.estimate(serving(accelerator))
+
+    assert found.precision == name
+    assert f"weights in {name}, cache in {name}" in found.assumptions
+    assert found.memory.weights_bytes.expected == PARAMETERS * size
+    tokens = 1024 + 256
+    assert found.memory.kv_cache_bytes.expected == pytest.approx(
+        CACHE_ELEMENTS * tokens * size, rel=0.02
+    )
+
+
+def test_narrow_weights_stay_narrow_on_cards_without_their_units() -> None:
+    found = advisor.estimate(serving("p40", weight_format="w4a16"))
+
+    assert found.precision == "w4a16"
+    assert found.memory.weights_bytes.expected < PARAMETERS
+
+
+def test_a_format_that_the_card_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match=r"T4 has no bf16 rate.*allowed: fp16"):
+        advisor.estimate(serving("t4", weight_format="bf16"))
+
+    case = serving("t4", weight_format="bf16").model_copy(update={"hardware": None})
+    found = advisor.recommend(case)
+    [rejection] = [item for item in found.rejections if item.accelerator == "t4"]
+    assert rejection.code == "format"
+    assert rejection.remedy == "Choose a precision that computes in fp16."
+
+
+def test_the_search_names_the_format_of_each_card() -> None:
+    case = {
+        "model": {"preset": "llama-3.2-1b"},
+        "workload": {"kind": "serving"},
+        "limits": {"accelerators": ["t4"]},
+    }
+    assert {plan.estimate.precision for plan in advisor.recommend(case).plans} == {"fp16"}
+
+
+def test_fits_judges_by_the_format_that_the_card_has() -> None:
+    found = advisor.fits("t4")
+    small = next(item for item in found.models if item.preset == "llama-3.2-1b")
+
+    assert (small.served.weight_format, small.verdict) == ("fp16", "fits")
+    assert "cache in fp16" in found.assumptions
+
+
+def test_a_processor_has_no_driver_context() -> None:
+    assert advisor.estimate(serving("core-i5-9400")).memory.context_bytes.high == 0
+    assert advisor.estimate(serving("t4")).memory.context_bytes.low > 0
