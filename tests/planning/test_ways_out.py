@@ -47,7 +47,7 @@ def test_what_fits_needs_no_way_out() -> None:
         (LORA, "train by QLoRA", {"workload": {"method": "qlora"}}),
         (LORA, "more cards: 2x", {"hardware": {"count": 2}}),
         (LARGE_SERVING, "weights in w4a16", {"workload": {"weight_format": "w4a16"}}),
-        (LARGE_SERVING, "more cards: 2x", {"hardware": {"count": 2}}),
+        (LARGE_SERVING, "more cards: 4x", {"hardware": {"count": 4}}),
     ],
 )
 def test_a_change_gives_what_estimate_gives_for_the_changed_case(
