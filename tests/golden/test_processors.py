@@ -22,11 +22,18 @@ def slower(network: str, card: str, processor: str, workload: dict[str, object])
 
 
 def test_a_t4_serves_efficientnet_b2_three_times_as_fast_as_a_cascade_lake_xeon() -> None:
-    """About 3 times, as published for a 24-core Xeon of that generation."""
-    found = slower("efficientnet-b2", "t4", "xeon-8268", {"kind": "serving", "concurrency": 32})
-    assert found.slower.low <= 3 <= found.slower.high
-    assert found.slower.expected == pytest.approx(3, rel=0.3)
-    assert found.count == 3
+    """About 3 times, as published for a 24-core Xeon of that generation, without a format.
+
+    That Xeon computes in fp32; the card did so too, or in fp16: the two bracket what was published.
+    """
+    workload = {"kind": "serving", "concurrency": 32}
+    fp32 = {**workload, "weight_format": "fp32"}
+    same = slower("efficientnet-b2", "t4", "xeon-8268", fp32).slower
+    narrower = slower("efficientnet-b2", "t4", "xeon-8268", workload).slower
+    assert same.low <= 3 <= same.high
+    assert narrower.low <= 3 <= narrower.high
+    assert same.expected < 3 < narrower.expected
+    assert (same.expected * narrower.expected) ** 0.5 == pytest.approx(3, rel=0.1)
 
 
 @pytest.mark.parametrize("network", ["resnet-50", "vgg-16"])
