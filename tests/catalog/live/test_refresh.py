@@ -1,14 +1,17 @@
 """Live prices: what is taken over, and that nothing is lost whatever goes wrong."""
 
+import errno
 import logging
+import os
 import sys
-import zipfile
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from advisor.catalog import load_catalog
+from advisor.catalog.live.names import PROVIDERS
 from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
@@ -248,15 +251,39 @@ def test_an_older_live_list_does_not_replace_a_newer_snapshot(
     assert "OCI" in providers
 
 
-def test_the_recorded_files_are_in_the_format_of_gpuhunt(publish: Publish) -> None:
-    base = publish()
-    with zipfile.ZipFile(base / "aws" / VERSION / "catalog.zip") as archive:
-        head = archive.read("aws.csv").decode().splitlines()[0]
+@pytest.mark.parametrize("provider", sorted(PROVIDERS))
+def test_the_recorded_files_are_in_the_format_of_gpuhunt(provider: str, tmp_path: Path) -> None:
+    """Read and written by gpuhunt itself, each file is the same."""
+    from gpuhunt._internal import storage
 
-    assert head == (
-        "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,"
-        "gpu_vendor,flags,cpu_arch,provider_data"
-    )
+    items = list(storage.load(StringIO(recorded(provider)), provider=provider))
+    storage.dump(items, str(tmp_path / "again.csv"))
+
+    assert items
+    assert (tmp_path / "again.csv").read_text(encoding="utf-8") == recorded(provider)
+
+
+def test_the_providers_are_those_that_gpuhunt_publishes_lists_of() -> None:
+    from gpuhunt._internal.catalog import OFFLINE_PROVIDERS
+
+    assert set(PROVIDERS) == set(OFFLINE_PROVIDERS)
+
+
+def test_a_disk_that_fills_up_leaves_the_cache_as_it_was(
+    publish: Publish, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish()
+    refresh_prices(now=NOW)
+    before = cache.read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RefreshError, match=r"cannot be written .*No space left on device"):
+        refresh_prices(now=NOW + timedelta(hours=1))
+    assert cache.read_bytes() == before
+    assert [item.name for item in cache.parent.iterdir()] == [cache.name]
 
 
 def test_without_gpuhunt_it_says_how_to_get_it(
