@@ -38,6 +38,7 @@ CASE_FIELDS: Final = {
     "limits.providers": "providers",
     "limits.accelerators": "accelerators",
     "limits.max_accelerators": "max_accelerators",
+    "limits.usd_per_eur": "usd_per_eur",
     "limits.max_ttft_ms": "first_token",
     "limits.max_tpot_ms": "speed",
     "limits.owned": "own_accelerator",
@@ -143,6 +144,7 @@ def _limits(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, objec
         providers=list(inputs.providers),
         accelerators=list(inputs.accelerators),
         max_accelerators=_whole(numbers["max_accelerators"]),
+        usd_per_eur=numbers["usd_per_eur"],
     )
 
 

@@ -83,6 +83,7 @@ class Inputs:
     providers: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
     max_accelerators: str = str(Constraints().max_accelerators)
+    usd_per_eur: str = ""
     precision: str = ""
     sequence: str = ""
     batch: str = ""

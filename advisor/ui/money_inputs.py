@@ -55,6 +55,7 @@ FURTHER: Final = {
     "rent_change": ("Change of rents, % a year", 1.0),
     "interruptions_per_hour": ("Spot interruptions an hour", 0.01),
     "api_usd_per_million": ("Hosted model, USD per million", 0.1),
+    "usd_per_eur": ("USD for one EUR", 0.01),
 }
 BUDGET: Final = {
     "budget_usd": ("Purchase budget, USD", 1000.0),
@@ -64,6 +65,9 @@ BUDGET: Final = {
 RENTING: Final = frozenset(
     {"usd_per_hour", "rent_change", "interruptions_per_hour", "api_usd_per_million"}
 )
+POSITIVE: Final = frozenset({"usd_per_hour", "purchase_usd", "usd_per_eur"})
+"""Nothing is no price and no rate."""
+LIMITS: Final = frozenset({"usd_per_eur"})
 FALLING: Final = frozenset({"rent_change"})
 """Changes, which may be below nothing."""
 
@@ -81,6 +85,7 @@ class Question:
     work: str
     owning: Section
     renting: Section
+    limits: Section
 
 
 def key(field: str) -> str:
@@ -130,7 +135,7 @@ def ask() -> tuple[Question, Slots]:
             with column:
                 _box(field, *MAIN[field])
                 slots[field] = st.container()
-    owning, renting = _given()
+    owning, renting, limits = _given()
     owning |= {
         "hours_per_month": float(hours),
         "months": months,
@@ -143,6 +148,7 @@ def ask() -> tuple[Question, Slots]:
         work=st.session_state.get(key("work")) or DEFAULT_WORK,
         owning=owning,
         renting=renting,
+        limits=limits,
     )
     return asked, slots
 
@@ -196,18 +202,19 @@ def _box(field: str, title: str, step: float, *, empty: str = "default") -> None
     )
 
 
-def _given() -> tuple[Section, Section]:
+def _given() -> tuple[Section, Section, Section]:
     """Return what was entered: shares are typed in percent."""
     owning: Section = {}
     renting: Section = {}
+    limits: Section = {}
     for field, (title, _) in (MAIN | FURTHER | BUDGET).items():
         value = st.session_state.get(key(field))
-        if value is None or (value == 0 and field in {"usd_per_hour", "purchase_usd"}):
+        if value is None or (value == 0 and field in POSITIVE):
             continue
         number = value / 100 if "%" in title else value
-        section = renting if field in RENTING else owning
+        section = renting if field in RENTING else limits if field in LIMITS else owning
         section[field] = int(number) if field == "slots" else number
-    return owning, renting
+    return owning, renting, limits
 
 
 @st.cache_data(show_spinner=False, max_entries=32)
@@ -220,5 +227,6 @@ def answer(asked: Question) -> api.Ownership:
             "hardware": {"accelerator": asked.card, "count": asked.count},
             "owning": asked.owning,
             "renting": asked.renting,
+            "limits": asked.limits,
         }
     )

@@ -21,6 +21,7 @@ EXAMPLES: Final = {
     Kind.HOURS: "a time like 24h or 3 days",
     Kind.USD: "an amount like 500",
     Kind.MS: "a time like 2 s or 500 ms",
+    Kind.RATE: "a rate like 1.12",
 }
 
 
@@ -60,7 +61,7 @@ def used(name: str, inputs: Inputs) -> bool:
         return inputs.model == FROM_COUNT or bool(typed_size(inputs.model))
     if name in ("own_accelerator", "own_count"):
         return inputs.rent == OWN
-    if name in ("providers", "accelerators", "max_accelerators"):
+    if name in ("providers", "accelerators", "max_accelerators", "usd_per_eur"):
         return inputs.rent != OWN
     rules = RULES[name]
     return inputs.task in rules.tasks and network_of(inputs) in rules.networks

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     HOURS = "hours"
     USD = "usd"
     MS = "ms"
+    RATE = "rate"
     CHOICE = "choice"
     CHOICES = "choices"
 
@@ -36,8 +37,9 @@ BOUNDS: Final = {
     Kind.HOURS: (0.01, 1e6),
     Kind.USD: (0.01, 1e12),
     Kind.MS: (1.0, 1e9),
+    Kind.RATE: (0.01, 100.0),
 }
-"""Least and most that a number may be: counts, hours, USD, milliseconds."""
+"""Least and most that a number may be: counts, hours, USD, milliseconds, exchange rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ RULES: Final[dict[str, Rules]] = {
     "providers": Rules("Providers", Kind.CHOICES, advanced=True),
     "accelerators": Rules("Accelerators", Kind.CHOICES, advanced=True),
     "max_accelerators": Rules("At most this many cards", Kind.WHOLE, high=16384, advanced=True),
+    "usd_per_eur": Rules("USD for one EUR", Kind.RATE, blank="Dated rate", advanced=True),
     "precision": Rules(
         "Precision",
         Kind.CHOICE,

@@ -78,6 +78,7 @@ def test_advanced_inputs_reach_the_case() -> None:
         providers=("AWS",),
         accelerators=("h100-sxm",),
         max_accelerators="16",
+        usd_per_eur="1.25",
         objective="fastest",
         budget="$1,500",
         rent="spot",
@@ -92,6 +93,7 @@ def test_advanced_inputs_reach_the_case() -> None:
     assert found.limits.accelerators == ("h100-sxm",)
     assert (found.limits.max_accelerators, found.limits.budget_usd) == (16, 1500)
     assert (found.limits.price_kind, found.objective) == ("spot", "fastest")
+    assert found.limits.usd_per_eur == 1.25
 
 
 def test_owned_cards_replace_renting() -> None:
@@ -150,6 +152,8 @@ def test_a_path_pasted_as_config_is_never_opened() -> None:
         ("tokens", "10", "must be 1,000 to 1e15, not '10'."),
         ("deadline", "24", "must be a time like 24h or 3 days or blank, not '24'."),
         ("deadline", "9e9 days", "must be 0.01 hours to 1e6 hours, not '9e9 days'."),
+        ("usd_per_eur", "500", "must be 0.01 to 100, not '500'."),
+        ("usd_per_eur", "dear", "must be a rate like 1.12 or blank, not 'dear'."),
         ("budget", "5 EUR", "must be an amount like 500 or blank, not '5 EUR'."),
         ("first_token", "fast", "must be a time like 2 s or 500 ms or blank, not 'fast'."),
         ("task", "cook", None),

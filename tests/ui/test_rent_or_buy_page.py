@@ -76,6 +76,13 @@ def test_a_card_without_a_price_asks_for_it() -> None:
     assert "GH200" in said(page)
 
 
+def test_prices_in_euro_convert_at_the_rate_that_is_entered() -> None:
+    page = opened()
+    page.number_input(key="own_usd_per_eur").set_value(0.5).run()
+    # Gcore, a machine with eight H100: EUR 21.82.
+    assert "Gcore on demand at $10.91/h" in said(page)
+
+
 @pytest.fixture(scope="module")
 def found() -> Ownership:
     """Bought for 2000 with a quote of 1 USD: 500 h a month pass the price within four months."""
