@@ -5,7 +5,6 @@ The engine is imported by the command that needs it, so that ``--help`` answers 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from argparse import Namespace
@@ -23,10 +22,6 @@ MAX_PORT: Final = 65_535
 
 DEBUG: Final = "GPU_ADVISOR_DEBUG"
 """Environment variable that lets unforeseen errors show their traceback."""
-
-COLLECT_AFTER: Final = 100_000
-"""New objects between two rounds of the collector, which otherwise takes a tenth of a short command
-and finds nothing."""
 
 OK: Final = 0
 BROKEN: Final = 1
@@ -53,7 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         output went away.
     """
     _survive_narrow_encodings()
-    gc.set_threshold(COLLECT_AFTER)
     try:
         code = _run(argv)
         sys.stdout.flush()
