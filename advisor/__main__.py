@@ -1,4 +1,4 @@
-"""``python -m advisor`` and ``gpu-advisor``: the command line as a process, fast to start and end."""
+"""``python -m advisor`` and ``gpu-advisor``: the command as a process, fast to start and to end."""
 
 import gc
 import os

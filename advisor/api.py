@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +63,12 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(_LATER[name]), name)
 
 
-def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Recommendation:
+def recommend(
+    case: Case | Mapping[str, Any],
+    *,
+    catalog: Catalog | None = None,
+    told: Callable[[str], object] | None = None,
+) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
 
     Parameters
@@ -71,6 +76,8 @@ def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None)
     case : Case or mapping
     catalog : Catalog, optional
         The shipped catalog by default.
+    told : callable, optional
+        Is called once with the answer in one sentence, as soon as that is known.
 
     Returns
     -------
@@ -88,6 +95,7 @@ def recommend(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None)
         architecture=resolve_model(case.model, sample_of(case.workload)),
         catalog=catalog,
         calibration=calibration,
+        told=told,
     )
 
 

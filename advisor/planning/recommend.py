@@ -37,7 +37,12 @@ PLANS_BESIDE = 1
 
 
 def recommend(
-    case: Case, *, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+    case: Case,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    told: Callable[[str], object] | None = None,
 ) -> Recommendation:
     """Search the catalog for a case.
 
@@ -49,6 +54,9 @@ def recommend(
         The model of the case, resolved.
     catalog : Catalog
     calibration : Calibration
+    told : callable, optional
+        Is called once with the answer's sentence as soon as it is known: before all that explains
+        it, where something meets the limits.
 
     Returns
     -------
@@ -85,6 +93,9 @@ def recommend(
             )
         return estimates[option]
 
+    best = best_option(feasible, case.objective)
+    if told is not None and best is not None:
+        told(sentence(best, systems[best.system], full(best)))
     for objective in objectives:
         first = best_option(feasible, objective)
         if first is not None and not full(first).neighbours:
@@ -110,15 +121,17 @@ def recommend(
         for objective in objectives
     )
     chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
-    best = best_option(feasible, case.objective)
     batches = isinstance(case.workload, Serving) and not generates(architecture)
     rejections = _rejections(
         case, catalog, systems, result, chosen=chosen, best=best, batches=batches
     )
+    answer = _answer(rankings[0].plans, rejections, limits)
+    if told is not None and best is None:
+        told(answer)
     chart = chart_points(feasible or result.options, systems, architecture, calibration)
     return Recommendation(
         case=case,
-        answer=_answer(rankings[0].plans, rejections, limits),
+        answer=answer,
         parameters=_parameters(architecture, result),
         batches=batches,
         rankings=rankings,

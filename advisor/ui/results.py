@@ -33,13 +33,8 @@ SAME_PRICE: Final = 0.01
 """A change of the answer below this share is not worth a sentence."""
 
 
-def headline(found: Answer) -> None:
-    """Say the answer in one sentence."""
-    status(found.recommendation.answer)
-
-
 def status(answer: str) -> None:
-    """Say an answer in a live region that screen readers announce."""
+    """Say an answer in one sentence, in a live region that screen readers announce."""
     st.html(
         '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
         f"{escape(answer)}</p>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from types import TracebackType
@@ -15,7 +15,6 @@ import streamlit as st
 import advisor
 from advisor import api
 from advisor.architecture.presets import list_presets
-from advisor.case import Case
 from advisor.errors import AdvisorError, InputError
 from advisor.ui import links
 from advisor.ui.cases import case_of, input_field
@@ -106,8 +105,10 @@ def changed_advanced(inputs: Inputs) -> list[str]:
     ]
 
 
-def answer(inputs: Inputs) -> Answer:
+def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer:
     """Return the answer to the inputs; where one cannot be used, to its last good value.
+
+    ``told`` is called with its sentence as soon as that is known.
 
     Raises
     ------
@@ -121,17 +122,22 @@ def answer(inputs: Inputs) -> Answer:
         kept |= MODEL
     usable = replace(inputs, **{name: getattr(valid, name) for name in kept})
     try:
-        found = _answered(usable, problems)
+        found = _answered(usable, problems, told)
     except InputError as error:
         problems[input_field(error.field, usable) or ""] = sentence(error)
-        return _answered(valid, problems)
+        return _answered(valid, problems, told)
     st.session_state["valid"] = usable
     return found
 
 
-def _answered(inputs: Inputs, problems: Mapping[str, str]) -> Answer:
+def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str], object]) -> Answer:
     case = api.load_case(case_mapping(inputs))
-    return Answer(inputs, _fresh(case), problems)
+    kept = _kept(case.to_json(indent=None), api.load_catalog().prices.fetched_at)
+    if kept:
+        told(kept[0].answer)
+    else:
+        kept.append(api.recommend(case, told=told))
+    return Answer(inputs, kept[0], problems)
 
 
 def case_mapping(inputs: Inputs) -> dict[str, object]:
@@ -139,16 +145,15 @@ def case_mapping(inputs: Inputs) -> dict[str, object]:
     return case_of(inputs, read(inputs).numbers)
 
 
-def _fresh(case: Case) -> api.Recommendation:
-    return recommended(case.to_json(indent=None), api.load_catalog().prices.fetched_at)
-
-
 # A resource, not data: the nouns are frozen, so sessions can share them without copies.
 @st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
-def recommended(case_json: str, prices: str) -> api.Recommendation:
-    """Return the engine's answer to a case; ``prices`` tells answers before a refresh apart."""
-    del prices
-    return api.recommend(Case.model_validate_json(case_json))
+def _kept(case_json: str, prices: str) -> list[api.Recommendation]:
+    """Return the place of the engine's answer to a case, empty until there is one.
+
+    ``prices`` tells answers before a refresh apart.
+    """
+    del case_json, prices
+    return []
 
 
 def link(found: Answer) -> dict[str, str]:

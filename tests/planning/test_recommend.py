@@ -386,3 +386,13 @@ def test_an_answer_of_one_token_has_no_time_between_tokens() -> None:
     answer = advisor.recommend({**case, "limits": {"accelerators": ["h100-sxm"]}}).answer
     assert "first token after" in answer
     assert "per token" not in answer
+
+
+@pytest.mark.parametrize("deadline_hours", [24, 0.001])
+def test_the_answer_is_told_once_and_first(deadline_hours: float) -> None:
+    told: list[str] = []
+    case = LORA | {"limits": {"deadline_hours": deadline_hours}}
+
+    found = advisor.recommend(case, told=told.append)
+
+    assert told == [found.answer]

@@ -7,6 +7,7 @@ figures are round on purpose, so that tests can state what the page must show.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from advisor.case import Case
@@ -226,6 +227,13 @@ def parameters() -> Parameters:
     return Parameters(
         total=8_030_261_248, active=8_030_261_248, trainable=41_943_040, evidence=Evidence.DERIVED
     )
+
+
+def recommend_aloud(case: Case, told: Callable[[str], object]) -> Recommendation:
+    """As `recommend`; tells the answer first, as the engine does."""
+    found = recommend(case)
+    told(found.answer)
+    return found
 
 
 def recommend(case: Case) -> Recommendation:

@@ -1,6 +1,6 @@
 """The page *Advisor* in process, with the stand-in engine and, where it says so, the real one."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -30,9 +30,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     """Cases that the page asked the stand-in engine about."""
     cases: list[Case] = []
 
-    def recommend(case: Case) -> Recommendation:
+    def recommend(case: Case, told: Callable[[str], object]) -> Recommendation:
         cases.append(case)
-        return factory.recommend(case)
+        return factory.recommend_aloud(case, told)
 
     monkeypatch.setattr("advisor.api.recommend", recommend)
     return cases
@@ -346,7 +346,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
 ) -> None:
     page.run()
 
-    def refuse(case: Case) -> Recommendation:
+    def refuse(case: Case, told: Callable[[str], object]) -> Recommendation:
         if case.workload.kind == "fine_tuning" and case.workload.tokens == 20e6:
             raise InputError(
                 "tokens are too many",
@@ -355,7 +355,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
                 remedy="Train on fewer.",
                 field="workload.tokens",
             )
-        return factory.recommend(case)
+        return factory.recommend_aloud(case, told)
 
     monkeypatch.setattr("advisor.api.recommend", refuse)
     page.text_input(key="in_tokens").set_value("20M").run()
@@ -370,7 +370,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
 def test_an_unexpected_error_shows_no_traceback(
     page: AppTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(case: Case) -> Recommendation:
+    def fail(case: Case, told: Callable[[str], object]) -> Recommendation:
         raise ZeroDivisionError("secret path")
 
     monkeypatch.setattr("advisor.api.recommend", fail)

@@ -1,6 +1,6 @@
 """Kinds of network on the page: the fields that each has, and the case that they make."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,9 +25,9 @@ def fresh_caches() -> Iterator[None]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
     cases: list[Case] = []
 
-    def recommend(case: Case) -> Recommendation:
+    def recommend(case: Case, told: Callable[[str], object]) -> Recommendation:
         cases.append(case)
-        return factory.recommend(case)
+        return factory.recommend_aloud(case, told)
 
     monkeypatch.setattr("advisor.api.recommend", recommend)
     return cases

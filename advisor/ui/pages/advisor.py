@@ -13,11 +13,10 @@ with state.Boundary():
     inputs = state.current()
     controls.corrections(opened.corrections)
     slots = controls.controls(inputs)
-    found = state.answer(inputs)
+    found = state.answer(inputs, results.status)
     controls.show_problems(found.problems, found.inputs, slots)
     recommendation = found.recommendation
     chosen = frames.picks(recommendation)
-    results.headline(found)
     results.compared(opened, found)
     results.numbers(found)
     results.assumed(found)
