@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from advisor import cents
 from advisor.equations.energy import energy_kwh
 from advisor.equations.pricing import instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown
@@ -140,7 +141,7 @@ def _rent(
 def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range | None:
     if accelerator.purchase_usd is None:
         return None
-    total = accelerator.purchase_usd * count
+    total = cents.times(accelerator.purchase_usd, count)
     terms.append(
         Term(
             name="purchase",
