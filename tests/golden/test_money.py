@@ -12,8 +12,9 @@ import yaml
 from advisor import api
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
+from advisor.catalog.currency import converted
 from advisor.catalog.economy import billing_of, load_economy
-from advisor.hardware import Confidence, Offer, Provenance
+from advisor.hardware import Confidence, Offer, Provenance, Quote
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import Ownership, RentKind
 from advisor.quantities import Range
@@ -82,8 +83,8 @@ def test_owning(case: dict[str, Any]) -> None:
 
 
 def offer(index: int, given: dict[str, Any]) -> Offer:
-    network = given.get("network_gbit")
-    return Offer(
+    network, rate = given.get("network_gbit"), given.get("eur")
+    made = Offer(
         key=f"offer-{index}",
         provider=given["provider"],
         instance_type="test",
@@ -100,25 +101,41 @@ def offer(index: int, given: dict[str, Any]) -> Offer:
         inter_node_bytes_per_s=network * 1e9 / 8 if network else None,
         billing=billing_of(given["provider"]),
         provenance=Provenance(source="test", date="2026-11-01", confidence=Confidence.DATASHEET),
+        quote=Quote(
+            currency="EUR",
+            on_demand_per_hour=given["on_demand"],
+            spot_per_hour=None,
+            usd=rate,
+            rate_date="2026-11-01",
+        )
+        if rate
+        else None,
     )
+    return converted(made, usd=rate, rate_date="2026-11-01") if rate else made
 
 
 @pytest.mark.parametrize("case", RENTING["cases"], ids=lambda case: case["name"])
 def test_renting(case: dict[str, Any]) -> None:
     offers = tuple(offer(index, given) for index, given in enumerate(case["offers"]))
+    catalog = load_catalog().model_copy(update={"offers": offers})
+    if "usd_per_eur" in case:
+        catalog = catalog.at_rate("EUR", case["usd_per_eur"])
     found = compared(
         {
-            "model": WORK["model"],
-            "workload": {**WORK["workload"], "tokens": case.get("tokens", 5e7)},
+            "model": case.get("model", WORK["model"]),
+            "workload": case.get(
+                "workload", {**WORK["workload"], "tokens": case.get("tokens", 5e7)}
+            ),
             "hardware": {"accelerator": "h100-sxm", "count": case["count"]},
             "owning": {
                 "discount_rate": 0,
                 "months": case["months"],
                 "hours_per_month": case["hours_per_month"],
+                **case.get("owning", {}),
             },
-            "renting": {**case.get("renting", {}), "rent_change": 0},
+            "renting": {"rent_change": 0, **case.get("renting", {})},
         },
-        load_catalog().model_copy(update={"offers": offers}),
+        catalog,
         case.get("run_hours"),
     )
     assert [rent.title for rent in found.rents] == [rent["title"] for rent in case["rents"]]
