@@ -282,7 +282,8 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     case : Case or mapping
         ``owning`` and ``renting`` hold the assumptions; each that is absent takes a cited
         default. Without ``hardware``, what ``owning.budget_usd`` buys is taken, or the cheapest
-        plan's among the accelerators whose price is known.
+        plan's among the accelerators whose price is known. Machines of ``limits.owned`` that
+        were measured are timed at their own rates.
     catalog : Catalog, optional
 
     Returns
@@ -297,11 +298,17 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     from advisor.owning.answer import answer_own
 
     case = _as_case(case)
+    catalog, calibration = with_measured(
+        _priced(case, catalog),
+        load_calibration(),
+        case.limits,
+        only=case.hardware.accelerator if case.hardware else None,
+    )
     return answer_own(
         case,
         architecture=resolve_model(case.model, sample_of(case.workload)),
-        catalog=_priced(case, catalog),
-        calibration=load_calibration(),
+        catalog=catalog,
+        calibration=calibration,
         economy=load_economy(),
         today=date.today(),
     )

@@ -319,6 +319,11 @@ def _assumptions(
         "the owned machines run the work as fast as the rented ones",
         "the machines' worth counts at the end of the horizon alone",
     ]
+    found += [
+        f"rates of {estimate.accelerator_name} by the {item.measured.kernels.source}"
+        for item in case.limits.owned
+        if item.measured and item.accelerator == estimate.accelerator
+    ]
     if any(item.slower.evidence is Evidence.ASSUMED for item in processors):
         found.append("processors: no kernel of theirs was measured, their times are assumed shares")
     if any(item.kind is RentKind.SPOT for item in rents):

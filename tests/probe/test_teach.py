@@ -6,6 +6,7 @@ import pytest
 
 import advisor
 from advisor import cli
+from advisor.case import Hardware
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
@@ -204,3 +205,19 @@ def test_the_command_probes_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_mistake_ends_with_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(arguments) == 2
     assert "gpu-advisor: error: " in capsys.readouterr().err
+
+
+def test_rent_or_buy_times_a_measured_machine_at_its_own_rates(report: ProbeReport) -> None:
+    """The measured H200 reaches 71 % of its sheet's rate: its run is as ``estimate`` says."""
+    case = lora(**machine(report).model_dump())
+    asked = case.model_copy(update={"hardware": Hardware(accelerator="h200-sxm")})
+    found = advisor.own(asked)
+    estimated = advisor.estimate(asked)
+
+    assert estimated.time is not None
+    assert found.processors[0].hours is not None
+    assert found.processors[0].hours.expected == estimated.time.run_hours.expected
+    listed = advisor.own(asked.model_copy(update={"limits": Constraints()}))
+    assert listed.processors[0].hours is not None
+    assert found.processors[0].hours.expected != listed.processors[0].hours.expected
+    assert any("probe" in line for line in found.assumptions)
