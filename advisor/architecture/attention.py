@@ -150,6 +150,8 @@ def _output_gate(
 def _head_norms(shape: AttentionShape, *, path: str, norm: Norm) -> Iterator[Operator]:
     if shape.query_key_norm == "none":
         return
+    if not shape.query_key_norm_bias:
+        norm = norm.model_copy(update={"bias": False})
     for name, heads in (("query_norm", shape.heads), ("key_norm", shape.key_value_heads)):
         if name == "key_norm" and not shape.own_key_value:
             continue
@@ -190,7 +192,7 @@ def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
     else:
         cached = float(shape.key_value_heads * (shape.head_dim + shape.value_head_dim))
         cached *= shape.own_key_value
-    sinks = shape.heads if shape.sinks else 0
+    scalars = shape.heads * shape.sinks + shape.gates
     sparse = shape.indexer
     for item in shape.windows:
         suffix = f"_window_{item.window}" if item.window and len(shape.windows) > 1 else ""
@@ -200,8 +202,8 @@ def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
             part=Part.BLOCK,
             layers=item.layers,
             division=Division.TENSOR,
-            parameters=sinks,
-            active_parameters=sinks,
+            parameters=scalars,
+            active_parameters=scalars,
             flops_per_token_per_key=2.0 * shape.heads * (shape.head_dim + shape.value_head_dim),
             causal=True,
             window=sparse.top_k if sparse else item.window,

@@ -21,7 +21,15 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "vocab_size": ("padded_vocab_size",),
     "hidden_act": ("hidden_activation", "activation_function", "activation"),
     "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),
-    "num_experts_per_tok": ("experts_per_token", "moe_topk", "moe_top_k", "top_k_experts"),
+    "num_experts_per_tok": (
+        "experts_per_token",
+        "num_experts_per_token",
+        "moe_topk",
+        "moe_top_k",
+        "moe_k",
+        "top_k_experts",
+    ),
+    "n_shared_experts": ("num_shared_experts",),
 }
 """Other spellings of a field, in older configurations."""
 

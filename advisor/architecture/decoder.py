@@ -10,6 +10,7 @@ from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.feed_forward import ACTIVATIONS
 from advisor.architecture.mixer_shapes import Mixer
 from advisor.architecture.shapes import (
+    AlternatingUpdates,
     AttentionShape,
     ExpertsShape,
     FeedForwardShape,
@@ -57,6 +58,9 @@ def decoder(
     extra_norms: int = 0,
     layer_inputs: LayerInputs | None = None,
     residual_streams: int = 1,
+    parallel_mixers: bool = False,
+    alternating: AlternatingUpdates | None = None,
+    extra_embeddings: int = 0,
 ) -> TransformerShape:
     """Shape of a decoder from its configuration and what its family adds.
 
@@ -74,6 +78,8 @@ def decoder(
     vocab_size : int, optional
         The family's default of the field of that name.
     other_mixers, single_branch, extra_norms, layer_inputs, residual_streams
+        As in :class:`TransformerShape`.
+    parallel_mixers, alternating, extra_embeddings
         As in :class:`TransformerShape`.
 
     Returns
@@ -97,6 +103,9 @@ def decoder(
         extra_norms=extra_norms,
         layer_inputs=layer_inputs,
         residual_streams=residual_streams,
+        parallel_mixers=parallel_mixers,
+        alternating=alternating,
+        extra_embeddings=extra_embeddings,
         norm=norm,
         places=places,
         final_norm=final_norm,

@@ -48,6 +48,9 @@ _QUICK_GELU = Activation(title="GELU by a sigmoid", compute_intermediates=1, pas
 
 ACTIVATIONS: Final[dict[str, Activation]] = {
     "silu": _SILU,
+    # Gates of the same passes with other constants: MiniMax-M3 and Kimi K3.
+    "swigluoai": _SILU,
+    "situ": _SILU,
     "swish": _SILU,
     "gelu": _GELU,
     "gelu_pytorch_tanh": _GELU,

@@ -44,6 +44,10 @@ FOREIGN_FIELDS: Final = (
 """Fields that no Llama-like model has: with one of them the guess would be wrong."""
 
 
+UNCHECKED_FIELDS: Final = ("routed_expert_hidden_size", "attn_res_block_size")
+"""Fields of models whose class nobody could build here: the table follows their names."""
+
+
 def architecture_from_config(
     config: Mapping[str, object],
     *,
@@ -190,6 +194,9 @@ def _display_heads(shape: TransformerShape) -> tuple[int, int]:
     return heads, 1 if shared else heads
 
 
+TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
+"""Where multimodal configurations nest their text tower."""
+
 BUILT_WHOLE: Final = frozenset({"clip"})
 """Families whose towers are all built, though they nest configurations."""
 
@@ -200,7 +207,7 @@ def _text_tower(config: Mapping[str, object]) -> tuple[Mapping[str, object], tup
     kind = outer.text("model_type", "").lower()
     if kind in KNOWN_UNSUPPORTED:
         raise _unsupported(kind)
-    nested = outer.mapping("text_config")
+    nested = next((outer.mapping(name) for name in TEXT_CONFIGS if outer.has(name)), None)
     if kind in BUILT_WHOLE:
         return config, ()
     if nested is None:
@@ -244,7 +251,9 @@ def _left_out(fields: ConfigFields) -> tuple[str, ...]:
 def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
     """Return the reader of a ``model_type``, and what had to be assumed for an unknown one."""
     if kind in FAMILIES:
-        return FAMILIES[kind], ()
+        unchecked = [name for name in UNCHECKED_FIELDS if fields.has(name)]
+        note = f"{' and '.join(unchecked)}: read by name, no published class to check against"
+        return FAMILIES[kind], (note,) if unchecked else ()
     if kind in KNOWN_UNSUPPORTED:
         raise _unsupported(kind)
     missing = fields.missing(LLAMA_FIELDS)

@@ -122,8 +122,9 @@ def indexer_rows(
     matrices = {
         "index_query": (query_input, indexer.heads * indexer.head_dim),
         "index_key": (hidden_size, indexer.head_dim),
-        "index_weights": (hidden_size, indexer.heads),
     }
+    if indexer.weighted:
+        matrices["index_weights"] = (hidden_size, indexer.heads)
     for name, (inner, outer) in matrices.items():
         yield linear(
             f"{path}.{name}",
@@ -132,13 +133,18 @@ def indexer_rows(
             out_features=outer,
             division=Division.REPLICATED,
         )
-    yield normalization(
-        f"{path}.index_key_norm",
-        norm=Norm(kind=NormKind.LAYER, bias=True),
-        layers=layers,
-        width=indexer.head_dim,
-        stream=SavedFormat.COMPUTE,
-    ).model_copy(update={"saved": ()})
+    norm = Norm(kind=NormKind.LAYER, bias=True) if indexer.weighted else Norm(fp32_scale=True)
+    for name, heads in (("index_key_norm", 1), ("index_query_norm", indexer.heads)):
+        if name == "index_query_norm" and indexer.weighted:
+            continue
+        yield normalization(
+            f"{path}.{name}",
+            norm=norm,
+            layers=layers,
+            width=indexer.head_dim,
+            rows=heads,
+            stream=SavedFormat.COMPUTE,
+        ).model_copy(update={"saved": ()})
     yield Operator(
         name=f"{path}.index_scores",
         kind=OperatorKind.ATTENTION,

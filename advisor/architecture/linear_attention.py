@@ -1,12 +1,12 @@
-"""Operator rows of linear attention by the gated delta rule."""
+"""Operator rows of linear attention and of short convolutions in its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from advisor.architecture.mixer_shapes import GatedDelta
-from advisor.architecture.operators import Operator, SavedFormat
+from advisor.architecture.mixer_shapes import GatedDelta, LightningAttention, ShortConvolution
+from advisor.architecture.operators import Division, Operator, SavedFormat
 from advisor.architecture.rows import linear, linear_input, normalization
 from advisor.architecture.shapes import Norm
 from advisor.architecture.state_space import causal_convolution, scan
@@ -48,17 +48,31 @@ def gated_delta_rows(
     layers = shape.layers
     keys = shape.key_heads * shape.key_head_dim
     values = shape.value_heads * shape.value_head_dim
-    matrices = {"query_key_value": 2 * keys + values, "gate": values}
-    matrices |= {"write_strength": shape.value_heads, "decay": shape.value_heads}
-    for name, width in matrices.items():
+    decays = shape.value_heads if shape.decay_rank is None else values
+    matrices = {
+        "query_key_value": (2 * keys + values, None),
+        "gate": (values, shape.gate_rank),
+        "write_strength": (shape.value_heads, None),
+        "decay": (decays, shape.decay_rank),
+    }
+    for name, (width, rank) in matrices.items():
         first = name == "query_key_value"
         yield linear(
             f"{path}.{name}",
             layers=layers,
             in_features=hidden_size,
-            out_features=width,
+            out_features=rank or width,
+            division=Division.REPLICATED if rank else Division.TENSOR,
             saved=(linear_input(hidden_size, tuple(matrices)),) if first else (),
         )
+        if rank:
+            yield linear(
+                f"{path}.{name}_expand",
+                layers=layers,
+                in_features=rank,
+                out_features=width,
+                saved=(linear_input(rank, (f"{name}_expand",)),),
+            )
     yield causal_convolution(
         f"{path}.convolution",
         layers=layers,
@@ -72,11 +86,11 @@ def gated_delta_rows(
         f"{path}.scan",
         layers=layers,
         heads=shape.value_heads,
-        # Decay and its bias, for each head.
-        parameters=2 * shape.value_heads,
+        # A decay for each head, and a bias for each head or channel.
+        parameters=shape.value_heads + decays,
         flops=shape.value_heads * (DELTA_CHUNK * inner + 6.0 * state),
-        moved=2.0 * keys + 2.0 * values + 2.0 * shape.value_heads,
-        kept=2.0 * keys + values + 2.0 * shape.value_heads,
+        moved=2.0 * keys + 2.0 * values + shape.value_heads + decays,
+        kept=2.0 * keys + values + shape.value_heads + decays,
         state=shape.value_heads * state,
         state_bytes=shape.state_bytes_per_element,
     )
@@ -95,4 +109,112 @@ def gated_delta_rows(
         in_features=values,
         out_features=hidden_size,
         saved=(linear_input(values, ("output",), divided=True),),
+    )
+
+
+def lightning_rows(
+    shape: LightningAttention, *, path: str, hidden_size: int, norm: Norm
+) -> Iterator[Operator]:
+    r"""Yield the rows of lightning attention layers.
+
+    Parameters
+    ----------
+    shape : LightningAttention
+    path : str
+        Dotted name of the parent row.
+    hidden_size : int
+    norm : Norm
+        Of the model; the norm of the output takes its kind.
+
+    Yields
+    ------
+    Operator
+
+    Notes
+    -----
+    .. math:: F = n d (4 C + 4 d)
+
+    FLOPs per token with :math:`n` heads of :math:`d` and chunks of :math:`C` tokens: scores and
+    weighted values inside a chunk, then reading and writing the state.
+
+    References
+    ----------
+    .. [1] MiniMax, MiniMax-01, 2025, arXiv:2501.08313, section 2.2.
+    """
+    layers, width = shape.layers, shape.heads * shape.head_dim
+    for name, outer in (("query_key_value", 3 * width), ("gate", width)):
+        first = name == "query_key_value"
+        yield linear(
+            f"{path}.{name}",
+            layers=layers,
+            in_features=hidden_size,
+            out_features=outer,
+            saved=(linear_input(hidden_size, ("query_key_value", "gate")),) if first else (),
+        )
+    yield scan(
+        f"{path}.scan",
+        layers=layers,
+        heads=shape.heads,
+        parameters=0,
+        flops=width * (4.0 * shape.chunk + 4.0 * shape.head_dim),
+        moved=5.0 * width,
+        kept=4.0 * width,
+        state=width * shape.head_dim,
+        state_bytes=2.0,
+    )
+    yield normalization(
+        f"{path}.norm",
+        norm=norm,
+        layers=layers,
+        width=width,
+        stream=SavedFormat.COMPUTE,
+        divided=True,
+    )
+    yield linear(
+        f"{path}.output",
+        layers=layers,
+        in_features=width,
+        out_features=hidden_size,
+        saved=(linear_input(width, ("output",), divided=True),),
+    )
+
+
+def short_convolution_rows(
+    shape: ShortConvolution, *, path: str, hidden_size: int
+) -> Iterator[Operator]:
+    """Yield the rows of gated short convolutions.
+
+    Parameters
+    ----------
+    shape : ShortConvolution
+    path : str
+        Dotted name of the parent row.
+    hidden_size : int
+
+    Yields
+    ------
+    Operator
+    """
+    yield linear(
+        f"{path}.input",
+        layers=shape.layers,
+        in_features=hidden_size,
+        out_features=3 * hidden_size,
+        bias=shape.bias,
+        saved=(linear_input(hidden_size, ("input",)),),
+    )
+    yield causal_convolution(
+        f"{path}.convolution",
+        layers=shape.layers,
+        channels=hidden_size,
+        kernel=shape.kernel,
+        bias=shape.bias,
+    )
+    yield linear(
+        f"{path}.output",
+        layers=shape.layers,
+        in_features=hidden_size,
+        out_features=hidden_size,
+        bias=shape.bias,
+        saved=(linear_input(hidden_size, ("output",), divided=True),),
     )

@@ -24,6 +24,8 @@ class SelectiveScan(Noun):
     """Taps of the causal convolution."""
     bias: bool = False
     kernel_bias: bool = True
+    inner_norms: bool = False
+    """Step sizes and the two maps pass norms (Jamba)."""
 
 
 class StateSpaceDuality(Noun):
@@ -40,6 +42,8 @@ class StateSpaceDuality(Noun):
     """Tokens that training and prompt processing treat as one block."""
     bias: bool = False
     kernel_bias: bool = True
+    norm: bool = True
+    """The output passes a gated norm."""
     state_bytes_per_element: float = 2.0
 
     @property
@@ -49,7 +53,7 @@ class StateSpaceDuality(Noun):
 
 
 class GatedDelta(Noun):
-    """Linear attention by the gated delta rule (Qwen3-Next)."""
+    """Linear attention by the gated delta rule (Qwen3-Next, Kimi Linear)."""
 
     layers: Count
     key_heads: Count
@@ -57,12 +61,39 @@ class GatedDelta(Noun):
     key_head_dim: Count
     value_head_dim: Count
     kernel: Count
+    decay_rank: Count | None = None
+    """Rank of the projection to one decay per channel; None: one decay per head."""
+    gate_rank: Count | None = None
+    """Rank of the output gate's projection; None where it is full."""
     state_bytes_per_element: float = 2.0
 
     @property
     def heads(self) -> int:
         """Heads of the recurrent state."""
         return self.value_heads
+
+
+class LightningAttention(Noun):
+    """Linear attention with a fixed decay for each head and a gated output (MiniMax-01)."""
+
+    layers: Count
+    heads: Count
+    head_dim: Count
+    chunk: Count
+    """Tokens that training and prompt processing treat as one block."""
+
+
+class ShortConvolution(Noun):
+    """A gated causal convolution of a few taps in place of attention (LFM 2)."""
+
+    layers: Count
+    kernel: Count
+    bias: bool = False
+
+    @property
+    def heads(self) -> int:
+        """Channels have no heads."""
+        return 1
 
 
 class CompressedIndexer(Noun):
@@ -89,5 +120,12 @@ class CompressedAttention(Noun):
     output_rank: Count
 
 
-Mixer = SelectiveScan | StateSpaceDuality | GatedDelta | CompressedAttention
+Mixer = (
+    SelectiveScan
+    | StateSpaceDuality
+    | GatedDelta
+    | LightningAttention
+    | ShortConvolution
+    | CompressedAttention
+)
 """Every kind of layer that mixes tokens but plain and latent attention."""

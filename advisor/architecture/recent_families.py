@@ -112,11 +112,6 @@ def gemma4(fields: ConfigFields) -> TransformerShape:
         )
     pairs = [(kind, index >= own) for index, kind in enumerate(kinds)]
     attention = [_gemma4_attention(fields, *group) for group in _grouped_layers(pairs)]
-    width = fields.count("hidden_size_per_layer_input", 256, minimum=0)
-    inputs = None
-    if width:
-        rows = fields.count("vocab_size_per_layer_input", 262_144, maximum=LIMITS["vocab_size"])
-        inputs = LayerInputs(vocab_size=rows, width=width)
     routed = fields.flag("enable_moe_block", False)
     return decoder(
         fields,
@@ -126,9 +121,18 @@ def gemma4(fields: ConfigFields) -> TransformerShape:
         attention=attention,
         feed_forward=_gemma4_feed_forward(fields, own=own, shared=shared, routed=routed),
         extra_norms=3 if routed else 0,
-        layer_inputs=inputs,
+        layer_inputs=layer_inputs(fields),
         vocab_size=262_144,
     )
+
+
+def layer_inputs(fields: ConfigFields) -> LayerInputs | None:
+    """Embeddings that every block receives of its own (Gemma 3n and 4), if there are any."""
+    width = fields.count("hidden_size_per_layer_input", 256, minimum=0)
+    if not width:
+        return None
+    rows = fields.count("vocab_size_per_layer_input", 262_144, maximum=LIMITS["vocab_size"])
+    return LayerInputs(vocab_size=rows, width=width)
 
 
 def _gemma4_attention(fields: ConfigFields, kind: str, shared: bool, layers: int) -> AttentionShape:

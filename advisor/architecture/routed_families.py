@@ -144,12 +144,10 @@ def glm4_moe(fields: ConfigFields) -> TransformerShape:
         input_bias=fields.flag("attention_bias", False),
         query_key_norm="head" if fields.flag("use_qk_norm", False) else "none",
     )
-    return decoder(
-        fields, attention=[attention], feed_forward=_deepseek_feed_forward(fields, first=1)
-    )
+    return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=1))
 
 
-def _deepseek_feed_forward(fields: ConfigFields, *, first: int) -> FeedForwards:
+def first_dense(fields: ConfigFields, *, first: int) -> FeedForwards:
     """Dense layers first, then experts on every ``moe_layer_freq``-th layer."""
     layers = layer_count(fields)
     dense = min(fields.count("first_k_dense_replace", first, minimum=0), layers)
@@ -167,10 +165,14 @@ def _deepseek_feed_forward(fields: ConfigFields, *, first: int) -> FeedForwards:
     return dense_then_routed(fields, dense=layers - routed, routed=experts)
 
 
-def _latent_attention(
-    fields: ConfigFields, *, indexer: Indexer | None, query_rank: int | None
+def latent_attention(
+    fields: ConfigFields,
+    *,
+    indexer: Indexer | None,
+    query_rank: int | None,
+    layers: int | None = None,
 ) -> AttentionShape:
-    """Attention through compressed queries, keys and values."""
+    """Attention through compressed queries, keys and values; by default on every layer."""
     heads = fields.count("num_attention_heads")
     bias = fields.flag("attention_bias", False)
     latent = LatentAttention(
@@ -180,7 +182,7 @@ def _latent_attention(
         nope_head_dim=fields.count("qk_nope_head_dim"),
     )
     return AttentionShape(
-        windows=(WindowLayers(layers=layer_count(fields)),),
+        windows=(WindowLayers(layers=layers or layer_count(fields)),),
         heads=heads,
         key_value_heads=heads,
         head_dim=latent.nope_head_dim + latent.rope_head_dim,
@@ -194,12 +196,18 @@ def _latent_attention(
 
 def deepseek(fields: ConfigFields) -> TransformerShape:
     """DeepSeek V2, V3, R1 and Kimi K2: latent attention, routed and shared experts."""
-    attention = _latent_attention(
+    attention = latent_attention(
         fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
     )
-    return decoder(
-        fields, attention=[attention], feed_forward=_deepseek_feed_forward(fields, first=0)
+    return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=0))
+
+
+def deepseek_after_one(fields: ConfigFields) -> TransformerShape:
+    """GLM-4.7 Flash: latent attention, one dense layer, then routed and shared experts."""
+    attention = latent_attention(
+        fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
     )
+    return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=1))
 
 
 def deepseek_sparse(fields: ConfigFields) -> TransformerShape:
@@ -220,9 +228,7 @@ def deepseek_sparse(fields: ConfigFields) -> TransformerShape:
         head_dim=fields.count("index_head_dim"),
         top_k=fields.count("index_topk"),
     )
-    attention = _latent_attention(
+    attention = latent_attention(
         fields, indexer=indexer, query_rank=fields.optional_count("q_lora_rank")
     )
-    return decoder(
-        fields, attention=[attention], feed_forward=_deepseek_feed_forward(fields, first=3)
-    )
+    return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=3))

@@ -26,16 +26,17 @@ class NormKind(StrEnum):
 
 
 class Norm(Noun):
-    """A normalisation with a learned scale."""
+    """A normalisation, with a learned scale unless it says otherwise (OLMo 1)."""
 
     kind: NormKind = NormKind.RMS
+    scale: bool = True
     bias: bool = False
     fp32_scale: bool = False
     """The scale is applied in fp32, before the cast back (Gemma, gpt-oss)."""
 
     def parameters(self, width: int) -> int:
         """Elements of scale and bias for vectors of this width."""
-        return width * (2 if self.bias else 1)
+        return width * (self.scale + self.bias)
 
 
 class LatentAttention(Noun):
@@ -56,6 +57,9 @@ class Indexer(Noun):
     heads: Count
     head_dim: Count
     top_k: Count
+    weighted: bool = True
+    """Scores of the heads are weighed by a projection of the token; else each head chooses for
+    itself, on normalised queries (MiniMax-M3)."""
 
 
 class WindowLayers(Noun):
@@ -83,9 +87,13 @@ class AttentionShape(Noun):
     """Norm of each head, or of the whole projection (one scale for each element)."""
     query_key_norm_per_head_scale: bool = False
     """Each head has a scale of its own (Command-R+)."""
+    query_key_norm_bias: bool = True
+    """These norms have a bias where the model's norms have one."""
     rotary: bool = True
     sinks: bool = False
     """One learned logit per head (gpt-oss)."""
+    gates: Annotated[int, Field(ge=0)] = 0
+    """Learned scalars that scale what the block adds (Llama 3.2 Vision)."""
     softcap: bool = False
     """Scores pass through tanh (Gemma 2)."""
     fp32_softmax: bool = True
@@ -153,6 +161,14 @@ class LayerInputs(Noun):
     width: Count
 
 
+class AlternatingUpdates(Noun):
+    """Residual streams of which each block computes one and predicts the others (Gemma 3n)."""
+
+    streams: Annotated[int, Field(ge=2)]
+    low_rank: Count
+    """Width of the learned shortcut around the attention."""
+
+
 class NormPlaces(Noun):
     """Where a block normalises."""
 
@@ -171,11 +187,14 @@ class TransformerShape(Noun):
     feed_forward: tuple[FeedForwardShape | ExpertsShape, ...]
     other_mixers: tuple[Mixer, ...] = ()
     """Layers that mix tokens in another way than by plain or latent attention."""
+    parallel_mixers: bool = False
+    """The other mixers stand beside the attention of the same layers (Falcon-H1)."""
     single_branch: bool = False
     """Each layer holds one mixer or one feed-forward, not both (Mamba, Nemotron-H)."""
     extra_norms: Annotated[int, Field(ge=0)] = 0
     """Further norms of the hidden width in each block (Gemma 4's experts)."""
     layer_inputs: LayerInputs | None = None
+    alternating: AlternatingUpdates | None = None
     residual_streams: Annotated[int, Field(ge=1)] = 1
     """Copies of the residual stream, mixed around each branch (hyper-connections)."""
     norm: Norm = Norm()
@@ -189,6 +208,8 @@ class TransformerShape(Noun):
     """Training drops elements of each branch before it joins the residual stream."""
     positions: Annotated[int, Field(ge=0)] = 0
     """Rows of a learned position table."""
+    extra_embeddings: Annotated[int, Field(ge=0)] = 0
+    """Rows of the token table that the head does not predict (Llama 3.2 Vision)."""
     embedding_width: Count | None = None
     """Width of the token embedding where projections lead in and out (OPT-350m)."""
     embedding_norm: bool = False
@@ -203,4 +224,5 @@ class TransformerShape(Noun):
     @property
     def mixers(self) -> int:
         """Layers that mix tokens: by attention or by a recurrence."""
-        return sum(item.layers for item in (*self.attention, *self.other_mixers))
+        beside = () if self.parallel_mixers else self.other_mixers
+        return sum(item.layers for item in (*self.attention, *beside))

@@ -68,6 +68,14 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
         out_features=shape.rank + 2 * state,
         saved=(linear_input(channels, ("selection",), divided=True),),
     )
+    if shape.inner_norms:
+        yield normalization(
+            f"{path}.selection_norm",
+            norm=Norm(),
+            layers=layers,
+            width=shape.rank + 2 * state,
+            stream=SavedFormat.COMPUTE,
+        )
     yield linear(
         f"{path}.step",
         layers=layers,
@@ -159,14 +167,15 @@ def state_space_duality_rows(
         state=channels * state,
         state_bytes=shape.state_bytes_per_element,
     )
-    yield normalization(
-        f"{path}.norm",
-        norm=norm,
-        layers=layers,
-        width=channels,
-        stream=SavedFormat.COMPUTE,
-        divided=True,
-    )
+    if shape.norm:
+        yield normalization(
+            f"{path}.norm",
+            norm=norm,
+            layers=layers,
+            width=channels,
+            stream=SavedFormat.COMPUTE,
+            divided=True,
+        )
     yield linear(
         f"{path}.output",
         layers=layers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from advisor.architecture.alternating_updates import alternating_head, alternating_rows
 from advisor.architecture.attention import attention_rows
 from advisor.architecture.attention import input_readers as attention_readers
 from advisor.architecture.compressed_attention import (
@@ -15,11 +16,17 @@ from advisor.architecture.compressed_attention import (
 from advisor.architecture.experts import expert_rows
 from advisor.architecture.feed_forward import feed_forward_rows
 from advisor.architecture.feed_forward import input_readers as feed_forward_readers
-from advisor.architecture.linear_attention import gated_delta_rows
+from advisor.architecture.linear_attention import (
+    gated_delta_rows,
+    lightning_rows,
+    short_convolution_rows,
+)
 from advisor.architecture.mixer_shapes import (
     CompressedAttention,
+    LightningAttention,
     Mixer,
     SelectiveScan,
+    ShortConvolution,
     StateSpaceDuality,
 )
 from advisor.architecture.operators import (
@@ -63,7 +70,7 @@ def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
 
 def _embedding(shape: TransformerShape) -> Iterator[Operator]:
     width = shape.embedding_width or shape.hidden_size
-    table = shape.vocab_size * width
+    table = (shape.vocab_size + shape.extra_embeddings) * width
     yield elementwise(
         "embedding.tokens",
         kind=OperatorKind.EMBEDDING,
@@ -181,6 +188,10 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
         )
     if shape.layer_inputs is not None:
         yield from _layer_input_rows(shape, shape.layer_inputs)
+    if shape.alternating is not None:
+        yield from alternating_rows(
+            shape.alternating, layers=shape.layers, hidden_size=hidden, norm=norm
+        )
     if shape.residual_streams > 1:
         yield from hyper_connection_rows(
             layers=shape.layers, hidden_size=hidden, streams=shape.residual_streams
@@ -206,6 +217,10 @@ def _mixer_rows(shape: TransformerShape, mixer: Mixer, *, path: str) -> Iterator
         return state_space_duality_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
     if isinstance(mixer, CompressedAttention):
         return compressed_attention_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+    if isinstance(mixer, LightningAttention):
+        return lightning_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+    if isinstance(mixer, ShortConvolution):
+        return short_convolution_rows(mixer, path=path, hidden_size=hidden)
     return gated_delta_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
 
 
@@ -260,6 +275,8 @@ def _ordinal(index: int) -> str:
 
 def _head(shape: TransformerShape) -> Iterator[Operator]:
     width = shape.hidden_size
+    if shape.alternating is not None:
+        yield from alternating_head(shape.alternating, hidden_size=width)
     if shape.residual_streams > 1:
         yield hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
     if shape.final_norm:

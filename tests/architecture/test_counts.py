@@ -42,6 +42,38 @@ def test_configs_are_counted_exactly() -> None:
     assert not residuals, residuals
 
 
+def test_unseen_configs_are_counted_exactly() -> None:
+    residuals = {
+        key: counted - row["total"]
+        for key, row in golden("checkpoints")["checkpoints"].items()
+        if (counted := architecture_from_config(row["config"]).total_parameters) != row["total"]
+    }
+    assert not residuals, residuals
+
+
+@pytest.mark.parametrize(
+    ("key", "cached", "state"),
+    [
+        # Full layers x what one token leaves behind; other layers x (heads x keys x values +
+        # channels x taps of the convolution), from the published fields.
+        ("moonshotai__Kimi-Linear-48B-A3B-Instruct", 7 * 576, 20 * (32 * 128**2 + 12_288 * 4)),
+        ("MiniMaxAI__MiniMax-Text-01-hf", 10 * 2 * 8 * 128, 70 * 64 * 128**2),
+        ("ai21labs__Jamba-v0.1", 4 * 2 * 8 * 128, 28 * (8192 * 16 + 8192 * 4)),
+        ("tiiuae__Falcon-H1-34B-Instruct", 72 * 2 * 4 * 128, 72 * (4096 * 256 + 5120 * 4)),
+        ("ibm-granite__granite-4.0-h-small", 4 * 2 * 8 * 128, 36 * (8192 * 128 + 8448 * 4)),
+        ("google__gemma-3n-E4B-text", 20 * 2 * 2 * 256, 0),
+        ("zai-org__GLM-4.7-Flash", 47 * 576, 0),
+        ("bigcode__starcoder", 40 * 2 * 128, 0),
+        ("LiquidAI__LFM2-1.2B", 6 * 2 * 8 * 64, 10 * 2048 * 3),
+    ],
+)
+def test_cache_of_unseen_configs(key: str, cached: int, state: int) -> None:
+    model = architecture_from_config(golden("checkpoints")["checkpoints"][key]["config"])
+    rows = model.operators
+    assert sum(row.layers * row.cache_elements_per_token for row in rows) == cached
+    assert sum(row.layers * row.state_elements_per_sequence for row in rows) == state
+
+
 def test_presets_are_counted_exactly() -> None:
     residuals = {
         name: load_preset(name).total_parameters - expected
