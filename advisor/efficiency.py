@@ -8,6 +8,7 @@ architecture generation; one without measurements inherits from its relatives, i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -107,6 +108,24 @@ class KernelEfficiency(Noun):
             for name, curve in self.matmul.items()
         }
         return self.model_copy(update={"matmul": matmul})
+
+    def narrowed(self, formats: Iterable[str], compute: float) -> KernelEfficiency:
+        """Return these constants with products in ``formats`` at a share of the peak of their own.
+
+        Attention multiplies in 16 bits and goes no faster.
+        """
+        plain = self.matmul["default"]
+        narrow = {
+            name: self.matmul.get(name, plain).model_copy(update={"compute": compute})
+            for name in formats
+        }
+        attention = self.attention.model_copy(
+            update={
+                "forward": min(compute, self.attention.forward),
+                "backward": min(compute, self.attention.backward),
+            }
+        )
+        return self.model_copy(update={"matmul": self.matmul | narrow, "attention": attention})
 
 
 class NetworkEfficiency(Noun):
@@ -263,6 +282,9 @@ class Calibration(Noun):
     the data sheet's. Scales the constants of the generation."""
     processor_half_tiles: NonNegative
     """``half_tiles`` of processors, whose few cores a small product fills."""
+    processor_tile_compute: Fraction
+    """Share of the peak that products in 16 bits and less reach on the tile units of processors
+    (AMX), whose peak the cores cannot feed."""
     machines: dict[str, KernelEfficiency] = Field(default_factory=dict)
     """Constants that the probe measured on a machine of the user, by accelerator."""
     network: NetworkEfficiency
@@ -303,7 +325,8 @@ class Calibration(Noun):
         names = generations(accelerator)
         found, measured = self._generation(names)
         if accelerator.segment is Segment.CPU:
-            return found.filled_at(self.processor_half_tiles), measured
+            filled = found.filled_at(self.processor_half_tiles)
+            return filled.narrowed(tile_formats(accelerator), self.processor_tile_compute), measured
         if accelerator.key in found.fitted_on or found.best_share is None:
             return found, measured
         share = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
@@ -353,6 +376,20 @@ class Calibration(Noun):
 HALF_RATE = 1.5
 """fp16 with fp16 accumulation over fp32 accumulation, above which a card halves the latter:
 the ratio is 2 on GeForce cards and 1 on all others."""
+
+
+TILE_UNITS = 4.0
+"""16-bit rate over fp32 above which a processor has tile units: vectors of 16-bit pairs double the
+rate (AVX-512 BF16), tiles multiply it by 16 (AMX)."""
+
+
+def tile_formats(accelerator: Accelerator) -> tuple[str, ...]:
+    """Return the formats that a processor multiplies on tile units; none where it has no such."""
+    peaks = accelerator.peak_flops_per_s
+    widest = max((peaks[name] for name in ("bf16", "fp16") if name in peaks), default=0.0)
+    if widest <= TILE_UNITS * peaks.get("fp32", widest):
+        return ()
+    return tuple(name for name in ("bf16", "fp16", "int8") if name in peaks)
 
 
 def generations(accelerator: Accelerator) -> tuple[str, ...]:
