@@ -13,6 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from advisor.generations import generations, tile_formats
 from advisor.hardware import Accelerator, Segment
 from advisor.noun import Noun
 from advisor.quantities import Evidence
@@ -109,23 +110,31 @@ class KernelEfficiency(Noun):
         }
         return self.model_copy(update={"matmul": matmul})
 
-    def narrowed(self, formats: Iterable[str], compute: float) -> KernelEfficiency:
+    def in_formats(
+        self, formats: Iterable[str], compute: float, *, smaller: float = 1.0
+    ) -> KernelEfficiency:
         """Return these constants with products in ``formats`` at a share of the peak of their own.
 
-        Attention multiplies in 16 bits and goes no faster.
+        A unit that does ``smaller`` times the work is half filled by as much less.
         """
         plain = self.matmul["default"]
-        narrow = {
-            name: self.matmul.get(name, plain).model_copy(update={"compute": compute})
-            for name in formats
+        changed = {
+            "compute": compute,
+            "half_tiles": plain.half_tiles * smaller,
+            "half_depth": plain.half_depth * smaller,
         }
+        found = {name: plain.model_copy(update=changed) for name in formats}
+        return self.model_copy(update={"matmul": self.matmul | found})
+
+    def attending(self, compute: float) -> KernelEfficiency:
+        """Return these constants with attention at this share of the peak at most."""
         attention = self.attention.model_copy(
             update={
                 "forward": min(compute, self.attention.forward),
                 "backward": min(compute, self.attention.backward),
             }
         )
-        return self.model_copy(update={"matmul": self.matmul | narrow, "attention": attention})
+        return self.model_copy(update={"attention": attention})
 
 
 class NetworkEfficiency(Noun):
@@ -165,6 +174,9 @@ class SoftwareFacts(Noun):
     """Groups of published runs that the slowdown is the median of."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of tensor-parallel traffic that products hide, under sequence parallelism."""
+    expert_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of exchanges between experts that computation hides, where the schedule overlaps
+    them."""
     portable_attention: bool = False
     """FlashAttention-2 on every card, instead of the kernels written for its generation."""
     grouped_compute: Fraction = 1.0
@@ -282,6 +294,9 @@ class Calibration(Noun):
     the data sheet's. Scales the constants of the generation."""
     processor_half_tiles: NonNegative
     """``half_tiles`` of processors, whose few cores a small product fills."""
+    vector_compute: Fraction
+    """Share of the peak that fp32 products reach on vector units, where no matrix unit takes
+    them."""
     processor_tile_compute: Fraction
     """Share of the peak that products in 16 bits and less reach on the tile units of processors
     (AMX), whose peak the cores cannot feed."""
@@ -325,12 +340,23 @@ class Calibration(Noun):
         names = generations(accelerator)
         found, measured = self._generation(names)
         if accelerator.segment is Segment.CPU:
-            filled = found.filled_at(self.processor_half_tiles)
-            return filled.narrowed(tile_formats(accelerator), self.processor_tile_compute), measured
-        if accelerator.key in found.fitted_on or found.best_share is None:
-            return found, measured
-        share = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
-        return found if share is None else found.scaled(share / found.best_share), measured
+            found = found.filled_at(self.processor_half_tiles)
+            tiled = tile_formats(accelerator)
+            if tiled:
+                share = self.processor_tile_compute
+                found = found.in_formats(tiled, share).attending(share)
+        elif accelerator.key not in found.fitted_on and found.best_share is not None:
+            best = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
+            found = found if best is None else found.scaled(best / found.best_share)
+        return self._on_vectors(found, accelerator), measured
+
+    def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:
+        """Return the constants with products in fp32 where no matrix unit takes them."""
+        peaks = accelerator.peak_flops_per_s
+        if "tf32" in peaks or "fp32" not in peaks:
+            return kernels
+        sixteen = peaks.get("bf16", peaks.get("fp16", peaks["fp32"]))
+        return kernels.in_formats(("fp32",), self.vector_compute, smaller=peaks["fp32"] / sixteen)
 
     def _generation(self, names: tuple[str, ...]) -> tuple[KernelEfficiency, bool]:
         for name in names:
@@ -371,32 +397,3 @@ class Calibration(Noun):
                 f"{seen.accelerators:,} accelerators: {wider}"
             )
         return tuple(found)
-
-
-HALF_RATE = 1.5
-"""fp16 with fp16 accumulation over fp32 accumulation, above which a card halves the latter:
-the ratio is 2 on GeForce cards and 1 on all others."""
-
-
-TILE_UNITS = 4.0
-"""16-bit rate over fp32 above which a processor has tile units: vectors of 16-bit pairs double the
-rate (AVX-512 BF16), tiles multiply it by 16 (AMX)."""
-
-
-def tile_formats(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the formats that a processor multiplies on tile units; none where it has no such."""
-    peaks = accelerator.peak_flops_per_s
-    widest = max((peaks[name] for name in ("bf16", "fp16") if name in peaks), default=0.0)
-    if widest <= TILE_UNITS * peaks.get("fp32", widest):
-        return ()
-    return tuple(name for name in ("bf16", "fp16", "int8") if name in peaks)
-
-
-def generations(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the names under which constants for ``accelerator`` may stand, narrowest first."""
-    generation, capability = accelerator.architecture, accelerator.compute_capability
-    names = (f"{generation} {capability}", generation) if capability else (generation,)
-    narrow = accelerator.peak_flops_per_s_fp16_accumulate.get("fp16", 0.0)
-    if narrow > HALF_RATE * accelerator.peak_flops_per_s.get("fp16", narrow):
-        return (f"{generation} half-rate", *names)
-    return names

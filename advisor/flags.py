@@ -185,6 +185,7 @@ LAYOUT: Final = (
         read_count,
     ),
     Flag("--recompute", "layout.recompute", "HOW", "none, selective or full", read_word),
+    Flag("--schedule", "layout.schedule", "HOW", "1f1b, 1f1b_overlapped or dualpipe", read_word),
     Flag(
         "--offload",
         "layout.offload",

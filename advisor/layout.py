@@ -38,6 +38,19 @@ class Offload(StrEnum):
     ACTIVATIONS = "activations"
 
 
+class Schedule(StrEnum):
+    """In which order a pipeline's stages take micro-batches, and what runs beside them."""
+
+    PLAIN = "1f1b"
+    """One forward, one backward, interleaved where there are virtual stages."""
+    OVERLAPPED = "1f1b_overlapped"
+    """The same; exchanges between experts run beside another micro-batch's computation
+    (Megatron-Core's ``overlap_moe_expert_parallel_comm``)."""
+    DUALPIPE = "dualpipe"
+    """From both ends at once: every rank holds two stages, and exchanges of a forward pass run
+    beside the computation of a backward pass (DeepSeek-V3)."""
+
+
 class ParallelLayout(Noun):
     """Degrees of parallelism and what is kept.
 
@@ -58,6 +71,7 @@ class ParallelLayout(Noun):
     """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
     virtual_stages: Degree = 1
     """Model chunks per pipeline stage (interleaved schedule)."""
+    schedule: Schedule = Schedule.PLAIN
     offload: tuple[Offload, ...] = ()
     """What the host's memory holds instead of the accelerator's."""
 
@@ -65,6 +79,12 @@ class ParallelLayout(Noun):
     def accelerators(self) -> int:
         """Number of accelerators the layout occupies."""
         return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether the schedule can run on these stages."""
+        whole = self.pipeline % 2 == 0 and self.virtual_stages == 1
+        return whole or self.schedule is not Schedule.DUALPIPE
 
     @model_validator(mode="after")
     def _consistent(self) -> ParallelLayout:
@@ -76,6 +96,9 @@ class ParallelLayout(Noun):
             raise ValueError(msg)
         if self.virtual_stages > 1 and self.pipeline == 1:
             msg = "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1"
+            raise ValueError(msg)
+        if not self.schedulable:
+            msg = "dualpipe needs an even pipeline and virtual_stages 1; change one of them"
             raise ValueError(msg)
         if (
             Offload.PARAMETERS in self.offload

@@ -302,10 +302,17 @@ def experts_shape(
             active,
             f"1 to {experts}",
         )
+    groups = fields.count("n_group", 1, maximum=experts)
+    visited = fields.count("topk_group", groups, maximum=groups)
+    if visited == groups:
+        # No limit on where a token's experts lie.
+        groups = visited = 1
     return ExpertsShape(
         layers=layers,
         experts=experts,
         active=active,
+        groups=groups,
+        active_groups=visited,
         width=width,
         activation=activation(fields, act),
         bias=bias,

@@ -74,6 +74,7 @@ def expert_rows(
             division=Division.EXPERT,
             experts=shape.experts,
             active_experts=shape.active,
+            groups=(shape.groups, shape.active_groups),
             saved=products if name == "down" else (),
         )
     if shape.shared_width:

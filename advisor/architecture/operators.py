@@ -136,6 +136,9 @@ class Operator(Noun):
     """Routed experts in the layer; 1 for everything that is not routed."""
     active_experts: int = 1
     """Routed experts that one token visits."""
+    expert_groups: int = 1
+    active_groups: int = 1
+    """Groups of experts, and how many of them a token's experts lie in (node-limited routing)."""
     target: str | None = None
     """Adapter target this projection answers to: q, k, v, o, gate, up, down."""
     flops_per_token: float = 0.0

@@ -40,6 +40,7 @@ def linear(
     division: Division = Division.TENSOR,
     experts: int = 1,
     active_experts: int = 1,
+    groups: tuple[int, int] = (1, 1),
     tied: bool = False,
     saved: tuple[SavedTensor, ...] = (),
 ) -> Operator:
@@ -59,6 +60,8 @@ def linear(
         out_features=out_features,
         experts=experts,
         active_experts=active_experts,
+        expert_groups=groups[0],
+        active_groups=groups[1],
         target=target,
         flops_per_token=2.0 * in_features * out_features * active_experts,
         saved=saved,

@@ -141,6 +141,9 @@ class ExpertsShape(Noun):
     activation: str = "silu"
     bias: bool = False
     """Biases in the experts (gpt-oss)."""
+    groups: Count = 1
+    active_groups: Count = 1
+    """Groups of experts, and how many of them a token may visit (DeepSeek V2 and V3)."""
     router_bias: bool = False
     router_scales: Annotated[int, Field(ge=0)] = 0
     """Learned scales of the router's input and of its choices (Gemma 4)."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.calibration.measurements import BestRates
 from advisor.calibration.robust import rounded
-from advisor.efficiency import generations
+from advisor.generations import generations
 from advisor.hardware import Accelerator
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")

@@ -18,7 +18,7 @@ from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.run import MemorySwitches, TrainingRun, recipe_named
 from advisor.estimate.training import describe_time
 from advisor.hardware import Accelerator, Node
-from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.quantities import Range
 from advisor.units import GIB
 from advisor.workload import (
@@ -71,6 +71,9 @@ OPEN_RECOMPUTES = {
 """What a framework's recipes recompute where they do not say. NeMo's Megatron Bridge names single
 modules (norms, activations, up-projections), keeps 8-bit inputs, and reduces gradients in 16 bits,
 so that whole layers need not be computed again; checkpointing of FSDP is of whole layers."""
+OVERLAPPING = ("nemo",)
+"""Frameworks whose recipes overlap exchanges between experts where stages are virtual (Megatron
+Bridge, ``overlap_moe_expert_parallel_comm``, which needs them)."""
 FLAT_UNITS = ("litgpt", "torchtune")
 """Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
 its documentation on ``use_orig_params``)."""
@@ -318,6 +321,8 @@ def row_layout(row: Row) -> ParallelLayout:
     if pipeline > 1 and micro_batch * data >= batch:
         # A pipeline is fed in parts, one for each stage: the row tells the batch of a rank.
         micro_batch = max(1, batch // data // pipeline)
+    virtual_stages = integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1
+    overlaps = cell(row, "framework") in OVERLAPPING and virtual_stages > 1
     return ParallelLayout(
         data=data,
         tensor=tensor,
@@ -330,7 +335,8 @@ def row_layout(row: Row) -> ParallelLayout:
         # Stacks with unfused attention are older than sequence parallelism.
         sequence_parallel=flag(row, "sequence_parallel")
         or (not cell(row, "sequence_parallel") and cell(row, "attention") != "eager"),
-        virtual_stages=integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1,
+        virtual_stages=virtual_stages,
+        schedule=Schedule.OVERLAPPED if overlaps else Schedule.PLAIN,
         offload=choice(row, "offload", OFFLOADS),
     )
 

@@ -68,7 +68,8 @@ def all_reduce_time_s(
     -----
     .. math:: t = 2(n-1)\,\alpha + 2\,\frac{n-1}{n}\,\frac{M}{W}
 
-    Leaves out reduction inside switches, which halves the traffic where it exists.
+    Leaves out reduction inside switches, which halves the traffic where it exists, and trees
+    (:func:`tree_gather_time_s`).
 
     References
     ----------
@@ -82,6 +83,44 @@ def all_reduce_time_s(
     return 2 * all_gather_time_s(
         message_bytes=message_bytes, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=latency_s
     )
+
+
+def tree_gather_time_s(
+    *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
+) -> Number:
+    r"""All-gather along trees; a reduce-scatter takes as long, an all-reduce twice as long.
+
+    Parameters
+    ----------
+    message_bytes, ranks, bytes_per_s, latency_s
+        As for :func:`all_gather_time_s`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = \log_2(n)\,\alpha + \frac{n-1}{n}\,\frac{M}{W}
+
+    The rate of a ring, and a latency that hardly grows: what NCCL takes where many ranks exchange
+    little.
+
+    References
+    ----------
+    .. [1] Sanders, Speck and Traeff, 2009, doi:10.1016/j.parco.2009.09.001.
+    .. [2] Jeaugey, Massively Scale Your Deep Learning Training with NCCL 2.4, NVIDIA, 2019.
+
+    Examples
+    --------
+    >>> float(tree_gather_time_s(message_bytes=8e9, ranks=8, bytes_per_s=1e9, latency_s=0.5))
+    8.5
+    """
+    moved = all_gather_time_s(
+        message_bytes=message_bytes, ranks=ranks, bytes_per_s=bytes_per_s, latency_s=0.0
+    )
+    return np.log2(ranks) * latency_s + moved
 
 
 def all_to_all_time_s(
@@ -277,6 +316,8 @@ def expert_exchange_time_s(
     *,
     token_bytes: Number,
     active_experts: Number,
+    expert_groups: Number = 1.0,
+    active_groups: Number = 1.0,
     ranks: Number,
     local: Number,
     inside_bytes_per_s: Number,
@@ -290,7 +331,10 @@ def expert_exchange_time_s(
     token_bytes : float or ndarray
         All tokens of one rank, each once. [bytes]
     active_experts : float or ndarray
-        Experts that a token visits, taken to lie anywhere.
+        Experts that a token visits.
+    expert_groups, active_groups : float or ndarray
+        Groups of experts, one after the other on the ranks, and how many of them a token's experts
+        lie in; 1 and 1 where they may lie anywhere.
     ranks, local : float or ndarray
         Group size, and how many of the group share one node or link domain.
     inside_bytes_per_s, inter_bytes_per_s : float or ndarray
@@ -308,10 +352,12 @@ def expert_exchange_time_s(
     .. math::
         t = \alpha \max(1, N-1) + M \max\left(\frac{n-1}{n} \frac{u(n)}{W_{inside}},\;
             \frac{N-1}{N} \frac{u(N)}{W_{inter}}\right), \quad
-        u(n) = n \left(1 - (1 - 1/n)^k\right)
+        u(n) = u_g \, r \left(1 - (1 - 1/r)^{k/g}\right), \quad
+        u_g = n' \left(1 - (1 - g/G)^{G/n'}\right)
 
-    with :math:`N = n / local` nodes: a token travels once to each other node that holds one of
-    its experts, and inside a node once to each rank. Leaves out imbalance between ranks.
+    with :math:`N = n / local` nodes, :math:`n' = \min(n, G)` places for groups and
+    :math:`r = \max(1, n/G)` places in a group: a token travels once to each other node that holds
+    one of its experts, and inside a node once to each rank. Leaves out imbalance between ranks.
 
     References
     ----------
@@ -333,8 +379,9 @@ def expert_exchange_time_s(
     0.5
     """
     nodes = ranks / local
-    inside = (ranks - 1) / ranks * _places_touched(ranks, active_experts) / inside_bytes_per_s
-    away = (nodes - 1) / nodes * _places_touched(nodes, active_experts)
+    choice = (active_experts, expert_groups, active_groups)
+    inside = (ranks - 1) / ranks * _places_touched(ranks, *choice) / inside_bytes_per_s
+    away = (nodes - 1) / nodes * _places_touched(nodes, *choice)
     with np.errstate(divide="ignore", invalid="ignore"):
         outside = np.where(away > 0, away / np.asarray(inter_bytes_per_s), 0.0)
     start = latency_s * np.maximum(1.0, nodes - 1.0)
@@ -342,6 +389,9 @@ def expert_exchange_time_s(
     return time
 
 
-def _places_touched(places: Number, choices: Number) -> Number:
-    """Distinct places that so many independent choices fall on, on average."""
-    return places * (1.0 - (1.0 - 1.0 / places) ** choices)
+def _places_touched(places: Number, choices: Number, groups: Number, chosen: Number) -> Number:
+    """Distinct places that choices fall on, on average: first so many groups, then within each."""
+    for_groups = np.minimum(places, groups)
+    in_group = np.maximum(1.0, places / groups)
+    touched = for_groups * (1.0 - (1.0 - chosen / groups) ** (groups / for_groups))
+    return touched * in_group * (1.0 - (1.0 - 1.0 / in_group) ** (choices / chosen))

@@ -41,6 +41,77 @@ def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Nu
     return (pipeline - 1) / virtual_stages * micro_batch_s
 
 
+def dualpipe_bubble_time_s(*, micro_batch_s: Number, pipeline: Number) -> Number:
+    r"""Idle time of one step of DualPipe, which feeds a pipeline from both ends.
+
+    Parameters
+    ----------
+    micro_batch_s : float or ndarray
+        Forward plus backward of one micro-batch through one stage. [s]
+    pipeline : float or ndarray
+        Ranks of the pipeline, an even number.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = (p/2 - 1)\,(F\&B + B - 3 W) = (p/2 - 1)\,\tfrac{2}{3}\,t_{mb}
+
+    with a forward pass :math:`F`, a backward pass :math:`B = 2 F`, of which the gradients of the
+    weights take :math:`W = F`, and both at once :math:`F\&B = F + B = t_{mb}`.
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, DeepSeek-V3, 2024, arXiv:2412.19437, section 3.2.1, table 2.
+
+    Examples
+    --------
+    >>> dualpipe_bubble_time_s(micro_batch_s=3.0, pipeline=16)
+    14.0
+    """
+    return (pipeline / 2 - 1) * 2.0 * micro_batch_s / 3.0
+
+
+EXCHANGE_PROCESSORS = 20 / 132
+"""Share of an H800's streaming multiprocessors that DualPipe gives to exchanges (DeepSeek-AI 2024,
+arXiv:2412.19437, section 3.2.2)."""
+
+
+def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
+    r"""Time of computation and of the exchanges between experts that run beside it.
+
+    Parameters
+    ----------
+    compute_s, exchange_s : float or ndarray
+        Each on its own, with the whole accelerator. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = \max\left(\frac{t_c}{1 - s},\; t_x\right)
+
+    with the share :math:`s` of the accelerator that moves data (``EXCHANGE_PROCESSORS``).
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, DeepSeek-V3, 2024, arXiv:2412.19437, sections 3.2.1 and 3.2.2.
+
+    Examples
+    --------
+    >>> float(dualpipe_pair_time_s(compute_s=112.0, exchange_s=100.0))
+    132.0
+    """
+    paired: Number = np.maximum(compute_s / (1.0 - EXCHANGE_PROCESSORS), exchange_s)
+    return paired
+
+
 def exposed_time_s(*, traffic_s: Number, cover_s: Number, overlap: Number) -> Number:
     r"""Traffic that remains exposed when part of the computation hides it.
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from advisor.efficiency import KernelEfficiency
 from advisor.hardware import Accelerator, Node
-from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 
 Floats = NDArray[np.float64]
 
 SHARDING_LEVEL = {level: index for index, level in enumerate(Sharding)}
 OFFLOAD_BITS = {what: float(2**place) for place, what in enumerate(Offload)}
+SCHEDULE_LEVEL = {schedule: index for index, schedule in enumerate(Schedule)}
 RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
 
 
@@ -43,6 +44,13 @@ class LayoutArrays:
     virtual_stages: Floats
     offload: Floats
     """Sum of the bits of what is on the host: 1 optimizer, 2 parameters, 4 activations."""
+    schedule: Floats
+    """0 plain, 1 overlapped, 2 from both ends."""
+
+    @property
+    def dual(self) -> NDArray[np.bool_]:
+        """Whether every rank holds two stages of the pipeline."""
+        return np.asarray(self.schedule == SCHEDULE_LEVEL[Schedule.DUALPIPE])
 
     @property
     def accelerators(self) -> Floats:
@@ -70,6 +78,7 @@ class LayoutArrays:
                 one.sequence_parallel,
                 one.virtual_stages,
                 sum(OFFLOAD_BITS[what] for what in set(one.offload)),
+                SCHEDULE_LEVEL[one.schedule],
             )
             for one in layouts
         ]
@@ -94,6 +103,7 @@ class LayoutArrays:
             offload=tuple(
                 what for what, bit in OFFLOAD_BITS.items() if self.offload[index] // bit % 2
             ),
+            schedule=list(Schedule)[int(self.schedule[index])],
         )
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> LayoutArrays:

@@ -112,6 +112,11 @@ def training_memory(
     share = np.asarray(
         stage_share(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
     )
+    micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
+    # Ranks that hold two stages hold two shares; twice as many ranks hold each of them.
+    copies = np.where(layout.dual, 2.0, 1.0)
+    share = share * copies
+    layout = replace(layout, data=layout.data * copies)
     block_dense = share * (parameters.block_divided / tensor + parameters.block_replicated)
     block_expert = share * parameters.block_expert / (tensor * layout.expert)
     embedding = parameters.embedding_divided / tensor + parameters.embedding_replicated
@@ -125,7 +130,6 @@ def training_memory(
         dense=block_dense + head_copy + np.where(piped, 0.0, embedding), expert=block_expert
     )
 
-    micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one_block, stored_block = _blocks(architecture, run, layout, tokens, layers)
     accumulates = micro_batches > 1
@@ -138,6 +142,8 @@ def training_memory(
             virtual_stages=layout.virtual_stages,
             micro_batches=micro_batches,
         )
+        # One more than there are ranks, each through one of the two stages.
+        held = np.where(layout.dual, np.minimum(pipeline + 1, micro_batches) / copies, held)
         states = stage_states(
             architecture, run, layout, stage, block_dense + block_expert, layers * share, facts
         )

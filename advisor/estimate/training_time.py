@@ -15,7 +15,7 @@ from advisor.architecture.operators import Operator, OperatorKind, Part
 from advisor.architecture.sample import Unit
 from advisor.efficiency import NetworkEfficiency, SoftwareFacts
 from advisor.equations.memory import stage_share
-from advisor.equations.pipeline import bubble_time_s
+from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, fold_adapters, fold_flops
@@ -34,7 +34,12 @@ from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_offload import offload_time
 from advisor.estimate.training_states import SHARD_GRAD_OP, gradient_bytes_per_parameter
-from advisor.estimate.training_traffic import data_traffic, local_parameters, model_traffic
+from advisor.estimate.training_traffic import (
+    data_traffic,
+    exposed_exchange,
+    local_parameters,
+    model_traffic,
+)
 from advisor.layout import Offload
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel, FineTuningMethod, Optimizer
@@ -135,13 +140,22 @@ def training_time(
     launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(architecture, run, candidates, network, software, share, tokens)
-        per_micro_batch = kernels + launch + traffic.tensor + traffic.expert + traffic.context
-        bubble = np.asarray(
+        exchange = exposed_exchange(traffic.expert, kernels + launch, layout, software)
+        per_micro_batch = kernels + launch + traffic.tensor + exchange + traffic.context
+        bubble = np.where(
+            layout.dual,
+            dualpipe_bubble_time_s(micro_batch_s=per_micro_batch, pipeline=layout.pipeline),
             bubble_time_s(
                 micro_batch_s=per_micro_batch,
                 pipeline=layout.pipeline,
                 virtual_stages=layout.virtual_stages,
-            )
+            ),
+        )
+        # Interleaved stages send while they compute another chunk (Narayanan et al. 2021).
+        hops = exposed_time_s(
+            traffic_s=traffic.pipeline,
+            cover_s=np.where((layout.virtual_stages > 1) | layout.dual, per_micro_batch, 0.0),
+            overlap=1.0,
         )
         exposed = data_traffic(
             architecture, run, candidates, network, share, micro_batches, kernels + launch
@@ -168,9 +182,9 @@ def training_time(
         "recompute": micro_batches * one.recompute,
         "launch": micro_batches * launch,
         "tensor_traffic": micro_batches * traffic.tensor,
-        "expert_traffic": micro_batches * traffic.expert,
+        "expert_traffic": micro_batches * exchange,
         "context_traffic": micro_batches * traffic.context,
-        "pipeline_traffic": micro_batches * traffic.pipeline,
+        "pipeline_traffic": micro_batches * hops,
         "bubble": bubble,
         "data_traffic": exposed,
         "optimizer": optimizer,

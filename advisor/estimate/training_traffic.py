@@ -13,13 +13,15 @@ from advisor.equations.collectives import (
     all_reduce_time_s,
     expert_exchange_time_s,
     point_to_point_time_s,
+    tree_gather_time_s,
 )
-from advisor.equations.pipeline import exposed_time_s
-from advisor.estimate.candidates import Candidates, Floats
+from advisor.equations.pipeline import dualpipe_pair_time_s, exposed_time_s
+from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import fold_adapters, fold_parameters
 from advisor.estimate.links import exchange_links, group_link
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_states import gradient_bytes_per_parameter
+from advisor.precision import FORMAT_BYTES
 from advisor.workload import AttentionKernel
 
 
@@ -75,8 +77,13 @@ def model_traffic(
         exchange = np.asarray(
             expert_exchange_time_s(
                 # Experts may work in a narrower space, to which tokens are projected before.
-                token_bytes=2.0 * tokens * routed[0].in_features / layout.tensor,
+                token_bytes=_exchanged_bytes(run, layout)
+                * tokens
+                * routed[0].in_features
+                / layout.tensor,
                 active_experts=float(routed[0].active_experts),
+                expert_groups=float(routed[0].expert_groups),
+                active_groups=float(routed[0].active_groups),
                 ranks=layout.expert,
                 local=local,
                 inside_bytes_per_s=inside,
@@ -112,6 +119,39 @@ def model_traffic(
     )
     pipeline = nothing_for_one(layout.pipeline, 2.0 * layout.virtual_stages * hop)
     return ModelTraffic(tensor=tensor, expert=expert, context=context, pipeline=pipeline)
+
+
+def _exchanged_bytes(run: TrainingRun, layout: LayoutArrays) -> Floats:
+    """Bytes of one element on its way to an expert or back, on average over the four ways.
+
+    DualPipe's code dispatches activations and gradients in the format of the products (DeepSeek-V3,
+    section 3.3.3) and combines in 16 bits; others do both in 16 bits.
+    """
+    dispatched = min(2.0, FORMAT_BYTES[run.recipe.compute])
+    return np.where(layout.dual, (dispatched + 2.0) / 2, 2.0)
+
+
+def exposed_exchange(
+    exchange_s: Floats, cover_s: Floats, layout: LayoutArrays, software: SoftwareFacts
+) -> Floats:
+    """Expert traffic of one micro-batch that its schedule does not hide. [s]
+
+    Parameters
+    ----------
+    exchange_s, cover_s : ndarray
+        The exchanges on their own, and the computation of the same micro-batch. [s]
+    layout : LayoutArrays
+    software : SoftwareFacts
+
+    Returns
+    -------
+    ndarray
+        With what the computation loses to the exchanges. [s]
+    """
+    beside = np.maximum(0.0, exchange_s - np.minimum(software.expert_overlap * exchange_s, cover_s))
+    dual = dualpipe_pair_time_s(compute_s=cover_s, exchange_s=exchange_s) - cover_s
+    found = np.where(layout.schedule > 0, beside, exchange_s)
+    return np.where(layout.dual & (exchange_s > 0), dual, found)
 
 
 def local_parameters(
@@ -152,7 +192,7 @@ def data_traffic(
 
     def gather(message: Floats, ranks: Floats, stride: Floats) -> Floats:
         bandwidth, latency = group_link(candidates, network, ranks, stride)
-        time = all_gather_time_s(
+        time = tree_gather_time_s(
             message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=latency
         )
         return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)

@@ -162,5 +162,6 @@ def layout_grid(
             sequence_parallel=np.ones(RECOMPUTE_LEVELS * rows),
             virtual_stages=tripled[:, 8],
             offload=np.zeros(RECOMPUTE_LEVELS * rows),
+            schedule=np.zeros(RECOMPUTE_LEVELS * rows),
         ),
     )

@@ -148,6 +148,7 @@ def _moved(layout: ParallelLayout, moves: Moves) -> Iterator[tuple[str, Parallel
         gathered = moved.data == 1 or moved.sharding is Sharding.ZERO3
         if (
             moved.accelerators == layout.accelerators
+            and moved.schedulable
             and ranks % moved.expert == 0
             and (gathered or Offload.PARAMETERS not in moved.offload)
         ):

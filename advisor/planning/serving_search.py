@@ -228,4 +228,5 @@ def _layouts(table: Table) -> LayoutArrays:
         sequence_parallel=0 * one,
         virtual_stages=one,
         offload=0 * one,
+        schedule=0 * one,
     )

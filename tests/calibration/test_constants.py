@@ -141,7 +141,27 @@ def test_cards_without_kernel_tables_come_near_their_best_reading(
 def test_a_fitted_card_is_not_scaled(calibration, catalog):
     for generation, cards in GENERATIONS.items():
         for key in cards:
-            assert constants(calibration, catalog, key) == calibration.kernels[generation]
+            found, fitted = constants(calibration, catalog, key), calibration.kernels[generation]
+            assert found.attention == fitted.attention
+            assert all(found.matmul[name] == curve for name, curve in fitted.matmul.items())
+
+
+def test_processors_with_tile_units_multiply_at_their_published_share(calibration, catalog):
+    """oneDNN on a whole socket of Sapphire Rapids: 0.2 to 0.33 (uxlfoundation/oneDNN 1992)."""
+    for key in ("xeon-8480plus", "xeon-6980p"):
+        curves = constants(calibration, catalog, key).matmul
+        assert {name: curves[name].compute for name in ("bf16", "int8")} == {
+            "bf16": 0.33,
+            "int8": 0.33,
+        }
+        assert curves["fp32"].compute == 0.85
+    assert "bf16" not in constants(calibration, catalog, "epyc-9654").matmul
+
+
+def test_fp32_without_a_matrix_unit_runs_at_the_share_of_vector_units(calibration, catalog):
+    """11.9 of 14 TFLOP/s on V100 PCIe (Markidis et al. 2018, arXiv:1803.04014)."""
+    assert constants(calibration, catalog, "v100-sxm2-16gb").matmul["fp32"].compute == 0.85
+    assert "fp32" not in constants(calibration, catalog, "rtx-3090").matmul
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,24 @@ from advisor import estimate, load_case
 
 Layout = dict[str, int | str | bool]
 RUNS: dict[str, tuple[int, str, float, int, int, str, Layout]] = {
+    # DeepSeek-AI 2024, arXiv:2412.19437, tables 1 and 2 and sections 3.1 to 3.3: pre-training alone
+    # 2.664M hours of H800 for 14.8T tokens of 4,096, batches of 15,360, on 2,048 cards.
+    "deepseek-v3": (
+        2_664_000,
+        "h800-sxm",
+        14.8e12,
+        4096,
+        15_360,
+        "megatron",
+        {
+            "pipeline": 16,
+            "data": 128,
+            "expert": 64,
+            "sharding": "zero1",
+            "recompute": "selective",
+            "schedule": "dualpipe",
+        },
+    ),
     # Touvron et al. 2023, arXiv:2307.09288, table 2: hours of A100 80 GB for 2T tokens, batches of
     # 4M tokens (section 2.2); fully sharded PyTorch with checkpointed layers, as for LLaMA
     # (arXiv:2302.13971, section 2.4); the number of cards is not told.
@@ -66,7 +84,7 @@ def test_published_hours_within_a_fifth(model: str) -> None:
                     "tokens": tokens,
                     "sequence_length": sequence,
                     "global_batch": batch,
-                    "precision": "bf16_mixed",
+                    "precision": "fp8" if model == "deepseek-v3" else "bf16_mixed",
                     "software": software,
                 },
                 "hardware": {
