@@ -19,7 +19,7 @@ EXPERT_DEGREES = (1, 2, 4, 8, 32)
 WIDE_EXPERT_DEGREES = (1, 8, 32, 64, 128, 256)
 """Of models with many experts: DeepSeek-V3 trains over 64 ranks (arXiv:2412.19437, 3.2)."""
 MANY_EXPERTS = 64
-VIRTUAL_STAGES = (1, 2, 4)
+VIRTUAL_STAGES = (1, 2, 4, 8)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)
 """Images are smaller than sequences of thousands of tokens."""
