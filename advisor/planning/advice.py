@@ -13,7 +13,7 @@ from advisor.estimate.results import StepTime
 from advisor.formatting import duration, money, percent, round_significant
 from advisor.hardware import PriceKind
 from advisor.limits import Objective
-from advisor.planning.options import Option, best_option, meets_budget, meets_time
+from advisor.planning.options import RANKED_BY, Option, best_option, meets_budget, meets_time
 from advisor.planning.results import Advice, Ranking
 from advisor.planning.search import SearchResult
 from advisor.planning.sentences import OBJECTIVE_WORDS, label, too_close
@@ -203,7 +203,8 @@ def _lower_precision(
     ]
     if not within:
         return []
-    best = min(within, key=lambda option: option.key(case.objective))
+    rank = RANKED_BY[case.objective]
+    best = min(within, key=rank)
     names = WEIGHT_FORMATS if isinstance(case.workload, Serving) else RECIPES
     what = names[best.precision].title
     if not feasible:
@@ -214,8 +215,7 @@ def _lower_precision(
                 message=f"With {what} it works: {label(best, systems[best.system])}.",
             )
         ]
-    current = min(feasible, key=lambda option: option.key(case.objective))
-    ratio = best.key(case.objective)[0] / max(current.key(case.objective)[0], 1e-12)
+    ratio = rank(best)[0] / max(min(map(rank, feasible))[0], 1e-12)
     if ratio > WORTH_SAYING:
         return []
     figure = (

@@ -13,7 +13,14 @@ from advisor.formatting import (
 )
 from advisor.hardware import Accelerator
 from advisor.limits import Constraints, Objective
-from advisor.planning.options import NEAR_FASTEST, Option, meets_budget, meets_time, meets_tpot
+from advisor.planning.options import (
+    NEAR_FASTEST,
+    RANKED_BY,
+    Option,
+    meets_budget,
+    meets_time,
+    meets_tpot,
+)
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.sentences import cost_text
 from advisor.units import HOUR_S, MILLISECOND
@@ -87,8 +94,8 @@ def _where_it_wins(
     options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, answer: str
 ) -> str:
     """Say under which other objective the card wins, or how far its rent is from winning."""
-    cheapest = min(options, key=lambda option: option.key(Objective.CHEAPEST))
-    fastest = min(options, key=lambda option: option.key(Objective.FASTEST))
+    cheapest = min(options, key=RANKED_BY[Objective.CHEAPEST])
+    fastest = min(options, key=RANKED_BY[Objective.FASTEST])
     if cheapest.cost_high_usd <= ends.least_cost_usd:
         return "Choose it if cost alone matters."
     if fastest.time_high <= ends.least_time * NEAR_FASTEST:
@@ -100,8 +107,8 @@ def _where_it_wins(
     if not answer and any(option.cost_usd < best.cost_usd for option in options):
         upper = money(round_significant(cheapest.cost_high_usd, 2))
         return f"Its range reaches {upper}: time a few steps on it before you trust the difference."
-    nearest = min(options, key=lambda option: option.key(objective))
-    ratio = best.key(objective)[0] / nearest.key(objective)[0]
+    rank = RANKED_BY[objective]
+    ratio = rank(best)[0] / min(map(rank, options))[0]
     return f"Its rent would have to fall by {1 - ratio:.0%}."
 
 

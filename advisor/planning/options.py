@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 
@@ -64,17 +66,17 @@ class Option:
         """
         return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
 
-    def key(self, objective: Objective) -> tuple[float, float]:
-        """Sort key: the objective first, then the other axis.
 
-        Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An
-        accelerator without measurements has a wide range and so has to win clearly.
-        """
-        if objective is Objective.CHEAPEST:
-            return (self.cost_high_usd, self.time_high)
-        if objective is Objective.FASTEST:
-            return (self.time_high, self.cost_high_usd)
-        return (self.value, self.cost_high_usd)
+RANKED_BY: Final[Mapping[Objective, Callable[[Option], tuple[float, float]]]] = {
+    Objective.CHEAPEST: attrgetter("cost_high_usd", "time_high"),
+    Objective.FASTEST: attrgetter("time_high", "cost_high_usd"),
+    Objective.BEST_VALUE: attrgetter("value", "cost_high_usd"),
+}
+"""Sort keys: the objective first, then the other axis.
+
+Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An accelerator without
+measurements has a wide range and so has to win clearly.
+"""
 
 
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
@@ -261,10 +263,10 @@ def best_option(options: Sequence[Option], objective: Objective) -> Option | Non
     if not options:
         return None
     if objective is not Objective.FASTEST:
-        return min(options, key=lambda option: option.key(objective))
+        return min(options, key=RANKED_BY[objective])
     least = min(option.time_high for option in options)
     near = (option for option in options if option.time_high <= NEAR_FASTEST * least)
-    return min(near, key=lambda option: option.key(Objective.CHEAPEST))
+    return min(near, key=RANKED_BY[Objective.CHEAPEST])
 
 
 def best_of_systems(options: Sequence[Option]) -> list[Option]:
@@ -298,4 +300,4 @@ def best_per_accelerator(
         return []
     groups.pop(systems[first.system].accelerator.key)
     best = [found for group in groups.values() if (found := best_option(group, objective))]
-    return [first, *sorted(best, key=lambda item: item.key(objective))]
+    return [first, *sorted(best, key=RANKED_BY[objective])]
