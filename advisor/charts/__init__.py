@@ -1,5 +1,7 @@
 """Tables to Plotly figures: pure functions, a theme as argument, a sentence for each chart."""
 
+from plotly.graph_objects import Figure
+
 from advisor.charts.accuracy import accuracy_alt, accuracy_chart
 from advisor.charts.catalog import spread_alt, spread_chart
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
@@ -21,6 +23,7 @@ from advisor.charts.theme import DARK, LIGHT, Theme, theme_named
 __all__ = [
     "DARK",
     "LIGHT",
+    "Figure",
     "Theme",
     "accuracy_alt",
     "accuracy_chart",

@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25
@@ -41,9 +41,7 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
     ValueError
         If there is no measurement.
     """
-    if frame.empty:
-        msg = "the accuracy chart needs at least one measurement"
-        raise ValueError(msg)
+    refuse_empty(frame, "the accuracy chart needs at least one measurement")
     ends = frame[["measured", "expected"]]
     low, high = float(ends.min().min()) / MARGIN, float(ends.max().max()) * MARGIN
     numbered = frame.assign(position=range(len(frame)), shown=_tasks(frame))

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_empty
 
 ROW_PX: Final = 44
 FRAME_PX: Final = 90
@@ -40,9 +40,7 @@ def spread_chart(
     ValueError
         If there is no card.
     """
-    if frame.empty:
-        msg = "the chart of cards needs at least one"
-        raise ValueError(msg)
+    refuse_empty(frame, "the chart of cards needs at least one")
     cards = _cards(frame)
     over = ", median and range over providers" if int(frame["providers"].max()) else ""
     words = unit if compact else f"{title} ({unit}){over}"

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from advisor.charts.bounds import limit_notes, limit_shapes, time_text
 from advisor.charts.labels import Label, LogPlot, Placed, place
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
 from advisor.formatting import money
 from advisor.frames import Axes, as_points
 
@@ -70,9 +70,7 @@ def cost_time_chart(
     ValueError
         If there is no point at all.
     """
-    if points.empty:
-        msg = "the cost-time chart needs at least one candidate"
-        raise ValueError(msg)
+    refuse_empty(points, "the cost-time chart needs at least one candidate")
     points, chosen = _with_heights(points, axes), _with_heights(chosen, axes)
     x_range, y_range = _ranges(points, chosen, axes)
     width, height = COMPACT_PLOT_PX if compact else PLOT_PX

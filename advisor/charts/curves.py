@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint, refuse_empty
 
 HEIGHT: Final = 420
 MEMORY_DOMAIN: Final = (0.42, 1.0)
@@ -40,9 +40,7 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
     ValueError
         If there is no point.
     """
-    if frame.empty:
-        msg = "the chart of a curve needs at least one point"
-        raise ValueError(msg)
+    refuse_empty(frame, "the chart of a curve needs at least one point")
     values = frame["value"].tolist()
     usable = float(frame["usable_gib"].min())
     chosen = frame[frame["chosen"]]

@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_empty, uncertain_end
 
 ROW_PX: Final = 30
 FRAME_PX: Final = 130
@@ -35,12 +35,10 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ValueError
         If there is no model.
     """
-    if frame.empty:
-        msg = "the chart of models needs at least one"
-        raise ValueError(msg)
+    refuse_empty(frame, "the chart of models needs at least one")
     models = frame["model"].drop_duplicates().tolist()
     usable = float(frame["usable_gib"].min())
-    traces = [
+    traces: list[dict[str, object]] = [
         {
             "type": "bar",
             "orientation": "h",
@@ -53,27 +51,8 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
         for group, hue in HUES.items()
     ]
     each = frame.drop_duplicates("model")
-    traces.append(
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": "Could be needed too (range)",
-            "y": models,
-            "x": (each["total_high_gib"] - each["total_gib"]).tolist(),
-            "marker": {
-                "color": theme.page,
-                "line": {"width": 1, "color": theme.mark},
-                "pattern": {
-                    "shape": "/",
-                    "fgcolor": theme.mark,
-                    "bgcolor": theme.page,
-                    "fillmode": "replace",
-                    "size": 6,
-                },
-            },
-            "hovertemplate": "Range: up to %{x:.1f} GiB more<extra></extra>",
-        }
-    )
+    spread = each["total_high_gib"] - each["total_gib"]
+    traces.append(uncertain_end(theme, names=models, gib=spread))
     layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(models)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},

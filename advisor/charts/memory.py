@@ -9,7 +9,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_empty, uncertain_end
 from advisor.frames import MEMORY_GROUPS
 
 ROW_PX: Final = 84
@@ -42,9 +42,7 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     ValueError
         If there is no plan.
     """
-    if memory.empty:
-        msg = "the memory chart needs at least one plan"
-        raise ValueError(msg)
+    refuse_empty(memory, "the memory chart needs at least one plan")
     plans = memory.drop_duplicates(["plan", "accelerator"]).reset_index(drop=True)
     names = [
         _row_name(plan, accelerator, compact=compact)
@@ -57,7 +55,8 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         for index, (group, _) in enumerate(MEMORY_GROUPS)
         if (memory["group"] == group).any()
     ]
-    traces.append(_uncertain_end(plans, rows, theme))
+    spread = plans["total_high_gib"] - plans["total_gib"]
+    traces.append(uncertain_end(theme, names=rows, gib=spread) | {"width": 2 * HALF_BAR})
     row_px = COMPACT_ROW_PX if compact else ROW_PX
     layout = base_layout(theme, height=FRAME_PX + row_px * len(plans)) | {
         "barmode": "stack",
@@ -129,29 +128,6 @@ def _segments(
         "textangle": 0,
         "textfont": {"color": theme.on_hue, "size": FONT_SIZE - 1},
         "hovertemplate": f"{group}: %{{x:.1f}} GiB<extra></extra>",
-    }
-
-
-def _uncertain_end(plans: pd.DataFrame, rows: list[int], theme: Theme) -> dict[str, object]:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": "Could be needed too (range)",
-        "y": rows,
-        "x": (plans["total_high_gib"] - plans["total_gib"]).tolist(),
-        "width": 2 * HALF_BAR,
-        "marker": {
-            "color": theme.page,
-            "line": {"width": 1, "color": theme.mark},
-            "pattern": {
-                "shape": "/",
-                "fgcolor": theme.mark,
-                "bgcolor": theme.page,
-                "fillmode": "replace",
-                "size": 6,
-            },
-        },
-        "hovertemplate": "Range: up to %{x:.1f} GiB more<extra></extra>",
     }
 
 

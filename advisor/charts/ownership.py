@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint, refuse_empty
 from advisor.formatting import money
 from advisor.units import HOURS_PER_MONTH
 
@@ -44,9 +44,7 @@ def timeline_chart(
     ValueError
         If there is no month.
     """
-    if frame.empty:
-        msg = "the chart of cumulative cost needs at least one month"
-        raise ValueError(msg)
+    refuse_empty(frame, "the chart of cumulative cost needs at least one month")
     traces: list[dict[str, object]] = []
     for name, column, hue, dash in (
         ("Owning", "own", OWN, "solid"),
@@ -119,9 +117,7 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     ValueError
         If no input is uncertain.
     """
-    if frame.empty:
-        msg = "the tornado needs at least one uncertain input"
-        raise ValueError(msg)
+    refuse_empty(frame, "the tornado needs at least one uncertain input")
     base = float(frame["expected_usd"].iloc[0])
     traces = [
         {

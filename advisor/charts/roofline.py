@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
 from advisor.formatting import measured_rate
 from advisor.units import TFLOP
 
@@ -41,9 +41,7 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
     ValueError
         If there is no product.
     """
-    if frame.empty:
-        msg = "the roofline needs at least one product"
-        raise ValueError(msg)
+    refuse_empty(frame, "the roofline needs at least one product")
     low, high = frame["flops_per_byte"].min() / PAD, frame["flops_per_byte"].max() * PAD
     rates = pd.concat([frame["tflops"], frame["expected_tflops"].dropna()])
     bottom = min(rates.min(), low * bandwidth_bytes_per_s / TFLOP) / PAD

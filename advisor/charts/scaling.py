@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Theme, axis, base_layout
+from advisor.charts.theme import Theme, axis, base_layout, refuse_empty
 from advisor.formatting import duration, percent
 from advisor.units import HOUR_S
 
@@ -35,9 +35,7 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ValueError
         If there is no point.
     """
-    if frame.empty:
-        msg = "the scaling chart needs at least one number of accelerators"
-        raise ValueError(msg)
+    refuse_empty(frame, "the scaling chart needs at least one number of accelerators")
     counts = frame["count"].tolist()
     low, high = counts[0] / MARGIN, counts[-1] * MARGIN
     ticks = counts[:: math.ceil(len(counts) / TICKS)]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import pandas as pd
 
 FONT: Final = '"Source Sans", "Source Sans Pro", sans-serif'
 FONT_SIZE: Final = 14
@@ -93,6 +96,32 @@ def log_ticks(low: float, high: float, *, at_most: int) -> list[float]:
             return ticks
     step = math.ceil(len(ticks) / at_most)
     return ticks[::step]
+
+
+def refuse_empty(frame: pd.DataFrame, message: str) -> None:
+    """Raise a ``ValueError`` with ``message`` if there is nothing to draw."""
+    if frame.empty:
+        raise ValueError(message)
+
+
+def uncertain_end(
+    theme: Theme, *, names: Sequence[str | int], gib: pd.Series[float]
+) -> dict[str, object]:
+    """Return the hatched ends of bars of memory: what could be needed too."""
+    pattern = {"shape": "/", "fgcolor": theme.mark, "bgcolor": theme.page}
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": "Could be needed too (range)",
+        "y": list(names),
+        "x": gib.tolist(),
+        "marker": {
+            "color": theme.page,
+            "line": {"width": 1, "color": theme.mark},
+            "pattern": pattern | {"fillmode": "replace", "size": 6},
+        },
+        "hovertemplate": "Range: up to %{x:.1f} GiB more<extra></extra>",
+    }
 
 
 def base_layout(theme: Theme, *, height: int) -> dict[str, object]:

@@ -9,7 +9,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
-from advisor.ui.results import CHART_CONFIG
+from advisor.ui.drawing import CHART_CONFIG, TABLE_PX
 from advisor.ui.words import plain, text_table
 
 EVERYTHING: Final = "All work"
@@ -17,7 +17,6 @@ WORST: Final = 8
 FEW: Final = 5
 """Below this number of groups, a median says little."""
 HEADLINES: Final = ("tokens_per_s_per_accelerator", "peak_memory_gib", "tpot_ms", "ttft_ms")
-TABLE_PX: Final = 420
 
 
 @st.cache_resource(show_spinner="Scoring the engine on published measurements…")

@@ -13,7 +13,7 @@ from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
 from advisor.dates import dated
 from advisor.errors import RefreshError
 from advisor.hardware import Accelerator, Segment
-from advisor.ui.results import CHART_CONFIG
+from advisor.ui.drawing import draw
 from advisor.ui.state import accelerator_names, provider_names
 from advisor.ui.words import plain, text_table
 from advisor.units import GIB
@@ -263,10 +263,8 @@ def _spread(
             icon=":material/help:",
         )
         return
-    st.plotly_chart(
+    draw(
         spread_chart(frame, title=metric.title, unit=metric.unit, theme=theme, compact=compact),
-        theme=None,
-        config=CHART_CONFIG,
         key=f"catalog_chart_{metric.title}",
         alt=spread_alt(frame, title=metric.title, unit=metric.unit),
     )

@@ -12,14 +12,12 @@ import yaml
 from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.ui import links, state
-from advisor.ui.results import CHART_CONFIG, table_below
+from advisor.ui.drawing import TABLE_PX, draw, table_below
 from advisor.ui.state import Answer
 from advisor.ui.words import plain, text_table
 
 PAGE_ROWS: Final = 12
 CACHED_ANSWERS: Final = 32
-TABLE_PX: Final = 420
-"""A longer table scrolls on its own. [px]"""
 ALL_REASONS: Final = "All reasons"
 
 
@@ -135,11 +133,9 @@ def scaling(
             "leave more traffic, bubbles and failures for each second of computing."
         )
         frame = frames.scaling_frame(found)
-        st.plotly_chart(
+        draw(
             scaling_chart(frame, theme=theme),
-            theme=None,
             key="scaling_chart",
-            config=CHART_CONFIG,
             alt=scaling_alt(frame),
         )
         table_below("scaling", lambda: frames.scaling_table(found), frame)

@@ -9,7 +9,7 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.ui import memory
-from advisor.ui.results import CHART_CONFIG
+from advisor.ui.drawing import draw
 from advisor.ui.state import accelerator_names
 from advisor.ui.words import plain
 
@@ -81,9 +81,7 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
         st.dataframe(training, hide_index=True, width="stretch")
     st.subheader("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
-    st.plotly_chart(
-        fits_chart(frame, theme=theme), theme=None, config=CHART_CONFIG, key="fits_chart"
-    )
+    draw(fits_chart(frame, theme=theme), key="fits_chart")
     st.caption(fits_alt(frame))
     _how_far(fits, theme)
     st.subheader("Assumed", anchor=False)

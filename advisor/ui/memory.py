@@ -13,8 +13,8 @@ from advisor.charts import Theme, curve_alt, curve_chart
 from advisor.formatting import memory
 from advisor.formatting import plain as digits
 from advisor.ui import state
+from advisor.ui.drawing import draw, table_below
 from advisor.ui.inputs import OWN, Task
-from advisor.ui.results import CHART_CONFIG, table_below
 from advisor.ui.state import Answer
 from advisor.ui.words import plain
 
@@ -78,11 +78,9 @@ def show_curve(curve: api.Curve, theme: Theme) -> None:
     title, frame = frames.CURVE_TITLES[curve.variable], frames.curve_frame(curve)
     sentence = frames.curve_sentence(curve)
     st.markdown(plain(sentence))
-    st.plotly_chart(
+    draw(
         curve_chart(frame, title=title, theme=theme),
-        theme=None,
         key=f"curve_{curve.variable}",
-        config=CHART_CONFIG,
         alt=curve_alt(frame, title=title, sentence=sentence),
     )
     table_below(f"curve_{curve.variable}", lambda: frames.curve_table(curve), frame)

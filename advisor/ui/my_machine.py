@@ -17,13 +17,12 @@ from advisor.probe.report import DeviceReport, ProbeReport, parse_report
 from advisor.probe.smi import read_smi
 from advisor.probe.words import describe_device
 from advisor.ui import probe_job, state
-from advisor.ui.results import CHART_CONFIG
+from advisor.ui.drawing import TABLE_PX, draw
 from advisor.ui.words import plain, text_table
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
 REFRESH_S: Final = 0.5
 REPORT, JOB = "machine_report", "machine_job"
-TABLE_PX: Final = 420
 
 
 def ask() -> None:
@@ -136,10 +135,8 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
             continue
         expected = expected_times_s(found, catalog)
         frame = frames.roofline_frame(found, expected)
-        st.plotly_chart(
+        draw(
             roofline_chart(frame, bandwidth_bytes_per_s=bandwidth, theme=theme),
-            theme=None,
-            config=CHART_CONFIG,
             key=f"machine_roofline_{place}",
         )
         st.caption(plain(roofline_alt(frame, bandwidth_bytes_per_s=bandwidth)))

@@ -18,7 +18,8 @@ from advisor.errors import InputError
 from advisor.formatting import hourly_price, money, rate
 from advisor.quantities import Range
 from advisor.ui import money_inputs, state
-from advisor.ui.results import CHART_CONFIG, status, table_below
+from advisor.ui.drawing import draw, table_below
+from advisor.ui.results import status
 from advisor.ui.words import plain, span, text_table
 
 
@@ -93,7 +94,7 @@ def _strips(found: api.Ownership, slots: money_inputs.Slots, theme: Theme) -> No
             ticks, text = _strip_text(strip.field, strip.value)
             frame = frames.strip_frame(strip)
             st.markdown(f"In use: {plain(text)}. Buy above, hours a month:")
-            st.plotly_chart(
+            draw(
                 strip_chart(
                     frame,
                     value=strip.value,
@@ -101,8 +102,6 @@ def _strips(found: api.Ownership, slots: money_inputs.Slots, theme: Theme) -> No
                     ticks=ticks,
                     theme=theme,
                 ),
-                theme=None,
-                config=CHART_CONFIG,
                 key=f"own_strip_{strip.field}",
                 alt=strip_alt(frame, title="Break-even", value_text=text),
             )
@@ -137,12 +136,10 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
         )
     )
     timeline = frames.timeline_frame(found)
-    st.plotly_chart(
+    draw(
         timeline_chart(
             timeline, months=(even.first_month, even.month, even.last_month), theme=theme
         ),
-        theme=None,
-        config=CHART_CONFIG,
         key="own_timeline",
         alt=timeline_alt(timeline, month=even.month),
     )
@@ -151,10 +148,8 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
     if effects.empty:
         return
     st.subheader("What matters?", anchor=False)
-    st.plotly_chart(
+    draw(
         effects_chart(effects, theme=theme, compact=compact),
-        theme=None,
-        config=CHART_CONFIG,
         key="own_effects",
         alt=effects_alt(effects),
     )

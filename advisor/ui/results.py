@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Final
 
@@ -13,20 +13,17 @@ from advisor.charts import Theme, cost_time_alt, cost_time_chart, memory_alt, me
 from advisor.dates import dated
 from advisor.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.quantities import Range
+from advisor.ui.drawing import draw, table_below
 from advisor.ui.inputs import ADAPTERS, OWN, Inputs, Task
 from advisor.ui.links import Opened
 from advisor.ui.networks import TEXT
 from advisor.ui.reading import network_of
 from advisor.ui.state import Answer
-from advisor.ui.words import EVIDENCE, plain, span, text_table
+from advisor.ui.words import EVIDENCE, plain, span
 from advisor.units import HOUR_S, MILLISECOND
 
-CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
-"""No toolbar: its buttons are too small to hit, and table and CSV stand beside each chart."""
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8
-TABLE_PX: Final = 420
-"""A longer table scrolls on its own. [px]"""
 CARD_PX: Final = 260
 NUMBER_PX: Final = 160
 SAME_PRICE: Final = 0.01
@@ -216,11 +213,9 @@ def charts(
     if left_out := len(points) - len(shown):
         note += f" {left_out} far dearer or slower configurations are in the table only."
     st.caption(plain(f"{note} {far_limits}"))
-    st.plotly_chart(
+    draw(
         cost_time_chart(shown, selected, axes, theme=theme, compact=compact),
-        theme=None,
         key="cost_time",
-        config=CHART_CONFIG,
         alt=cost_time_alt(shown, selected, axes),
     )
     table_below("cost_time", lambda: frames.points_table(points, axes), points)
@@ -228,31 +223,9 @@ def charts(
         return
     st.subheader("What fills the memory", anchor=False)
     terms = frames.memory_frame(chosen)
-    st.plotly_chart(
+    draw(
         memory_chart(terms, theme=theme, compact=compact),
-        theme=None,
         key="memory",
-        config=CHART_CONFIG,
         alt=memory_alt(terms),
     )
     table_below("memory", lambda: frames.memory_table(chosen), terms)
-
-
-def table_below(name: str, shown: Callable[[], frames.Table], data: frames.Table) -> None:
-    """Offer a chart's figures as a table, built when opened, and as CSV."""
-    with st.container(horizontal=True, vertical_alignment="center"):
-        expander = st.expander(
-            "View as table", key=f"{name}_table", on_change="rerun", type="compact"
-        )
-        st.download_button(
-            "CSV",
-            data=lambda: data.to_csv(index=False),
-            file_name=f"gpu-advisor-{name.replace('_', '-')}.csv",
-            mime="text/csv",
-            key=f"{name}_csv",
-            on_click="ignore",
-            icon=":material/download:",
-        )
-    if expander.open:
-        with expander:
-            text_table(shown(), tallest_px=TABLE_PX)

@@ -1,11 +1,10 @@
 """The page *Advisor* in process, with the stand-in engine and, where it says so, the real one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import advisor
@@ -15,33 +14,9 @@ from advisor.planning.results import Recommendation
 from advisor.ui.inputs import DEFAULTS
 from tests.ui import factory
 
+pytestmark = pytest.mark.usefixtures("fresh_caches")
+
 L40S = "Rent 1x NVIDIA L40S 48GB: $10.00."
-
-
-@pytest.fixture(autouse=True)
-def fresh_caches() -> Iterator[None]:
-    st.cache_resource.clear()
-    yield
-    st.cache_resource.clear()
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
-    """Cases that the page asked the stand-in engine about."""
-    cases: list[Case] = []
-
-    def recommend(case: Case, told: Callable[[str], object]) -> Recommendation:
-        cases.append(case)
-        return factory.recommend_aloud(case, told)
-
-    monkeypatch.setattr("advisor.api.recommend", recommend)
-    return cases
-
-
-@pytest.fixture
-def page(root: Path, asked: list[Case]) -> AppTest:
-    """The page, not yet opened."""
-    return AppTest.from_file(str(root / "app.py"), default_timeout=30)
 
 
 def headline(page: AppTest) -> str:

@@ -1,41 +1,11 @@
 """Kinds of network on the page: the fields that each has, and the case that they make."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from advisor.case import Case
-from advisor.planning.results import Recommendation
 from advisor.ui.networks import EXAMPLES, Network, network_named
 from advisor.workload import FineTuning, Pretraining, Serving
-from tests.ui import factory
-
-
-@pytest.fixture(autouse=True)
-def fresh_caches() -> Iterator[None]:
-    st.cache_resource.clear()
-    yield
-    st.cache_resource.clear()
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
-    cases: list[Case] = []
-
-    def recommend(case: Case, told: Callable[[str], object]) -> Recommendation:
-        cases.append(case)
-        return factory.recommend_aloud(case, told)
-
-    monkeypatch.setattr("advisor.api.recommend", recommend)
-    return cases
-
-
-@pytest.fixture
-def page(root: Path, asked: list[Case]) -> AppTest:
-    return AppTest.from_file(str(root / "app.py"), default_timeout=60)
 
 
 def fields(page: AppTest) -> set[str]:

@@ -1,0 +1,39 @@
+"""The page *Advisor* with a stand-in for the engine."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from advisor.case import Case
+from advisor.planning.results import Recommendation
+from tests.ui import factory
+
+
+@pytest.fixture
+def fresh_caches() -> Iterator[None]:
+    """No answer is left from another test, and none stays."""
+    st.cache_resource.clear()
+    yield
+    st.cache_resource.clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, fresh_caches: None) -> list[Case]:
+    """Cases that the page asked the stand-in engine about."""
+    cases: list[Case] = []
+
+    def recommend(case: Case, told: Callable[[str], object]) -> Recommendation:
+        cases.append(case)
+        return factory.recommend_aloud(case, told)
+
+    monkeypatch.setattr("advisor.api.recommend", recommend)
+    return cases
+
+
+@pytest.fixture
+def page(root: Path, asked: list[Case]) -> AppTest:
+    """The page, not yet opened."""
+    return AppTest.from_file(str(root / "app.py"), default_timeout=60)
