@@ -26,6 +26,7 @@ from advisor.planning.measured import with_measured
 from advisor.planning.neighbours import neighbours
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
+from advisor.planning.sentences import missed_limits
 
 if TYPE_CHECKING:
     from advisor.calibration.published import PublishedRun, published_runs, similar_runs
@@ -127,7 +128,8 @@ def estimate(
         case, placement, architecture=architecture, calibration=calibration
     )
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
-    result = result.model_copy(update={"neighbours": around})
+    missed = missed_limits(result, case.limits)
+    result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
     if curves:
         from advisor.planning.curves import memory_curves as _memory_curves
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.errors import InputError
 from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
-from advisor.money_flags import INTERRUPTIONS, OWNING, RENTING
+from advisor.money_flags import COMPANIONS, INTERRUPTIONS, OWNING, RENTING
 from advisor.parsing import parse_amount
 from advisor.work_flags import SHAPE, WORK
 
@@ -19,6 +19,12 @@ _FURTHER: Final = {
     "own": (*HARDWARE, *OWNING, *RENTING),
 }
 """Options of the commands that take a case, beside those of the work and its limits."""
+CHOOSING: Final = tuple(
+    flag
+    for flag in LIMITS
+    if flag.field not in ("limits.providers", "limits.regions", "limits.usd_per_eur")
+)
+"""Limits that hardware has to meet, where a command looks for some."""
 
 
 def case_mapping(
@@ -67,6 +73,7 @@ def case_mapping(
         _apply(flag, getattr(arguments, flag.dest), case)
     if arguments.spot:
         case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}
+    _check_companions(arguments, case)
     if arguments.command == "estimate" and "accelerator" not in _section(case, "hardware"):
         raise InputError(
             "the hardware is missing",
@@ -109,6 +116,40 @@ def _apply(flag: Flag, given: str | list[str] | None, case: dict[str, object]) -
         section = _section(case, name)
         case[name], case = section, section
     case[field] = value
+
+
+def _check_companions(arguments: argparse.Namespace, case: Mapping[str, object]) -> None:
+    """Refuse an option that does nothing without another."""
+    for flag, other in COMPANIONS.items():
+        section, field = other.field.split(".")
+        if getattr(arguments, flag.dest, None) is not None and field not in _section(case, section):
+            raise InputError(
+                f"{flag.option} does nothing without {other.option}",
+                value=getattr(arguments, flag.dest),
+                allowed="both options, or neither",
+                remedy=f"Add {other.option}, or drop {flag.option}.",
+                field=flag.field,
+            )
+    if arguments.command == "own" and "accelerator" in _section(case, "hardware"):
+        for flag in CHOOSING:
+            given = getattr(arguments, flag.dest)
+            if given is not None and "budget_usd" not in _section(case, "owning"):
+                raise InputError(
+                    f"{flag.option} chooses hardware, and yours is given",
+                    value=given,
+                    allowed="without --accelerator, or with --buy-budget",
+                    remedy=f"Drop {flag.option}, or name no hardware.",
+                    field=flag.field,
+                )
+    spot = arguments.command == "own" or _section(case, "limits").get("price_kind") == "spot"
+    if arguments.interruptions is not None and not spot:
+        raise InputError(
+            f"{INTERRUPTIONS.option} does nothing without --spot",
+            value=arguments.interruptions,
+            allowed="both options, or neither",
+            remedy=f"Add --spot, or drop {INTERRUPTIONS.option}.",
+            field=INTERRUPTIONS.field,
+        )
 
 
 def _section(case: Mapping[str, object], name: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, model_validator
 
+from advisor.errors import InputError
 from advisor.layout import ParallelLayout
 from advisor.limits import Constraints, Objective
 from advisor.money import Owning, Renting
@@ -30,6 +31,8 @@ class AssumedShape(Noun):
     vocab_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
 
 
+TRAINING_LAYOUT: Final = ("context", "sharding", "micro_batch", "recompute", "offload")
+"""Fields of a layout that only training has."""
 SOURCES: Final = ("preset", "config", "hub", "parameters", "stack")
 
 
@@ -114,13 +117,27 @@ class Case(Noun):
         return content
 
     @model_validator(mode="after")
-    def _limits_apply(self) -> Case:
+    def _limits_and_layout_apply(self) -> Case:
+        """Refuse limits and ways of arranging that the kind of work does not have."""
         serving = isinstance(self.workload, Serving)
-        wrong = ("deadline_hours",) if serving else ("max_ttft_ms", "max_tpot_ms")
-        for name in wrong:
-            if getattr(self.limits, name) is not None:
-                msg = f"limits.{name} does not apply to {self.workload.kind}; use " + (
-                    "max_tpot_ms, max_ttft_ms or budget_usd" if serving else "deadline_hours"
+        for name in ("deadline_hours",) if serving else ("max_ttft_ms", "max_tpot_ms"):
+            if (value := getattr(self.limits, name)) is not None:
+                raise InputError(
+                    f"limits.{name} does not apply to {self.workload.kind}",
+                    value=value,
+                    allowed="max_tpot_ms, max_ttft_ms or budget_usd"
+                    if serving
+                    else "deadline_hours or budget_usd",
+                    remedy="Leave it out, or change the task.",
+                    field=f"limits.{name}",
                 )
-                raise ValueError(msg)
+        for name in TRAINING_LAYOUT if serving and self.layout else ():
+            if (value := getattr(self.layout, name)) != ParallelLayout.model_fields[name].default:
+                raise InputError(
+                    f"layout.{name} does not apply to serving",
+                    value=value,
+                    allowed="data (replicas), tensor, pipeline and expert",
+                    remedy="Leave it out.",
+                    field=f"layout.{name}",
+                )
         return self

@@ -121,6 +121,9 @@ def parse_case(text: str) -> Mapping[str, Any]:
 def input_error(error: ValidationError) -> InputError:
     """Return the first problem that pydantic found, in the project's words."""
     first = error.errors(include_url=False)[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, InputError):  # a validator that says it all
+        return own
     field = ".".join(str(part) for part in first["loc"])
     others = error.error_count() - 1
     more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""

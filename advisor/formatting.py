@@ -217,14 +217,17 @@ def _cents(text: str) -> str:
 
 
 def hourly_price(usd_per_hour: float) -> str:
-    """Return a price per hour with two decimals.
+    """Return a price per hour with two decimals; below a cent, with two digits.
 
     Examples
     --------
     >>> hourly_price(2.5)
     '$2.50/h'
+    >>> hourly_price(0.00027)
+    '$0.00027/h'
     """
-    return f"${usd_per_hour:,.2f}/h"
+    small = 0 < usd_per_hour < 0.01
+    return f"${plain(usd_per_hour, 2) if small else f'{usd_per_hour:,.2f}'}/h"
 
 
 def milliseconds(seconds: Value, *, with_range: bool = False) -> str:

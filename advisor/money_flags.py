@@ -83,3 +83,16 @@ RENTING: Final = (
         read_usd,
     ),
 )
+_BY_OPTION: Final = {flag.option: flag for flag in (*OWNING, *RENTING)}
+COMPANIONS: Final = {
+    _BY_OPTION[option]: _BY_OPTION[other]
+    for option, other in {
+        "--power-limit": "--buy-budget",
+        "--slots": "--buy-budget",
+        "--storage-gb": "--storage-price",
+        "--storage-price": "--storage-gb",
+        "--egress-gb": "--egress-price",
+        "--egress-price": "--egress-gb",
+    }.items()
+}
+"""Options that do nothing without another."""

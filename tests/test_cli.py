@@ -431,6 +431,50 @@ MODEL = "recommend --model llama-3.1-8b"
         (f"{MODEL} --task serve --tokens 5M", r"--tokens does not belong to this task: .*qlora"),
         (f"{MODEL} --task pretrain --lora-rank 8", r"--lora-rank does not belong to this task"),
         (f"{MODEL} --task finetune --lora-rank 8", r"--lora-rank does not .*--task lora, qlora"),
+        (
+            f"{MODEL} --task lora --interruptions 0.2",
+            r"--interruptions does nothing without --spot",
+        ),
+        (
+            "own --model llama-3.1-8b --task lora --slots 4",
+            r"--slots does nothing without --buy-budget: .* Add --buy-budget",
+        ),
+        (
+            "own --model llama-3.1-8b --task serve --accelerator l40s --max-ttft-ms 9",
+            r"--max-ttft-ms chooses hardware, and yours is given",
+        ),
+        (
+            f"{MODEL} --task lora --owned a10 --provider AWS",
+            r"limits\.providers does not apply beside limits\.owned: .*got 'AWS'",
+        ),
+        (
+            f"{MODEL} --task lora --owned a10 --spot",
+            r"price_kind .* limits\.owned: nothing is rented",
+        ),
+        (
+            "estimate --model llama-3.1-8b --task serve --accelerator l40s --recompute full",
+            r"layout\.recompute does not apply to serving: got 'full'",
+        ),
+        (
+            "recommend --model resnet-50 --task serve --input-tokens 2k",
+            r"workload\.input_tokens does not apply to resnet-50, which takes images: got 2000",
+        ),
+        (
+            "recommend --model resnet-50 --task serve --kv-cache fp8",
+            r"workload\.kv_cache_format does not apply to resnet-50",
+        ),
+        (
+            "estimate --model resnet-50 --task pretrain --accelerator l40s --attention eager",
+            r"workload\.attention does not apply to resnet-50, which has none",
+        ),
+        (
+            "estimate --model t5-small --task pretrain --accelerator l40s --image-size 99",
+            r"image_size does not apply to t5-small, which takes whole samples: .*sequence_length",
+        ),
+        (
+            "estimate --model lstm-4x1024 --task pretrain --accelerator l40s --tensor 2",
+            r"tensor does not suit lstm-4x1024: .*1: it has no attention heads to divide",
+        ),
         (f"{MODEL} --task lora --precision bf17", r"precision .*got 'bf17'; .*bf16_mixed"),
         (
             f"{MODEL} --task lora --tokens 1e30",

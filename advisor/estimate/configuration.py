@@ -115,7 +115,13 @@ def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> No
             "pipeline",
             f"at most {architecture.num_hidden_layers} stages, one for each layer",
         ),
-        (heads % layout.tensor != 0, "tensor", f"a divisor of the {heads} attention heads"),
+        (
+            heads % layout.tensor != 0,
+            "tensor",
+            f"a divisor of the {heads} attention heads"
+            if heads > 1
+            else "1: it has no attention heads to divide",
+        ),
         (
             experts % layout.expert != 0,
             "expert",
@@ -154,14 +160,14 @@ def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
     """
     check_sample_fields(workload, architecture)
     longest = architecture.max_position_embeddings
-    length = workload.input_tokens
-    if generates(architecture):
-        length += workload.output_tokens
-    if architecture.unit is not Unit.TOKEN:
+    if architecture.unit is not Unit.TOKEN or longest is None:
         return
-    if longest is not None and length > longest:
+    writes = generates(architecture)
+    length = workload.input_tokens + (workload.output_tokens if writes else 0)
+    if length > longest:
+        what = "input_tokens + output_tokens exceed" if writes else "input_tokens exceeds"
         raise InputError(
-            "input_tokens + output_tokens exceed the model's context",
+            f"{what} the model's context",
             value=length,
             allowed=f"at most {longest:,} tokens for {architecture.name}",
             remedy="Shorten the prompt or the answer, or choose a long-context model.",

@@ -207,9 +207,11 @@ class Estimate(Noun):
     assumptions: tuple[str, ...]
     references: tuple[str, ...]
     """Keys of the references that the terms cite, then printed in full by ``to_json``'s reader."""
+    missed_limits: tuple[str, ...] = ()
+    """A sentence for each limit of the case that it does not meet."""
     ways_out: tuple[WayOut, ...] = ()
+    """Where the memory does not fit: what would make it fit, smallest sacrifice first."""
     curves: tuple[Curve, ...] = ()
     """Against batch and length, where they were asked for."""
-    """Where the memory does not fit: what would make it fit, smallest sacrifice first."""
     neighbours: tuple[Neighbour, ...] = ()
     """Layouts one step away, fastest first; of plans only the first of each ranking has them."""

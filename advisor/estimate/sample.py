@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import SampleSize, Unit
 from advisor.errors import InputError
-from advisor.workload import FineTuning, Serving, Workload
+from advisor.workload import AttentionKernel, FineTuning, Serving, Workload
 
 UNIT_FIELDS = {
     Unit.TOKEN: ("sequence_length",),
@@ -14,7 +17,7 @@ UNIT_FIELDS = {
 }
 """Fields of a workload that say how large one input is, by what the network takes."""
 
-ALL_FIELDS = ("image_size", "image_channels", "sequence_length", "decoder_sequence_length")
+SIZES = ("image_size", "image_channels", "sequence_length", "decoder_sequence_length")
 
 
 def sample_of(workload: Workload) -> SampleSize:
@@ -42,42 +45,68 @@ def sample_of(workload: Workload) -> SampleSize:
 
 
 def check_sample_fields(workload: Workload, architecture: ModelArchitecture) -> None:
-    """Refuse sizes of inputs that the network does not have.
+    """Refuse fields of the workload that the network has no use for.
 
     Raises
     ------
     InputError
         E.g. for a sequence length where the network takes images.
     """
+    for field, value, why, allowed in _useless(workload, architecture):
+        raise InputError(
+            f"workload.{field} does not apply to {architecture.name}, which {why}",
+            value=value,
+            allowed=allowed,
+            remedy="Leave the field out.",
+            field=f"workload.{field}",
+        )
+
+
+def _useless(
+    workload: Workload, architecture: ModelArchitecture
+) -> Iterator[tuple[str, object, str, str]]:
+    """Yield field, value, what the network does instead, and what is allowed."""
     unit = architecture.unit
+    takes = {
+        Unit.TOKEN: "takes tokens",
+        Unit.IMAGE: "takes images",
+        Unit.SAMPLE: "takes whole samples",
+    }[unit]
     if isinstance(workload, FineTuning) and workload.preference and unit is Unit.IMAGE:
-        raise InputError(
-            f"{architecture.name} gives no answers to prefer: it takes images",
-            value=workload.preference.value,
-            allowed="preference tuning of models that write text",
-            remedy="Leave workload.preference out.",
-            field="workload.preference",
-        )
-    if (
-        isinstance(workload, Serving)
-        and (workload.denoising_steps is not None or workload.guidance)
-        and not architecture.denoises
-    ):
-        raise InputError(
-            f"{architecture.name} is no diffusion model: it makes no image in steps",
-            value=workload.denoising_steps or "guidance",
-            allowed="denoising_steps and guidance of diffusion models",
-            remedy="Leave both out.",
-            field="workload.denoising_steps",
-        )
-    for name in ALL_FIELDS:
+        yield "preference", workload.preference.value, takes, "models that write text"
+    sizes = _sizes(architecture)
+    for name in SIZES:
         value = getattr(workload, name, None)
-        if value is not None and name not in UNIT_FIELDS[unit]:
-            takes = {Unit.TOKEN: "tokens", Unit.IMAGE: "images", Unit.SAMPLE: "whole samples"}[unit]
-            raise InputError(
-                f"workload.{name} does not apply to {architecture.name}, which takes {takes}",
-                value=value,
-                allowed=f"{', '.join(UNIT_FIELDS[unit])}",
-                remedy="Leave the field out.",
-                field=f"workload.{name}",
-            )
+        if value is not None and name not in sizes:
+            yield name, value, takes, ", ".join(sizes)
+    if isinstance(workload, Serving):
+        if not architecture.denoises:
+            for name in ("denoising_steps", "guidance"):
+                if value := getattr(workload, name):
+                    yield name, value, "makes no image in steps", "diffusion models"
+        for name in ("input_tokens", "output_tokens", "kv_cache_format"):
+            value = getattr(workload, name)
+            if unit is not Unit.TOKEN and value != Serving.model_fields[name].default:
+                yield name, value, takes, "concurrency: how many at once"
+        return
+    if workload.attention is not AttentionKernel.FLASH and not any(
+        op.kind is OperatorKind.ATTENTION for op in architecture.operators
+    ):
+        yield "attention", workload.attention.value, "has none", "networks with attention"
+    if workload.cross_entropy and architecture.denoises:
+        yield "cross_entropy", workload.cross_entropy.value, "compares images", "classes or words"
+
+
+def _sizes(architecture: ModelArchitecture) -> tuple[str, ...]:
+    """Fields that say how large one input of the network is."""
+    sample = architecture.sample
+    if architecture.unit is not Unit.SAMPLE or sample is None:
+        return UNIT_FIELDS[architecture.unit]
+    # A size that was asked for stands in the sample even of networks that take no image; those
+    # that do have the other one too.
+    other = {"image_size": "image_channels", "image_channels": "image_size"}
+    return tuple(
+        name
+        for name in UNIT_FIELDS[Unit.SAMPLE]
+        if name not in other or getattr(sample, other[name]) is not None
+    )

@@ -78,7 +78,7 @@ from advisor.frames.terms import (
     term_sections,
     terms_frame,
 )
-from advisor.planning.sentences import CURVE_TITLES, curve_sentence
+from advisor.planning.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
 
 Table = pd.DataFrame
 """What the page passes on without looking inside."""
@@ -152,5 +152,6 @@ __all__ = [
     "transfers_table",
     "verdict_sentences",
     "verdicts",
+    "way_out_sentence",
     "within_reach",
 ]

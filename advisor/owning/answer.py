@@ -87,17 +87,9 @@ def answer_own(
 
 
 def _bought(budget: BudgetAnswer | None) -> Hardware | None:
-    """Return one group of what a budget buys; None without a budget."""
-    if budget is None:
+    """Return one group of what a budget buys; None where there is none."""
+    if budget is None or not budget.best:
         return None
-    if not budget.best:
-        raise InputError(
-            "nothing that the budget buys can do this work",
-            value=budget.budget_usd,
-            allowed="a larger purchase budget, more power or slots, or lighter work",
-            remedy="Raise the budget, or name the hardware to compare with renting.",
-            field="owning.budget_usd",
-        )
     first = max(budget.best, key=lambda item: item.usd)
     return Hardware(accelerator=first.accelerator, count=first.count)
 

@@ -187,7 +187,7 @@ def _sentence(
 ) -> str:
     """Return the best mix in words, and the best proven kind where it holds unproven ones."""
     if not bought:
-        return ""
+        return "Nothing that this buys can do the work. Raise the budget, the power or the slots."
     usd = cents.total(item.usd for item in bought)
     watts = sum(item.rated_w for item in bought)
     text = (

@@ -28,7 +28,7 @@ from advisor.planning.rejections import Outcome, reject
 from advisor.planning.results import Plan, Ranking, Recommendation, Rejection, RejectionCode
 from advisor.planning.search import SearchResult, search
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
-from advisor.planning.systems import System, check_names, find_systems
+from advisor.planning.systems import System, check_names, check_owned, find_systems
 from advisor.workload import FineTuning, FineTuningMethod, Serving
 
 PLANS_ASKED = 3
@@ -71,6 +71,7 @@ def recommend(
     """
     limits = case.limits
     check_names(limits, catalog)
+    check_owned(limits)
     training = not isinstance(case.workload, Serving)
     systems = find_systems(catalog, limits, training=training)
     result = search(case, architecture, systems, calibration)

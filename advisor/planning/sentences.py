@@ -7,17 +7,19 @@ from typing import Final
 
 from advisor.architecture.sample import Unit
 from advisor.estimate.curve_results import Curve
-from advisor.estimate.results import Estimate
+from advisor.estimate.results import Estimate, WayOut
 from advisor.formatting import (
     duration,
     memory,
+    memory_against,
     milliseconds,
     money,
     percent,
+    plain,
     rate,
     round_significant,
 )
-from advisor.limits import Objective
+from advisor.limits import Constraints, Objective
 from advisor.planning.options import Option
 from advisor.planning.systems import System
 from advisor.quantities import Range
@@ -185,3 +187,58 @@ def curve_sentence(curve: Curve) -> str:
     if curve.knee is not None and curve.variable in BATCHES:
         text += f"; from {curve.knee:,} on, more brings under 5 % of speed"
     return f"{text}. Chosen: {curve.chosen:,}."
+
+
+def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
+    """Return a change with the memory it needs and the time it costs.
+
+    Parameters
+    ----------
+    way : WayOut
+    estimate : Estimate
+        Of the configuration that does not fit.
+
+    Returns
+    -------
+    str
+    """
+    need, usable = memory_against(way.needed_bytes, way.usable_bytes)
+    host = f", {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
+    serving = estimate.serving
+    what = "" if serving is None else "a token " if serving.streams else "an answer "
+    fewer = ", with fewer answered at once" if way.sacrifice == "load" else ""
+    pace = f"{what}takes {plain(way.time_ratio, 2)} times as long{fewer}"
+    return f"{way.change}: up to {need} of {usable}{host}, {pace}"
+
+
+def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
+    """Return one sentence for each limit that a configuration does not meet.
+
+    Parameters
+    ----------
+    estimate : Estimate
+    limits : Constraints
+
+    Returns
+    -------
+    tuple of str
+        Judged by expected values, as the search does.
+    """
+    time, serving, rent = estimate.time, estimate.serving, estimate.cost.rent_usd
+    missed = []
+    if time and limits.deadline_hours and time.run_hours.expected > limits.deadline_hours:
+        took, limit = time.run_hours.scaled(HOUR_S), limits.deadline_hours * HOUR_S
+        missed.append(f"Misses the deadline: takes {duration(took)}, limit {duration(limit)}.")
+    if serving:
+        for what, value, most in (
+            ("first token", serving.ttft_ms, limits.max_ttft_ms),
+            ("time per token", serving.tpot_ms, limits.max_tpot_ms),
+        ):
+            if most is not None and value.expected > most:
+                slow = milliseconds(value.scaled(MILLISECOND))
+                target = milliseconds(most * MILLISECOND)
+                missed.append(f"Misses the target for the {what}: {slow}, limit {target}.")
+    if rent and limits.budget_usd and rent.expected > limits.budget_usd:
+        per = " a month" if serving else ""
+        missed.append(f"Over the budget: {money(rent)}{per}, limit {money(limits.budget_usd)}.")
+    return tuple(missed)

@@ -231,7 +231,8 @@ def _arranged(
 def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> ParallelLayout:
     """Divide the model as far as the count and its heads allow."""
     if architecture.unit is not Unit.TOKEN:
-        return ParallelLayout(data=count, sharding=Sharding.ZERO3 if count > 1 else Sharding.DDP)
+        divided = count > 1 and not serving
+        return ParallelLayout(data=count, sharding=Sharding.ZERO3 if divided else Sharding.DDP)
     tensor = max(
         degree
         for degree in (1, 2, 4, 8)

@@ -149,6 +149,34 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
     return systems
 
 
+def check_owned(limits: Constraints) -> None:
+    """Refuse limits on renting beside cards that are owned, which alone are searched.
+
+    Raises
+    ------
+    InputError
+    """
+    if not limits.owned:
+        return
+    for name in ("providers", "regions", "accelerators"):
+        if value := getattr(limits, name):
+            raise InputError(
+                f"limits.{name} does not apply beside limits.owned: only owned cards are searched",
+                value=", ".join(value),
+                allowed="cards that you own, or limits on renting",
+                remedy=f"Leave limits.{name} out, or limits.owned.",
+                field=f"limits.{name}",
+            )
+    if limits.price_kind is PriceKind.SPOT:
+        raise InputError(
+            "limits.price_kind does not apply beside limits.owned: nothing is rented",
+            value=limits.price_kind.value,
+            allowed="cards that you own, or spot prices",
+            remedy="Leave one of them out.",
+            field="limits.price_kind",
+        )
+
+
 def owned_system(accelerator: Accelerator, count: int) -> System:
     """Return the system of ``count`` accelerators that the user has."""
     counts = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from advisor.architecture.sample import Unit
 from advisor.dates import dated
-from advisor.estimate.results import Estimate, WayOut
+from advisor.estimate.results import Estimate
 from advisor.formatting import (
     citation,
     count,
@@ -27,7 +27,7 @@ from advisor.formatting import (
     term_value,
 )
 from advisor.layout import Recompute
-from advisor.planning.sentences import BOUND_WORDS, curve_sentence
+from advisor.planning.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
 from advisor.quantities import Range, Term
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
 from advisor.units import HOUR_S, MILLISECOND
@@ -47,8 +47,12 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     )
     paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
     paragraph(console, f"{arrangement(estimate)}.")
-    paragraph(console, fit_sentence(estimate))
-    bullets(console, "What would make it fit", (way_out(way) for way in estimate.ways_out))
+    paragraph(console, " ".join((fit_sentence(estimate), *estimate.missed_limits)))
+    bullets(
+        console,
+        "What would make it fit",
+        (way_out_sentence(way, estimate) for way in estimate.ways_out),
+    )
     console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
     paragraph(console, RANGES)
     if explain:
@@ -77,16 +81,6 @@ def _neighbours(console: Console, estimate: Estimate) -> None:
         for item in estimate.neighbours
     ]
     console.print(table(["Change", "Time", "Memory on each, up to", "Fits"], rows, right=(1,)))
-
-
-def way_out(way: WayOut) -> str:
-    """Return a change with the memory it needs and the time it costs."""
-    need, usable = memory_against(way.needed_bytes, way.usable_bytes)
-    host = f", {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
-    return (
-        f"{way.change}: up to {need} of {usable}{host}, takes {plain(way.time_ratio, 2)} times "
-        "as long"
-    )
 
 
 def arrangement(estimate: Estimate) -> str:

@@ -138,6 +138,9 @@ def _budget(console: Console, budget: BudgetAnswer | None) -> None:
     if budget is None:
         return
     heading(console, f"What {money(budget.budget_usd)} buys")
+    if not budget.best:
+        paragraph(console, budget.sentence)
+        return
     console.print(
         table(
             ["Buy", "Price", "Rated", "One run", "Together"],

@@ -10,8 +10,6 @@ import streamlit as st
 from advisor import api, frames
 from advisor.case import Case
 from advisor.charts import Theme, curve_alt, curve_chart
-from advisor.formatting import memory
-from advisor.formatting import plain as digits
 from advisor.ui import state
 from advisor.ui.drawing import draw, table_below
 from advisor.ui.inputs import OWN, Task
@@ -44,13 +42,7 @@ def ways_out(found: Answer) -> None:
     estimate = estimated(case.to_json(indent=None))
     if not estimate.ways_out:
         return
-    lines = [
-        f"- **{plain(way.change)}**: up to {memory(way.needed_bytes)} of "
-        f"{memory(way.usable_bytes)}"
-        + (f", {memory(way.host_bytes)} of host memory for each card" if way.host_bytes else "")
-        + f", takes {digits(way.time_ratio, 2)} times as long"
-        for way in estimate.ways_out
-    ]
+    lines = [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]
     st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
 
 

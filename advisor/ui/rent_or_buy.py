@@ -54,7 +54,7 @@ def _budget(found: api.Ownership) -> None:
                 "Enter a budget: every card with a known price is tried for the work below."
             )
         elif not bought.best:
-            st.markdown("Nothing that this buys can do the work.")
+            st.markdown(plain(bought.sentence))
         else:
             st.markdown(plain(bought.sentence))
             text_table(frames.budget_table(found))

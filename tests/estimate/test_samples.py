@@ -270,7 +270,7 @@ def test_guidance_and_steps_multiply_the_passes() -> None:
     [
         ("resnet-50", {"kind": "fine_tuning", "method": "full", "preference": "dpo"}, "preference"),
         ("resnet-50", {"kind": "serving", "denoising_steps": 20}, "denoising_steps"),
-        ("llama-3.1-8b", {"kind": "serving", "guidance": True}, "denoising_steps"),
+        ("llama-3.1-8b", {"kind": "serving", "guidance": True}, "guidance"),
     ],
 )
 def test_what_a_network_cannot_do_is_refused(

@@ -225,9 +225,17 @@ def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> Non
             {"workload": {"kind": "fine_tuning", "method": "full"}},
             "does not fit 1x NVIDIA GeForce RTX 4090",
         ),
-        ({"hardware": None, "owning": {"budget_usd": 50}}, "nothing that the budget buys"),
     ],
 )
 def test_mistakes_are_told(sections: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         own(**sections)
+
+
+def test_a_budget_that_buys_nothing_is_an_answer() -> None:
+    found = advisor.own({**CASE, "hardware": None, "owning": {"budget_usd": 50}})
+
+    assert found.budget is not None
+    assert found.budget.best == ()
+    assert found.budget.sentence.startswith("Nothing that this buys can do the work.")
+    assert "buy" in found.answer

@@ -8,6 +8,7 @@ import pytest
 
 import advisor
 from advisor.catalog.constants import load_calibration
+from advisor.planning.sentences import way_out_sentence
 from advisor.planning.ways_out import SACRIFICES
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
@@ -108,3 +109,26 @@ def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
     stay = 2 * (2 * 218_112_000 + 2 * 128_256 * 4096) / 2
     assert hosted.host_bytes == pytest.approx(high * (states + vectors - stay), rel=0.01)
     assert hosted.needed_bytes <= hosted.usable_bytes
+
+
+def test_fewer_requests_are_called_fewer_not_faster() -> None:
+    many = {**LARGE_SERVING, "hardware": {"accelerator": "h100-sxm", "count": 4}}
+    case = {**many, "workload": {"kind": "serving", "input_tokens": 30_000, "concurrency": 64}}
+    estimate = advisor.estimate(case)
+    [fewer] = [item for item in estimate.ways_out if item.sacrifice == "load"]
+
+    sentence = way_out_sentence(fewer, estimate)
+    assert "a token takes" in sentence
+    assert sentence.endswith("times as long, with fewer answered at once")
+
+
+def test_limits_that_a_configuration_misses_are_told() -> None:
+    serving = {**LARGE_SERVING, "hardware": {"accelerator": "h100-sxm", "count": 4}}
+    limits = {"max_tpot_ms": 1, "max_ttft_ms": 1e6, "budget_usd": 100}
+    missed = advisor.estimate({**serving, "limits": limits}).missed_limits
+
+    assert len(missed) == 2
+    assert missed[0].startswith("Misses the target for the time per token: ")
+    assert missed[1].startswith("Over the budget: $")
+    assert missed[1].endswith("a month, limit $100.")
+    assert advisor.estimate(serving).missed_limits == ()
