@@ -77,6 +77,11 @@ class ModelArchitecture(Noun):
         return self.branches_per_layer * self.num_hidden_layers
 
     @property
+    def pipeline_parts(self) -> int:
+        """What pipelines are cut between: each layer, the embedding and the head."""
+        return self.num_hidden_layers + 2
+
+    @property
     def expert_parameters(self) -> int:
         """Parameters in routed experts."""
         return sum(op.layers * op.parameters for op in self.operators if op.experts > 1)

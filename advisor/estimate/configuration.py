@@ -111,9 +111,9 @@ def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> No
     heads, experts = architecture.num_attention_heads, architecture.num_experts
     problems: tuple[tuple[bool, str, str], ...] = (
         (
-            stages > architecture.num_hidden_layers,
+            stages > architecture.pipeline_parts,
             "pipeline",
-            f"at most {architecture.num_hidden_layers} stages, one for each layer",
+            f"at most {architecture.pipeline_parts} stages, one for each layer, embedding and head",
         ),
         (
             heads % layout.tensor != 0,

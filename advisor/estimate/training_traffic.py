@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -190,24 +191,27 @@ def data_traffic(
     else:
         trained_dense, trained_expert = dense, expert
 
-    def gather(message: Floats, ranks: Floats, stride: Floats) -> Floats:
+    def gathers(ranks: Floats, stride: Floats) -> Callable[[Floats], Floats]:
+        """Return the time of gathering a message over one kind of group."""
         bandwidth, latency = group_link(candidates, network, ranks, stride)
-        time = tree_gather_time_s(
-            message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=latency
-        )
-        return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
 
-    expert_ranks = group / layout.expert
-    expert_stride = layout.tensor * layout.expert
-    grads = gather(gradient * trained_dense, group, layout.tensor) + gather(
-        gradient * trained_expert, expert_ranks, expert_stride
-    )
-    trained = gather(weight * trained_dense, group, layout.tensor) + gather(
-        weight * trained_expert, expert_ranks, expert_stride
-    )
-    whole = gather(weight * dense, group, layout.tensor) + gather(
-        weight * expert, expert_ranks, expert_stride
-    )
+        def gather(message: Floats) -> Floats:
+            time = tree_gather_time_s(
+                message_bytes=message, ranks=ranks, bytes_per_s=bandwidth, latency_s=latency
+            )
+            return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
+
+        return gather
+
+    of_dense = gathers(group, layout.tensor)
+    grads = of_dense(gradient * trained_dense)
+    trained = of_dense(weight * trained_dense)
+    whole = of_dense(weight * dense)
+    if architecture.num_experts > 1:
+        of_experts = gathers(group / layout.expert, layout.tensor * layout.expert)
+        grads = grads + of_experts(gradient * trained_expert)
+        trained = trained + of_experts(weight * trained_expert)
+        whole = whole + of_experts(weight * expert)
     # DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered
     # once per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, since
     # it keeps no whole ones. ZeRO-3 also gathers parameters, for forward and for backward.

@@ -17,7 +17,7 @@ from advisor.equations.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_time import one_micro_batch
-from advisor.estimate.training_traffic import model_traffic
+from advisor.estimate.training_traffic import data_traffic, model_traffic
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
 
 Indices = NDArray[np.intp]
@@ -49,6 +49,7 @@ class StepBound:
     the accelerator and on how a layer is cut (tensor, context, expert, micro-batch, recompute),
     traffic on the machine and the same cut, and both are affine in the share of the layers that a
     stage holds. So tables over the few cuts that occur serve all numbers of accelerators.
+    ``tightened`` adds the exposed traffic of data parallelism, which has no such table.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class StepBound:
         network: NetworkEfficiency,
         software: SoftwareFacts,
     ) -> None:
+        self._architecture, self._run, self._network = architecture, run, network
+        self._grid, self._systems = grid, systems
         rows = grid.layouts.take(slice(0, grid.rows))
         # Degrees are whole numbers below 10,000: one float holds the four exactly.
         cuts = ((rows.tensor * 1e4 + rows.context) * 1e4 + rows.expert) * 1e4 + rows.micro_batch
@@ -74,22 +77,33 @@ class StepBound:
                 virtual_stages=rows.virtual_stages,
             )
         )
-        micro_batches = np.ceil(run.global_batch / (rows.micro_batch * rows.data))
+        self._micro_batches = np.ceil(run.global_batch / (rows.micro_batch * rows.data))
         bubble = bubble_time_s(
             micro_batch_s=1.0, pipeline=rows.pipeline, virtual_stages=rows.virtual_stages
         )
-        slowdown = software.slowdown_of(samples=run.unit is Unit.IMAGE)
-        self._passes = slowdown * (1 - ROUNDING) * (micro_batches + np.asarray(bubble))
+        self._factor = (1 - ROUNDING) * software.slowdown_of(samples=run.unit is Unit.IMAGE)
+        self._passes = self._factor * (self._micro_batches + np.asarray(bubble))
         levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
         layouts = grid.layouts.take(levels.reshape(-1))
         _, one_of_each = np.unique(card, return_index=True)
         self._kernels = _kernel_times(
             architecture, run, _crossed(layouts, systems.take(one_of_each)), software
         )
-        # Traffic differs only by whether everything is recomputed.
+        # Traffic differs only by whether everything is recomputed, and by the links.
+        links = np.stack(
+            [
+                systems.node_accelerators,
+                systems.intra_domain,
+                systems.intra_bytes_per_s,
+                systems.pcie_bytes_per_s,
+                systems.inter_bytes_per_s,
+            ]
+        )
+        _, one_of_each, link = np.unique(links, axis=1, return_index=True, return_inverse=True)
+        self._link: Indices = link.reshape(-1)
         ends = grid.layouts.take(levels[[0, -1]].reshape(-1))
         self._traffic = _traffic_times(
-            architecture, run, _crossed(ends, systems), network, software
+            architecture, run, _crossed(ends, systems.take(one_of_each)), network, software
         )
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
@@ -104,18 +118,48 @@ class StepBound:
         row : ndarray
             Row of the grid.
         """
+        everything = policy == RECOMPUTE_LEVELS - 1
+        sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
+        once = self._kernels_s(system, policy, row) + self._traffic[sent] * self._share[row]
+        return np.asarray(self._passes[row] * once)
+
+    def tightened(self, least: Floats, system: Indices, policy: Indices, row: Indices) -> Floats:
+        """Raise bounds of ``step_s`` by the exposed traffic of data parallelism. [s]
+
+        Parameters
+        ----------
+        least : ndarray
+            What ``step_s`` returned. [s]
+        system, policy, row : ndarray
+            As for ``step_s``.
+        """
+        candidates = Candidates(
+            layout=self._grid.layouts.take(policy * self._grid.rows + row),
+            hardware=self._systems.take(system),
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exposed = data_traffic(
+                self._architecture,
+                self._run,
+                candidates,
+                self._network,
+                self._share[row],
+                self._micro_batches[row],
+                self._kernels_s(system, policy, row),
+            )
+        return np.asarray(least + self._factor * exposed)
+
+    def _kernels_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
+        """Kernels of one micro-batch, or their launches where those last longer. [s]"""
         cut = policy * self._cuts + self._cut[row]
         key = self._card[system] * (RECOMPUTE_LEVELS * self._cuts) + cut
         share = self._share[row]
         kernels, kernels_of_ends, launches, launches_of_ends = self._kernels
-        once = np.maximum(
+        longest: Floats = np.maximum(
             kernels[key] * share + kernels_of_ends[key],
             launches[key] * share + launches_of_ends[key],
         )
-        everything = policy == RECOMPUTE_LEVELS - 1
-        sent = (system * 2 + everything) * self._cuts + self._cut[row]
-        once += self._traffic[sent] * share
-        return np.asarray(self._passes[row] * once)
+        return longest
 
 
 def _crossed(layouts: LayoutArrays, hardware: HardwareArrays) -> Candidates:

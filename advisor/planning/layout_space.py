@@ -62,16 +62,17 @@ class LayoutSpace:
 
     def _tensors(self, run: TrainingRun) -> Floats:
         recipe = run.recipe
-        # Matmuls in 16 bits or less keep the same tensors, but for inputs in low precision.
-        key = (
+        # Only sizes matter, and whether the arithmetic is fp32.
+        copies = (
             recipe.working,
             recipe.master,
             recipe.gradients,
             recipe.optimizer_states,
             recipe.stream,
-            recipe.autocast,
-            FORMAT_BYTES[recipe.compute],
+            recipe.compute,
         )
+        sizes = tuple(None if name is None else FORMAT_BYTES[name] for name in copies)
+        key = (*sizes, recipe.autocast, recipe.compute == "fp32")
         if key not in self._allocated:
             total = RECOMPUTE_LEVELS * self.grid.rows
             self._allocated[key] = np.concatenate(

@@ -14,14 +14,24 @@ from advisor.estimate.run import TrainingRun
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
+MOST_STAGES = 64
+"""Up to here stages are also tried that share the layers evenly, or the layers with embedding and
+head: 35 of 105 layers (MT-NLG 530B, arXiv:2201.11990), 12 of 70 (BLOOM, arXiv:2211.05100), 64 of
+128 (Megatron 1T, arXiv:2104.04473)."""
 CONTEXT_DEGREES = (1, 2, 4, 8)
 EXPERT_DEGREES = (1, 2, 4, 8, 32)
-WIDE_EXPERT_DEGREES = (1, 8, 32, 64, 128, 256)
+WIDE_EXPERT_DEGREES = (1, 4, 8, 16, 32, 64, 128, 256)
 """Of models with many experts: DeepSeek-V3 trains over 64 ranks (arXiv:2412.19437, 3.2)."""
 MANY_EXPERTS = 64
-VIRTUAL_STAGES = (1, 2, 4, 8)
+WIDE_FROM = 8
+"""Ranks from which many experts are spread over at least as many, or not at all."""
+CHUNKS = (1, 2, 3, 4, 5, 8, 12, 20)
+"""Of one stage (``virtual_stages``), as in Megatron Bridge's recipes and arXiv:2205.05198."""
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
-SAMPLE_MICRO_BATCHES = (*MICRO_BATCHES, 64, 128, 256, 512)
+MICRO_BATCH_TOKENS = 131_072
+SHORT_SEQUENCE = 128
+"""Of short sequences more are tried: up to these tokens, as of sequences of at least this."""
+SAMPLE_MICRO_BATCHES = tuple(2**power for power in range(12))
 """Images are smaller than sequences of thousands of tokens."""
 CONTEXT_FROM_TOKENS = 16_384
 """Sequences from this length on are split over any number of context-parallel ranks."""
@@ -48,8 +58,8 @@ class LayoutGrid:
 
 def _degrees(
     architecture: ModelArchitecture, run: TrainingRun, count: int
-) -> Iterator[tuple[int, int, int, int, int, int]]:
-    heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
+) -> Iterator[tuple[int, int, int, int, int]]:
+    heads = architecture.num_attention_heads
     contexts = [
         degree
         for degree in CONTEXT_DEGREES
@@ -62,11 +72,12 @@ def _degrees(
     experts = wide if architecture.num_experts > 1 else (1,)
     # What takes whole images or samples is divided over data alone.
     divided = architecture.unit is Unit.TOKEN
+    stages = _stages(architecture) if divided else (1,)
     for tensor in TENSOR_DEGREES if divided else (1,):
         if count % tensor or heads % tensor:
             continue
-        for pipeline in PIPELINE_DEGREES if divided else (1,):
-            if count % (tensor * pipeline) or pipeline > layers:
+        for pipeline in stages:
+            if count % (tensor * pipeline):
                 continue
             for context in contexts:
                 rest = count // (tensor * pipeline)
@@ -78,16 +89,57 @@ def _degrees(
                 for expert in experts:
                     if rest % expert or architecture.num_experts % expert:
                         continue
-                    yield tensor, pipeline, context, data, expert, count
+                    # Many experts are spread where there are the ranks.
+                    if 1 < expert < WIDE_FROM < rest and many:
+                        continue
+                    yield tensor, pipeline, context, data, expert
+
+
+def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
+    """Return the pipeline degrees to try."""
+    layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
+    even = (p for p in range(1, MOST_STAGES + 1) if layers % p == 0 or parts % p == 0)
+    return tuple(sorted(p for p in {*PIPELINE_DEGREES, *even} if p <= layers))
+
+
+def _chunks(architecture: ModelArchitecture, pipeline: int) -> tuple[int, ...]:
+    """Return the numbers of chunks of a stage to try: none, and the most.
+
+    More chunks idle less and hold less, and their messages hide. They must leave the fullest stage
+    at most one layer fuller: the one that may be left out where embedding or head sit.
+    """
+    layers = architecture.num_hidden_layers
+    fullest = -(-layers // pipeline)
+    spare = fullest * pipeline > layers
+    fair = (
+        chunks
+        for chunks in CHUNKS
+        if chunks <= architecture.pipeline_parts // pipeline
+        if chunks * -(-layers // (pipeline * chunks)) <= fullest + spare
+    )
+    return tuple({1, max(fair)}) if pipeline > 1 else (1,)
+
+
+def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int) -> list[int]:
+    """Return the micro-batches to try: powers of two, and what shares a rank's batch evenly."""
+    if architecture.unit is Unit.TOKEN:
+        powers = MICRO_BATCHES
+        most = max(powers[-1], MICRO_BATCH_TOKENS // max(run.sequence_length, SHORT_SEQUENCE))
+    else:
+        powers = SAMPLE_MICRO_BATCHES
+        most = powers[-1]
+    whole, rest = divmod(run.global_batch, data)
+    even = set() if rest else {n for n in range(1, min(whole, most) + 1) if whole % n == 0}
+    return sorted({1, *even, *(n for n in powers if n <= whole)})
 
 
 def _rows(
     architecture: ModelArchitecture, run: TrainingRun, counts: Iterable[int]
 ) -> Iterator[tuple[int, ...]]:
-    layers = architecture.num_hidden_layers
-    micro_batches = MICRO_BATCHES if architecture.unit is Unit.TOKEN else SAMPLE_MICRO_BATCHES
+    chunks = {pipeline: _chunks(architecture, pipeline) for pipeline in _stages(architecture)}
+    micro_batches: dict[int, list[int]] = {}
     for count in counts:
-        for tensor, pipeline, context, data, expert, _ in _degrees(architecture, run, count):
+        for tensor, pipeline, context, data, expert in _degrees(architecture, run, count):
             # ZeRO-1 never costs more than DDP, and ZeRO-3 never less time than ZeRO-1.
             if data * context == 1:
                 levels: tuple[int, ...] = (0,)
@@ -95,18 +147,12 @@ def _rows(
                 levels = (0, 3) if pipeline == 1 else (0,)
             else:
                 levels = (1, 3) if pipeline == 1 else (1,)
-            # Most chunks that leave the fullest stage no fuller: the shortest bubble.
-            fullest = -(-layers // pipeline)
-            virtual = max(
-                v
-                for v in VIRTUAL_STAGES
-                if v == 1 or (pipeline > 1 and v * pipeline <= layers)
-                if v * -(-layers // (pipeline * v)) <= fullest
-            )
-            for virtual_stages in sorted({1, virtual}):
-                for micro_batch in micro_batches:
-                    if micro_batch > 1 and micro_batch * data > run.global_batch:
-                        break
+            if data not in micro_batches:
+                micro_batches[data] = _micro_batches(architecture, run, data)
+            for micro_batch in micro_batches[data]:
+                fed = -(-run.global_batch // (micro_batch * data))
+                # The interleaved schedule runs micro-batches in groups of as many as stages.
+                for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
                     for level in levels:
                         yield (
                             count,

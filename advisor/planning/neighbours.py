@@ -209,5 +209,5 @@ def _divides(layout: ParallelLayout, architecture: ModelArchitecture) -> bool:
     return (
         architecture.num_attention_heads % layout.tensor == 0
         and architecture.num_experts % layout.expert == 0
-        and layout.pipeline * layout.virtual_stages <= architecture.num_hidden_layers
+        and layout.pipeline * layout.virtual_stages <= architecture.pipeline_parts
     )

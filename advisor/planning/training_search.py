@@ -129,10 +129,8 @@ def search_training(
         keep = policy < NO_POLICY
         system, row, policy = system[keep], row[keep], policy[keep]
         fits_somewhere[system] = True
-        least = bound.step_s(system, policy, row)
-        place = policy * grid.rows + row
         fastest, hours = _fastest(
-            architecture, run, grid, hardware, system, place, least, calibration
+            architecture, run, grid, hardware, bound, system, policy, row, calibration
         )
         found.extend(
             Found(
@@ -141,7 +139,7 @@ def search_training(
                 hours=time,
                 precision=run.recipe.name,
                 layouts=grid.layouts,
-                row=int(place[index]),
+                row=int(policy[index] * grid.rows + row[index]),
             )
             for index, time in zip(fastest.tolist(), hours.tolist(), strict=True)
             if np.isfinite(time)
@@ -238,43 +236,54 @@ def _fastest(
     run: TrainingRun,
     grid: LayoutGrid,
     hardware: HardwareArrays,
+    bound: StepBound,
     system: Indices,
-    place: Indices,
-    least: Floats,
+    policy: Indices,
+    row: Indices,
     calibration: Calibration,
 ) -> tuple[Indices, Floats]:
-    """Return the fastest configuration of every system and count, and its hours.
-
-    ``place`` is the element of the grid's layouts, ``least`` the lower bound of the step time.
-    """
-    if not len(place):
+    """Return the fastest configuration of every system and count, and its hours."""
+    if not len(row):
         return np.zeros(0, dtype=np.intp), np.zeros(0)
+    least = bound.step_s(system, policy, row)
 
     def timed(chosen: Indices) -> tuple[Floats, Floats]:
         hours, steps = np.empty(len(chosen)), np.empty(len(chosen))
         for begin in range(0, len(chosen), CHUNK):
             part = slice(begin, begin + CHUNK)
+            place = chosen[part]
             candidates = Candidates(
-                layout=grid.layouts.take(place[chosen[part]]),
-                hardware=hardware.take(system[chosen[part]]),
+                layout=grid.layouts.take(policy[place] * grid.rows + row[place]),
+                hardware=hardware.take(system[place]),
             )
             hours[part], time = evaluate_run_hours(architecture, run, candidates, calibration)
             steps[part] = time.step
         return hours, steps
 
     # Configurations of one system and count lie side by side.
-    count = grid.count[place % grid.rows]
+    count = grid.count[row]
     change = (system[1:] != system[:-1]) | (count[1:] != count[:-1])
     begins = np.concatenate(([0], np.flatnonzero(change) + 1))
-    segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(place)))
-    # The bound leaves out what gathering sharded parameters may add, so the most promising layout
-    # with and without that is timed; what cannot beat the better of the two is dropped.
-    gathers = grid.layouts.sharding[place] >= SHARDING_LEVEL[Sharding.ZERO3]
+    segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
+    # What cannot beat the most promising layouts is dropped, first by the bound, then by the
+    # tighter one. The first leaves out what gathering sharded parameters may add, so the most
+    # promising layout without that is timed too.
+    gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     reached = np.full(len(begins), np.inf)
     for group in (least, np.where(gathers, np.inf, least)):
         _, steps = timed(_first_least(group, segment, begins))
         reached = np.minimum(reached, steps)
     worth = np.flatnonzero(least <= reached[segment])
+    tight = np.concatenate(
+        [
+            bound.tightened(least[part], system[part], policy[part], row[part])
+            for begin in range(0, len(worth), CHUNK)
+            for part in [worth[begin : begin + CHUNK]]
+        ]
+    )
+    begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
+    _, reached = timed(worth[_first_least(tight, segment[worth], begins)])
+    worth = worth[tight <= reached[segment[worth]]]
     hours, _ = timed(worth)
     begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
     winners = _first_least(hours, segment[worth], begins)

@@ -1,0 +1,121 @@
+"""The layouts that are searched, against those that people published with a measurement."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import advisor
+from advisor.architecture.model import ModelArchitecture
+from advisor.calibration.engine import Engine
+from advisor.calibration.tables import cell, read_table
+from advisor.calibration.training_rows import row_node, settled_run
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.nodes import node_for
+from advisor.errors import AdvisorError
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.memory_report import evaluate_memory
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.training import evaluate_run_hours
+from advisor.hardware import Accelerator, Node
+from advisor.layout import ParallelLayout, Schedule
+from advisor.planning.layout_space import LayoutSpace
+from advisor.planning.layouts import layout_grid
+from advisor.planning.systems import System
+from advisor.planning.training_search import search_training
+
+DEGREES = (
+    "data",
+    "tensor",
+    "pipeline",
+    "context",
+    "expert",
+    "micro_batch",
+)
+Run = tuple[str, ModelArchitecture, TrainingRun, ParallelLayout, Accelerator, Node]
+
+
+@lru_cache
+def engine() -> Engine:
+    return Engine(catalog=load_catalog(), calibration=load_calibration())
+
+
+@lru_cache
+def published(root: Path) -> tuple[Run, ...]:
+    """Runs whose table states the layout: those that the engine has a model for."""
+    found = []
+    for row in read_table(root / "data" / "measurements" / "training_runs.csv"):
+        if not cell(row, "tensor_parallel") or not cell(row, "pipeline_parallel"):
+            continue
+        try:
+            architecture, run, layout = settled_run(row, engine())
+        except AdvisorError:
+            continue
+        accelerator = engine().accelerator(row)
+        node = row_node(row, node_for(accelerator, None))
+        found.append((cell(row, "id"), architecture, run, layout, accelerator, node))
+    return tuple(found)
+
+
+def test_every_published_layout_is_searched(root: Path) -> None:
+    runs = published(root)
+    assert len(runs) >= 600
+    missing = {}
+    for name, architecture, run, layout, _, _ in runs:
+        grid = layout_grid(architecture, run, [layout.accelerators]).layouts
+        same = [getattr(grid, degree) == getattr(layout, degree) for degree in DEGREES]
+        # More chunks of a stage idle less, hold less and send nothing that is not hidden.
+        same.append(grid.virtual_stages >= layout.virtual_stages)
+        if not np.all(same, axis=0).any():
+            missing[name] = layout
+    assert missing == {}
+
+
+def test_no_published_layout_is_faster_than_the_one_found(root: Path) -> None:
+    """By our own model, of those that fit, in the plain schedule that the search proposes.
+
+    Each arrangement of a model once.
+    """
+    calibration = engine().calibration
+    faster, seen = {}, set()
+    for name, architecture, run, told, accelerator, node in published(root):
+        layout = told.model_copy(update={"schedule": Schedule.PLAIN})
+        divided = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
+        key = (architecture.name, run, layout, accelerator.key)
+        if not divided or key in seen:
+            continue
+        seen.add(key)
+        kernels, _ = calibration.kernels_for(accelerator)
+        candidates = Candidates(
+            layout=LayoutArrays.of(layout),
+            hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
+        )
+        need = evaluate_memory(architecture, run, candidates.layout, calibration)
+        if float(need[0]) > accelerator.memory_reported_bytes:
+            continue
+        hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
+        count = layout.accelerators
+        space = LayoutSpace(architecture, run, [count], calibration)
+        system = System(accelerator, node, (), (count,), owned=True)
+        found = search_training(architecture, run, [system], space, calibration).found
+        if not found or found[0].hours > float(hours[0]) * (1 + 1e-9):
+            faster[name] = layout
+    assert len(seen) >= 100
+    assert faster == {}
+
+
+def test_embedding_and_head_may_fill_chunks_of_their_own() -> None:
+    """Megatron Bridge cuts the 126 layers of Llama 3.1 405B into 16 x 8 parts on 256 GB200."""
+    case = {
+        "model": {"preset": "llama-3.1-405b"},
+        "workload": {"kind": "pretraining", "sequence_length": 8192, "global_batch": 1536},
+        "hardware": {"accelerator": "gb200", "count": 256},
+    }
+    cut = {"data": 4, "tensor": 4, "pipeline": 16, "virtual_stages": 8}
+    assert advisor.estimate({**case, "layout": cut}).time is not None
+    with pytest.raises(advisor.InputError, match="at most 128 stages"):
+        advisor.estimate({**case, "layout": {**cut, "virtual_stages": 9}})
