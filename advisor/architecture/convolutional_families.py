@@ -34,6 +34,8 @@ MAX_WIDTH = 1_000_000
 BATCH_NORM = Normalization(kind="batch")
 LAYER_NORM = Normalization(kind="layer")
 RELU = Activation(function="relu")
+RESNET_50 = ((256, 512, 1024, 2048), (3, 4, 6, 3))
+"""Widths and depths of the stages."""
 
 
 def classes(fields: ConfigFields) -> int:
@@ -89,13 +91,14 @@ def normed(
     stride: int = 1,
     groups: int | str = 1,
     function: Function | None = None,
+    norm: Normalization = BATCH_NORM,
 ) -> tuple[Layer, ...]:
-    """Return a convolution without bias, batch norm, and perhaps an activation."""
+    """Return a convolution without bias, a norm, and perhaps an activation."""
     convolution = Convolution.model_validate(
         {"out": out, "kernel": kernel, "stride": stride, "groups": groups, "bias": False}
     )
     last = () if function is None else (Activation(function=function),)
-    return (convolution, BATCH_NORM, *last)
+    return (convolution, norm, *last)
 
 
 def resnet(fields: ConfigFields) -> Stack:
@@ -104,38 +107,63 @@ def resnet(fields: ConfigFields) -> Stack:
     ``groups`` and ``width_per_group`` make a ResNeXt or a wide ResNet, as in torchvision;
     ``squeeze_reduction`` an SE-ResNet.
     """
+    depths = [depth for _, depth in stages(fields, *RESNET_50)]
+    head = (Pool(kind="average", kernel=None), Linear(out=classes(fields)))
+    return image_stack(fields, resnet_body(fields), head, blocks=sum(depths))
+
+
+def resnet_body(
+    fields: ConfigFields,
+    *,
+    norm: Normalization = BATCH_NORM,
+    strides: tuple[int, ...] | None = None,
+) -> tuple[Section, ...]:
+    """Return stem and stages of a ResNet.
+
+    Parameters
+    ----------
+    fields : ConfigFields
+    norm : Normalization, optional
+    strides : tuple of int, optional
+        Of the stages; detectors change them.
+    """
     bottleneck = fields.text("layer_type", "bottleneck") == "bottleneck"
     groups, group_width = fields.count("groups", 1), fields.count("width_per_group", 64)
     stem = fields.count("embedding_size", 64)
     early = fields.flag("downsample_in_bottleneck", False)
     squeeze = fields.optional_count("squeeze_reduction")
-    found = stages(fields, (256, 512, 1024, 2048), (3, 4, 6, 3))
-    body: list[Layer] = [
+    found = stages(fields, *RESNET_50)
+    if strides is None:
+        first = 2 if fields.flag("downsample_in_first_stage", False) else 1
+        strides = (first, *(2,) * (len(found) - 1))
+    body = [
         Section(
             name="stem",
             layers=(
-                *normed(stem, 7, stride=2, function="relu"),
+                *normed(stem, 7, stride=2, function="relu", norm=norm),
                 Pool(kind="max", kernel=3, stride=2, padding=1),
             ),
         )
     ]
     width = stem
-    for index, (out, depth) in enumerate(found):
-        first = fields.flag("downsample_in_first_stage", False) if index == 0 else True
-        stride = 2 if first else 1
+    for index, ((out, depth), stride) in enumerate(zip(found, strides, strict=True)):
 
         def block(step: int, *, shortcut: bool, out: int = out) -> Residual:
             inner = max(out // 4, 1) * group_width // 64 * groups
+            one, three = (step, 1) if early else (1, step)
             bottlenecked = (
-                *normed(inner, stride=step if early else 1, function="relu"),
-                *normed(inner, 3, stride=1 if early else step, groups=groups, function="relu"),
-                *normed(out),
+                *normed(inner, stride=one, function="relu", norm=norm),
+                *normed(inner, 3, stride=three, groups=groups, function="relu", norm=norm),
+                *normed(out, norm=norm),
             )
-            plain = (*normed(out, 3, stride=step, function="relu"), *normed(out, 3))
+            plain = (
+                *normed(out, 3, stride=step, function="relu", norm=norm),
+                *normed(out, 3, norm=norm),
+            )
             weighted = (SqueezeExcite(hidden=max(1, out // squeeze)),) if squeeze else ()
             return Residual(
                 body=(*(bottlenecked if bottleneck else plain), *weighted),
-                shortcut=normed(out, stride=step) if shortcut else (),
+                shortcut=normed(out, stride=step, norm=norm) if shortcut else (),
             )
 
         layers: list[Layer] = [block(stride, shortcut=stride > 1 or width != out), RELU]
@@ -143,8 +171,7 @@ def resnet(fields: ConfigFields) -> Stack:
             layers.append(Repeat(times=depth - 1, layers=(block(1, shortcut=False), RELU)))
         body.append(Section(name=f"stage_{index + 1}", layers=tuple(layers)))
         width = out
-    head = (Pool(kind="average", kernel=None), Linear(out=classes(fields)))
-    return image_stack(fields, tuple(body), head, blocks=sum(depth for _, depth in found))
+    return tuple(body)
 
 
 def vgg(fields: ConfigFields) -> Stack:

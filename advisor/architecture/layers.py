@@ -45,6 +45,8 @@ class Convolution(Noun):
     groups: Width | Literal["depthwise"] = 1
     bias: bool = True
     transposed: bool = False
+    shared: bool = False
+    """Its weights are those of an earlier convolution, where they are counted."""
 
 
 class Linear(Noun):
@@ -59,9 +61,9 @@ class Linear(Noun):
 
 
 class Normalization(Noun):
-    """A norm with learned scale and bias."""
+    """A norm with learned scale and bias; a frozen one only scales and shifts, by constants."""
 
-    kind: Literal["batch", "layer", "group", "rms"] = "batch"
+    kind: Literal["batch", "layer", "group", "rms", "frozen"] = "batch"
     affine: bool = True
     """False: no learned elements."""
 
@@ -194,6 +196,16 @@ class Merge(Noun):
     factor: Small = 2
 
 
+class Regions(Noun):
+    """Cuts regions out of the image's features, each sampled to a square (RoIAlign).
+
+    They are stacked along one side, so that convolutions run over all of them.
+    """
+
+    count: Annotated[int, Field(ge=1, le=1_000_000)]
+    side: Small = 7
+
+
 class Save(Noun):
     """Remembers the current tensor under a name."""
 
@@ -240,6 +252,8 @@ class Section(Noun):
     name: Label
     layers: tuple[Layer, ...]
     part: Part = Part.BLOCK
+    frozen: bool = False
+    """Training leaves it, and all before it, as they are."""
 
 
 Layer = (
@@ -261,6 +275,7 @@ Layer = (
     | Condition
     | Upsample
     | Merge
+    | Regions
     | Save
     | Take
     | Concatenate

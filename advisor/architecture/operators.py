@@ -148,6 +148,8 @@ class Operator(Noun):
     input_gradient: bool = True
     """False where nobody asks for the gradient of the input: the first layer of a network whose
     input is no embedding. Its backward pass is one product, not two."""
+    frozen: bool = False
+    """Training leaves the row and all before it as they are: they run forward only."""
     causal: bool = False
     """A token attends to half of its sequence on average."""
     window: int | None = None

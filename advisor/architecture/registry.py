@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         compressed_families,
         convolutional_families,
         dense_families,
+        detection_families,
         diffusion_families,
         expert_families,
         hybrid_families,
@@ -65,6 +66,7 @@ else:
     compressed_families = _Readers("compressed_families")
     convolutional_families = _Readers("convolutional_families")
     dense_families = _Readers("dense_families")
+    detection_families = _Readers("detection_families")
     diffusion_families = _Readers("diffusion_families")
     expert_families = _Readers("expert_families")
     hybrid_families = _Readers("hybrid_families")
@@ -205,12 +207,15 @@ FAMILIES: Final[dict[str, Family]] = {
     "qwen3_next": Family("Qwen3-Next", hybrid_families.qwen3_next),
     "qwen3_vl_moe_text": Family("Qwen 3 VL", routed_families.qwen3_moe),
     "qwen3_vl_text": Family("Qwen 3 VL", families.qwen3),
+    "rcnn": Family("Faster, Mask and Keypoint R-CNN", detection_families.rcnn, Unit.IMAGE),
     "regnet": Family("RegNet", convolutional_families.regnet, Unit.IMAGE),
     "resnet": Family("ResNet and ResNeXt", convolutional_families.resnet, Unit.IMAGE),
+    "retinanet": Family("RetinaNet", detection_families.retinanet, Unit.IMAGE),
     "roberta": Family("RoBERTa", tower_families.bert),
     "seed_oss": Family("Seed-OSS", dense_families.seed_oss),
     "siglip_vision_model": Family("SigLIP vision", image_towers.siglip_vision, Unit.IMAGE),
     "smollm3": Family("SmolLM 3", families.smollm3),
+    "ssd": Family("SSD", detection_families.ssd, Unit.IMAGE),
     "stablelm": Family("StableLM", dense_families.stablelm),
     "starcoder2": Family("StarCoder 2", classic_families.starcoder2),
     "step3p7": Family("Step 3.7", recent_families.step3),

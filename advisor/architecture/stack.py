@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -35,8 +36,14 @@ class StackInput(Noun):
     """Channels of an image, features of a vector; 1 for the numbers of tokens."""
     image: Side | None = None
     """Side of the image. [pixels]"""
+    resized: bool = False
+    """Images of any size are scaled to that side first."""
     divisor: Annotated[int, Field(ge=1, le=1024)] = 1
     """Pixels for each element along a side (latent diffusion)."""
+    aspect: Annotated[float, Field(ge=1, le=100)] = 1.0
+    """Long side of the image over its short one, which is the one told."""
+    multiple: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Both sides are padded to a multiple of this. [pixels]"""
     length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Tokens or frames of a sequence that goes in whole."""
     follows: Literal["sequence_length", "decoder_sequence_length"] | None = None
@@ -104,7 +111,7 @@ def sized(stack: Stack, sample: SampleSize | None) -> SampleSize | None:
         return None
     given = sample or SampleSize()
     inputs = (stack.input, *stack.others.values())
-    image = next((item.image for item in inputs if item.image), None)
+    image = next((item.image for item in inputs if item.image and not item.resized), None)
     lengths = {item.follows: item.length for item in inputs if item.follows}
     return SampleSize(
         image_size=(given.image_size or image) if image else None,
@@ -175,8 +182,11 @@ def stack_architecture(
 def _signal(source: StackInput, size: SampleSize) -> Signal:
     width, grid = source.width, tuple[int, ...]()
     if source.image is not None:
-        side = max(1, (size.image_size or source.image) // source.divisor)
-        grid = (side, side)
+        side = source.image if source.resized else size.image_size or source.image
+        padded = (
+            ceil(long / source.multiple) * source.multiple for long in (side, side * source.aspect)
+        )
+        grid = tuple(max(1, pixels // source.divisor) for pixels in padded)
         if source.divisor == 1:
             width = size.image_channels or width
     elif source.length is not None:
@@ -236,8 +246,11 @@ def _repeat(layer: vocabulary.Repeat, build: Build) -> None:
 def _section(layer: vocabulary.Section, build: Build) -> None:
     part, path = build.part, build.path
     build.part, build.path = layer.part, (*path, layer.name)
+    start = len(build.rows)
     run(layer.layers, build)
     build.part, build.path = part, path
+    if layer.frozen:
+        build.freeze_rows(start)
 
 
 def _save(layer: vocabulary.Save, build: Build) -> None:
@@ -264,6 +277,7 @@ HANDLERS: Final[dict[type[Noun], Callable[[Any, Build], None]]] = {
     vocabulary.SqueezeExcite: rows.squeeze_excite,
     vocabulary.Upsample: rows.upsample,
     vocabulary.Merge: rows.merge,
+    vocabulary.Regions: rows.regions,
     vocabulary.Embedding: sequence.embedding,
     vocabulary.Recurrent: sequence.recurrent,
     vocabulary.Attention: sequence.attention,

@@ -138,6 +138,14 @@ class Build:
             row.model_copy(update={"layers": row.layers * times}) for row in self.rows[start:]
         ]
 
+    def freeze_rows(self, start: int) -> None:
+        """Let training run the rows from ``start`` on forward only, and keep nothing of them."""
+        self.rows[start:] = [
+            row.model_copy(update={"frozen": True, "input_gradient": False, "saved": ()})
+            for row in self.rows[start:]
+        ]
+        self.signal = fresh(self.signal, gradient=False)
+
     def memory_bound(
         self,
         label: str,
@@ -254,10 +262,12 @@ def fresh(
     width: int | None = None,
     grid: tuple[int, ...] | None = None,
     form: SavedFormat | None = None,
+    gradient: bool = True,
 ) -> Signal:
     """Return a new tensor like another one, of which nothing is kept yet."""
     return Signal(
         width=signal.width if width is None else width,
         grid=signal.grid if grid is None else grid,
         format=signal.format if form is None else form,
+        gradient=gradient,
     )

@@ -54,8 +54,9 @@ def convolution(layer: vocabulary.Convolution, build: Build) -> None:
         columns=columns,
         positions=positions,
         groups=groups,
-        biases=out if layer.bias else 0,
+        biases=out if layer.bias and not layer.shared else 0,
         moved=signal.elements + result.elements,
+        tied=layer.shared,
         gradient=signal.gradient,
         saved=build.keep(signal, COMPUTE, ("convolution",)),
     )
@@ -97,6 +98,12 @@ def linear(layer: vocabulary.Linear, build: Build) -> None:
 def normalization(layer: vocabulary.Normalization, build: Build) -> None:
     """Append a norm: batch norm in the format of its input, the others in the stream's."""
     signal = build.signal
+    if layer.kind == "frozen":
+        # One pass scales, one shifts; constants need nothing of what passes.
+        moved = 2.0 * signal.elements
+        build.memory_bound("frozen_norm", moved=moved, unfused=2 * moved, launches=2)
+        build.put(fresh(signal))
+        return
     form = signal.format if layer.kind == "batch" else STREAM
     saved = build.keep(signal, form)
     if layer.kind in ("layer", "rms"):
@@ -264,4 +271,15 @@ def merge(layer: vocabulary.Merge, build: Build) -> None:
     grid = tuple(side // factor for side in signal.grid)
     result = fresh(signal, width=signal.width * factor ** len(grid), grid=grid)
     build.memory_bound("merge", moved=2.0 * result.elements)
+    build.put(result)
+
+
+def regions(layer: vocabulary.Regions, build: Build) -> None:
+    """Append the sampling of regions; its gradient needs their boxes alone."""
+    signal = build.signal
+    if len(signal.grid) != 2:
+        build.fail("regions are cut out of an image's features only", signal.grid, "two sides")
+    result = fresh(signal, grid=(layer.count * layer.side, layer.side))
+    # Each sample is interpolated from four neighbours, at two by two points of a cell.
+    build.memory_bound("regions", moved=signal.elements + 5.0 * result.elements)
     build.put(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,10 +29,13 @@ SHORT_NAMES = {
     "vit-b/16": "vit-base-patch16-224",
     "deit_base_patch16_224": "vit-base-patch16-224",
     "mobilenetv3_large_100": "mobilenet-v3-large",
+    "retinanet resnext50": "retinanet-resnext-50",
     "stable diffusion v1 u-net dreambooth": "sd-1.5-unet",
     "stable diffusion v2-base": "sd-2-base-unet",
 }
 """Names of the tables, in lower case, that are no preset's."""
+SCHEDULE = re.compile(r" [1-9]x$")
+"""Length of a detector's training, behind its name in Detectron2's tables."""
 LIBRARY_PREFIX = "timm "
 """Before the names of image networks that a library published times of."""
 
@@ -192,8 +196,8 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
     key = cell(row, "architecture_key")
     name = key or cell(row, "model")
     if name:
-        spelled = name.lower().removeprefix(LIBRARY_PREFIX)
-        preset = find_preset(SHORT_NAMES.get(spelled, spelled).replace("__", "/"))
+        spelled = SCHEDULE.sub("", name.lower().removeprefix(LIBRARY_PREFIX))
+        preset = find_preset(SHORT_NAMES.get(spelled, spelled.replace(" ", "-")).replace("__", "/"))
         if preset is not None:
             return _sized_preset(preset, row)
         stored = _stored_config(name, configs)

@@ -88,6 +88,7 @@ METHODS: dict[str, FineTuningMethod | None] = {
     "full_finetuning": FineTuningMethod.FULL,
     "preference_tuning": FineTuningMethod.FULL,
     "cnn_training": None,
+    "detection_training": None,
     "vit_training": None,
     "diffusion_training": None,
 }

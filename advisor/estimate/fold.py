@@ -78,8 +78,10 @@ def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[in
 
 
 def trainable_parameters(architecture: ModelArchitecture, run: TrainingRun) -> int:
-    """Parameters that the optimizer updates: all of them, or the adapters alone."""
-    return sum(fold_adapters(architecture, run)) if run.frozen else architecture.total_parameters
+    """Parameters that the optimizer updates: all that are not frozen, or the adapters alone."""
+    if run.frozen:
+        return sum(fold_adapters(architecture, run))
+    return sum(op.layers * op.parameters for op in architecture.operators if not op.frozen)
 
 
 def block_matrices(architecture: ModelArchitecture) -> tuple[float, float]:

@@ -220,8 +220,7 @@ def one_micro_batch(
         block = op.part is Part.BLOCK
         if is_product(op):
             forward = matmul_forward(op, run, candidates, software, tokens)
-            frozen = run.frozen
-            products = 1.0 + op.input_gradient + (not frozen)
+            products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
             total.matmul += held * forward * (products + reference)
             adapter = adapter_forward(op, run, candidates, software, tokens)
             expanded = np.zeros_like(adapter)
@@ -248,11 +247,13 @@ def one_micro_batch(
             total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
             forward = elementwise_forward(op, run, candidates, software, tokens)
-            total.elementwise += held * forward * (1 + reference + ELEMENTWISE_BACKWARD)
+            backward = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
+            total.elementwise += held * forward * (1 + reference + backward)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
         launches = _launches(op, run, candidates, software)
-        passes = 3.0 + reference + (recomputes_all if block else 0.0)
+        once = 1.0 if op.frozen else 3.0
+        passes = once + reference + (recomputes_all if block else 0.0)
         total.launches += held * launches * passes
     return total
 
@@ -329,9 +330,11 @@ def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> 
     """
     fold = fold_flops(architecture, run.sequence_length, run)
     reference = run.reference_passes * (fold.forward - fold.adapters)
-    # Nobody asks for the gradient of an image.
+    # Nobody asks for the gradient of an image, nor for any of a frozen row.
     spared = sum(
-        op.layers * op.flops_per_token for op in architecture.operators if not op.input_gradient
+        op.layers * op.flops_per_token * (1 + (op.frozen and not run.frozen))
+        for op in architecture.operators
+        if not op.input_gradient
     )
     if run.frozen:
         return 2 * fold.forward - spared + fold.block_attention + fold.adapters + reference
