@@ -20,11 +20,12 @@ from advisor.architecture.convolutional_families import (
     stages,
 )
 from advisor.architecture.layers import (
-    Activation,
     Branch,
     Convolution,
+    FocalLoss,
     Layer,
     Linear,
+    Matching,
     Merge,
     Normalization,
     Pool,
@@ -48,6 +49,9 @@ BACKBONE_MULTIPLE: Final = 32
 LONG_SIDE: Final = 4 / 3
 """Of most photographs, COCO's included, over the short side, which is scaled to the size told."""
 
+LONGEST_SIDE: Final = 1333 / 800
+"""Of the largest images over the short side (Detectron2 and torchvision scale to these)."""
+
 SSD_EXTRA: Final = (
     (256, 512, 2, 1),
     (256, 512, 2, 1),
@@ -63,9 +67,15 @@ RETINA_ANCHORS: Final = 9
 RETINA_LEVELS: Final = ("p3", "p4", "p5", "p6", "p7")
 REGION_LEVELS: Final = ("p2", "p3", "p4", "p5", "p6")
 SAMPLED: Final = 512
-"""Regions of an image that the box head is trained on; a quarter of them, at most, show an
-object, and go on to masks and keypoints (Detectron2, torchvision)."""
-WITH_OBJECT: Final = SAMPLED // 4
+"""Regions of an image that the box head is trained on (Detectron2, torchvision)."""
+WITH_OBJECT: Final = 64
+"""Of these, how many show an object and go on to the masks: half of what the sampler allows."""
+MOST_WITH_OBJECT: Final = SAMPLED // 4
+WITH_KEYPOINTS: Final = 24
+"""How many show a person's keypoints: what they add to the times of Detectron2's model zoo."""
+MATCHING: Final = Matching(host_s=0.02)
+"""Of anchors and regions with objects, one image after the other: what 12 published runs of
+Detectron2 and DeepLearningExamples take beyond their kernels (8 to 92 ms, half 16 to 36)."""
 HIDDEN: Final = 1024
 """Of the box head's matrices."""
 KEYPOINTS: Final = 17
@@ -104,14 +114,13 @@ def retinanet(fields: ConfigFields) -> Stack:
         deep = Repeat(times=4, layers=(tower, RELU))
         scores = Convolution(out=RETINA_ANCHORS * labels, shared=shared)
         boxes = Convolution(out=RETINA_ANCHORS * 4, shared=shared)
-        # The focal loss reads the scores' sigmoid.
-        scored = (deep, scores, Activation(function="sigmoid"))
+        scored = (deep, scores, FocalLoss())
         towers += [
             Take(name=level),
             Branch(name=f"scores_{level}", layers=scored),
             Branch(name=f"boxes_{level}", layers=(deep, boxes)),
         ]
-    layers = (*_backbone(fields), *_pyramid(3, _coarser(fields)), _head(towers))
+    layers = (*_backbone(fields), *_pyramid(3, _coarser(fields)), _head([*towers, MATCHING]))
     return _detector(fields, layers, image=800)
 
 
@@ -128,6 +137,7 @@ def rcnn(fields: ConfigFields) -> Stack:
         fields.flag("keypoints", False),
     )
     found: tuple[Layer, ...]
+    levels: tuple[str, ...]
     if kind == "fpn":
         low = Pool(kind="max", kernel=1, stride=2)
         found = (*_backbone(fields), *_pyramid(2, (Take(name="p5"), low, Save(name="p6"))))
@@ -174,7 +184,7 @@ def rcnn(fields: ConfigFields) -> Stack:
         fields,
         (
             *found,
-            Section(name="proposals", layers=tuple(proposals)),
+            Section(name="proposals", layers=(*proposals, MATCHING)),
             Section(name="regions", layers=tuple(head)),
             _head(outputs),
         ),
@@ -233,11 +243,17 @@ def _box_matrices() -> tuple[Layer, ...]:
 
 
 def _mask_head(kind: str, labels: int) -> tuple[Layer, ...]:
-    deep: tuple[Layer, ...] = (Take(name="p3"), Regions(count=WITH_OBJECT, side=14))
+    deep: tuple[Layer, ...] = (
+        Take(name="p3"),
+        Regions(count=WITH_OBJECT, side=14, most=MOST_WITH_OBJECT),
+    )
     if kind == "dc5":
-        deep = (Take(name="c5"), Regions(count=WITH_OBJECT, side=14))
+        deep = (Take(name="c5"), Regions(count=WITH_OBJECT, side=14, most=MOST_WITH_OBJECT))
     if kind == "c4":
-        deep = (Take(name="region_features"), Regions(count=WITH_OBJECT, side=7))
+        deep = (
+            Take(name="region_features"),
+            Regions(count=WITH_OBJECT, side=7, most=MOST_WITH_OBJECT),
+        )
     else:
         deep = (*deep, Repeat(times=4, layers=(Convolution(out=WIDTH), RELU)))
     up = Convolution(out=WIDTH, kernel=2, stride=2, padding=0, transposed=True)
@@ -247,7 +263,7 @@ def _mask_head(kind: str, labels: int) -> tuple[Layer, ...]:
 def _keypoint_head() -> tuple[Layer, ...]:
     deep = Repeat(times=8, layers=(Convolution(out=512), RELU))
     up = Convolution(out=KEYPOINTS, kernel=4, stride=2, padding=1, transposed=True)
-    start = (Take(name="p3"), Regions(count=WITH_OBJECT, side=14))
+    start = (Take(name="p3"), Regions(count=WITH_KEYPOINTS, side=14, most=MOST_WITH_OBJECT))
     return (Branch(name="keypoints", layers=(*start, deep, up, Upsample())),)
 
 
@@ -266,6 +282,7 @@ def _detector(
             image=fields.count("image_size", image, maximum=65_536),
             resized=resized,
             aspect=1.0 if square else LONG_SIDE,
+            largest=1.0 if square else LONGEST_SIDE / LONG_SIDE,
             multiple=1 if square else BACKBONE_MULTIPLE,
         ),
         layers=layers,

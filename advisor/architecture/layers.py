@@ -204,6 +204,19 @@ class Regions(Noun):
 
     count: Annotated[int, Field(ge=1, le=1_000_000)]
     side: Small = 7
+    most: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """There can be as many in an image, which memory must hold; None: always ``count``."""
+
+
+class FocalLoss(Noun):
+    """The focal loss of scores (arXiv:1708.02002), as fvcore writes it."""
+
+
+class Matching(Noun):
+    """Assignment of predictions to objects in training: the host and the device take turns."""
+
+    host_s: Annotated[float, Field(ge=0, le=3600)]
+    """For one image. [s]"""
 
 
 class Save(Noun):
@@ -276,6 +289,8 @@ Layer = (
     | Upsample
     | Merge
     | Regions
+    | FocalLoss
+    | Matching
     | Save
     | Take
     | Concatenate

@@ -130,6 +130,9 @@ class Operator(Noun):
     """Matmul rows: n of the product (per expert)."""
     groups: int = 1
     """Convolutions: independent groups of channels; as many as channels where depthwise."""
+    minimal: bool = False
+    """Convolutions whose multiplications a minimal filtering algorithm can cut (Winograd's: dense,
+    3 x 3, steps of one)."""
     positions_per_token: float = 1.0
     """Rows of the product for each token: pixels of a feature map, patches of an image."""
     experts: int = 1
@@ -163,6 +166,9 @@ class Operator(Noun):
     """The same where operations run one by one."""
     launches: int = 1
     """Kernel launches forward when nothing is fused."""
+    host_s: float = 0.0
+    """Time that the host needs for one token in training while the device waits, when nothing is
+    fused. [s]"""
     heads: int = 0
     """Attention rows: query heads."""
     cache_heads: int = 0

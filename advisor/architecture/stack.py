@@ -42,6 +42,8 @@ class StackInput(Noun):
     """Pixels for each element along a side (latent diffusion)."""
     aspect: Annotated[float, Field(ge=1, le=100)] = 1.0
     """Long side of the image over its short one, which is the one told."""
+    largest: Annotated[float, Field(ge=1, le=100)] = 1.0
+    """Pixels of the largest image over those of the usual one: memory must hold the largest."""
     multiple: Annotated[int, Field(ge=1, le=1024)] = 1
     """Both sides are padded to a multiple of this. [pixels]"""
     length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
@@ -91,6 +93,7 @@ def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Opera
     """
     size = sample or SampleSize()
     build = Build(_signal(stack.input, size), whole=stack.unit is not Unit.TOKEN)
+    build.largest = stack.input.largest
     build.saved = {name: _signal(other, size) for name, other in stack.others.items()}
     if stack.unit is Unit.IMAGE:
         # The input stays as it came while a copy of it is computed with.
@@ -278,6 +281,8 @@ HANDLERS: Final[dict[type[Noun], Callable[[Any, Build], None]]] = {
     vocabulary.Upsample: rows.upsample,
     vocabulary.Merge: rows.merge,
     vocabulary.Regions: rows.regions,
+    vocabulary.FocalLoss: rows.focal_loss,
+    vocabulary.Matching: rows.matching,
     vocabulary.Embedding: sequence.embedding,
     vocabulary.Recurrent: sequence.recurrent,
     vocabulary.Attention: sequence.attention,

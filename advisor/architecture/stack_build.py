@@ -75,6 +75,8 @@ class Build:
     part: Part = Part.BLOCK
     path: tuple[str, ...] = ()
     steps: int = 0
+    largest: float = 1.0
+    """What is kept of the largest input over that of the usual one."""
     _names: dict[str, int] = field(default_factory=dict)
 
     def name(self, label: str) -> str:
@@ -128,6 +130,14 @@ class Build:
         """Append a row."""
         if len(self.rows) >= MAX_ROWS:
             self.fail("the stack has too many different layers", len(self.rows), f"{MAX_ROWS:,}")
+        if self.largest > 1 and row.saved:
+            kept_most = [
+                item.model_copy(
+                    update={"elements_per_token": self.largest * item.elements_per_token}
+                )
+                for item in row.saved
+            ]
+            row = row.model_copy(update={"saved": tuple(kept_most)})
         self.rows.append(row)
 
     def repeat_rows(self, start: int, times: int) -> None:
@@ -155,6 +165,7 @@ class Build:
         launches: int = 1,
         kind: OperatorKind = OperatorKind.ELEMENTWISE,
         parameters: int = 0,
+        host_s: float = 0.0,
         saved: tuple[SavedTensor, ...] = (),
     ) -> None:
         """Append a row of work that memory bounds."""
@@ -170,6 +181,7 @@ class Build:
                 moved_elements_per_token=moved,
                 moved_elements_per_token_unfused=moved if unfused is None else unfused,
                 launches=launches,
+                host_s=host_s,
                 saved=saved,
             )
         )
@@ -188,6 +200,7 @@ class Build:
         target: str | None = None,
         tied: bool = False,
         gradient: bool = True,
+        minimal: bool = False,
         saved: tuple[SavedTensor, ...] = (),
     ) -> None:
         """Append a row of a product of ``positions`` rows, ``depth`` deep, ``columns`` wide."""
@@ -206,6 +219,7 @@ class Build:
                 in_features=depth,
                 out_features=columns,
                 groups=groups,
+                minimal=minimal,
                 positions_per_token=float(positions),
                 target=target,
                 flops_per_token=2.0 * positions * elements,

@@ -41,6 +41,7 @@ WORDS: Final[dict[str, Word]] = {
     "layer_norm": Word(vocabulary.Normalization, {"kind": "layer"}),
     "group_norm": Word(vocabulary.Normalization, {"kind": "group"}),
     "rms_norm": Word(vocabulary.Normalization, {"kind": "rms"}),
+    "frozen_norm": Word(vocabulary.Normalization, {"kind": "frozen"}),
     **{
         name: Word(vocabulary.Activation, {"function": name})
         for name in (
@@ -64,6 +65,9 @@ WORDS: Final[dict[str, Word]] = {
     "squeeze_excite": Word(vocabulary.SqueezeExcite, scalar="hidden"),
     "upsample": Word(vocabulary.Upsample, scalar="factor"),
     "merge": Word(vocabulary.Merge, scalar="factor"),
+    "regions": Word(vocabulary.Regions, scalar="count"),
+    "focal_loss": Word(vocabulary.FocalLoss),
+    "matching": Word(vocabulary.Matching, scalar="host_s"),
     "save": Word(vocabulary.Save, scalar="name"),
     "take": Word(vocabulary.Take, scalar="name"),
     "concatenate": Word(vocabulary.Concatenate, scalar="name"),

@@ -11,7 +11,7 @@ from typing import Final
 
 from advisor.architecture import layers as vocabulary
 from advisor.architecture.feed_forward import ACTIVATIONS
-from advisor.architecture.operators import OperatorKind, SavedFormat, SavedTensor
+from advisor.architecture.operators import OperatorKind, SavedFormat, SavedTensor, SavedWhen
 from advisor.architecture.stack_build import COMPUTE, STREAM, Build, Signal, fresh, kept
 
 KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoid"})
@@ -58,6 +58,7 @@ def convolution(layer: vocabulary.Convolution, build: Build) -> None:
         moved=signal.elements + result.elements,
         tied=layer.shared,
         gradient=signal.gradient,
+        minimal=(layer.kernel, layer.stride, groups) == (3, 1, 1),
         saved=build.keep(signal, COMPUTE, ("convolution",)),
     )
     build.put(result)
@@ -282,4 +283,30 @@ def regions(layer: vocabulary.Regions, build: Build) -> None:
     result = fresh(signal, grid=(layer.count * layer.side, layer.side))
     # Each sample is interpolated from four neighbours, at two by two points of a cell.
     build.memory_bound("regions", moved=signal.elements + 5.0 * result.elements)
+    # However large the image, there are as many regions.
+    build.largest = (layer.most or layer.count) / layer.count
     build.put(result)
+
+
+FOCAL_STEPS: Final = 7
+"""Sigmoid, cross-entropy, two products for what is missing to certainty, its power, two factors:
+each an operation of its own whose result is kept."""
+
+
+def focal_loss(layer: vocabulary.FocalLoss, build: Build) -> None:
+    """Append the loss of every score; a fused kernel keeps the scores alone."""
+    del layer
+    signal = build.signal
+    steps = kept("steps", FOCAL_STEPS * signal.elements, STREAM, when=SavedWhen.UNFUSED)
+    build.memory_bound(
+        "focal_loss",
+        moved=2.0 * signal.elements,
+        unfused=2.5 * FOCAL_STEPS * signal.elements,
+        launches=FOCAL_STEPS,
+        saved=(*build.keep(signal, STREAM), steps),
+    )
+
+
+def matching(layer: vocabulary.Matching, build: Build) -> None:
+    """Append the host's part in assigning predictions to objects."""
+    build.memory_bound("matching", moved=0.0, host_s=layer.host_s)

@@ -20,7 +20,7 @@ from advisor.estimate.training import describe_time
 from advisor.hardware import Accelerator, Node
 from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.quantities import Range
-from advisor.units import GIB
+from advisor.units import GIB, HOUR_S
 from advisor.workload import (
     AttentionKernel,
     CrossEntropy,
@@ -146,7 +146,14 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     if quantity in TIME_QUANTITIES:
         timed = timed_run(row, run)
         time = describe_time(architecture, timed, layout, accelerator, node, calibration)
-        hours = time.run_hours
+        # Published times of training begin with its first step.
+        started = time.startup_s.expected / HOUR_S
+        hours = time.run_hours.model_copy(
+            update={
+                name: getattr(time.run_hours, name) - started
+                for name in ("low", "expected", "high")
+            }
+        )
         per_s = {
             "tokens_per_s_per_accelerator": time.tokens_per_s_per_accelerator,
             "samples_per_s": time.step_s.reciprocal(run.global_batch),

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.efficiency import KernelEfficiency
-from advisor.hardware import Accelerator, Node
+from advisor.hardware import Accelerator, Node, Segment
 from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 
 Floats = NDArray[np.float64]
@@ -127,6 +128,8 @@ class HardwareArrays:
     matmul_bandwidth: Floats
     matmul_half_tiles: Floats
     matmul_half_depth: Floats
+    convolution_saving: Floats
+    """Work of a 3 x 3 convolution over that of the algorithm that the library chooses for it."""
     sustained: Floats
     """Share of the matmul rate that remains in a long run in 16 bits and more."""
     attention_overhead_s: Floats
@@ -195,6 +198,7 @@ def _rates(
         "matmul_bandwidth": matmul.bandwidth,
         "matmul_half_tiles": matmul.half_tiles * saturation,
         "matmul_half_depth": matmul.half_depth * saturation,
+        "convolution_saving": _convolution_saving(accelerator, compute),
         "sustained": kernels.sustained,
         "attention_overhead_s": kernels.attention.overhead_s,
         "attention_forward": kernels.attention.forward,
@@ -209,6 +213,17 @@ def _rates(
         "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
         "pcie_bytes_per_s": node.pcie_bytes_per_s,
     }
+
+
+WINOGRAD_SAVING: Final = 2.25
+"""Multiplications of a 3 x 3 filter over those of F(2 x 2, 3 x 3): 36 to 16 for four outputs
+(Lavin and Gray 2015, arXiv:1509.09308). cuDNN and MIOpen choose it for fp32 on vector units;
+tensor units, and oneDNN by default, run the products themselves."""
+
+
+def _convolution_saving(accelerator: Accelerator, compute: str) -> float:
+    vector = compute == "fp32" and "tf32" not in accelerator.peak_flops_per_s
+    return WINOGRAD_SAVING if vector and accelerator.segment is not Segment.CPU else 1.0
 
 
 def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:

@@ -58,6 +58,7 @@ def matmul_forward(
     share: Floats | float = 1.0
     if op.experts > 1:
         share = np.where(layout.dual, DUALPIPE_GROUPED, software.grouped_compute)
+    saved = hardware.convolution_saving if op.minimal else 1.0
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs: both sides move once.
         streamed = tokens * op.moved_elements_per_token
@@ -66,7 +67,7 @@ def matmul_forward(
     rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)
     return np.asarray(
         matmul_time_s(
-            flops=tokens * op.flops_per_token / tensor,
+            flops=tokens * op.flops_per_token / saved / tensor,
             moved_bytes=operand_bytes * (weights + streamed),
             output_elements=rows * op.out_features * op.groups / tensor,
             depth=float(op.in_features),

@@ -95,6 +95,8 @@ class _Pass:
     elementwise: Floats
     recompute: Floats
     launches: Floats
+    host: Floats
+    """While the device waits."""
 
 
 def training_time(
@@ -137,7 +139,7 @@ def training_time(
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one = one_micro_batch(architecture, run, candidates, software, share, tokens)
     kernels = one.matmul + one.attention + one.elementwise + one.recompute
-    launch = np.maximum(0.0, one.launches * software.launch_s - kernels)
+    launch = np.maximum(0.0, one.launches * software.launch_s - kernels) + one.host
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(architecture, run, candidates, network, software, share, tokens)
         exchange = exposed_exchange(traffic.expert, kernels + launch, layout, software)
@@ -211,7 +213,7 @@ def one_micro_batch(
     """
     layout = candidates.layout
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
-    total = _Pass(zero, zero.copy(), zero.copy(), zero.copy(), zero.copy())
+    total = _Pass(*(zero.copy() for _ in fields(_Pass)))
     recomputes_all = layout.recompute >= 2
     recomputes_some = layout.recompute >= 1
     reference = run.reference_passes
@@ -247,14 +249,16 @@ def one_micro_batch(
             total.recompute += np.where(recomputes_all, held * forward, 0.0)
         else:
             forward = elementwise_forward(op, run, candidates, software, tokens)
-            backward = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
-            total.elementwise += held * forward * (1 + reference + backward)
+            back = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
+            total.elementwise += held * forward * (1 + reference + back)
             if block:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
         launches = _launches(op, run, candidates, software)
         once = 1.0 if op.frozen else 3.0
         passes = once + reference + (recomputes_all if block else 0.0)
         total.launches += held * launches * passes
+        if op.host_s and not software.fused_elementwise:
+            total.host += held * op.host_s * tokens
     return total
 
 

@@ -1,0 +1,98 @@
+"""Detectors: what is frozen, shared, cut out and kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.architecture.layers import Convolution, Merge, Regions, Section
+from advisor.architecture.presets import load_preset
+from advisor.architecture.sample import Unit
+from advisor.architecture.stack import Stack, StackInput, compile_stack, stack_architecture
+from advisor.errors import InputError
+from advisor.estimate.run import TrainingRun, recipe_named
+from advisor.estimate.training_time import model_flops_per_token
+from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
+
+# 3 x 3 over 10 x 10 positions, 8 channels in and out, two operations each.
+FLOPS = 2 * 9 * 8 * 8 * 100
+
+
+def stack(*layers: Section | Convolution | Regions | Merge, **given: object) -> Stack:
+    size = StackInput.model_validate({"width": 8, "image": 10} | given)
+    return Stack(unit=Unit.IMAGE, input=size, layers=layers)
+
+
+def test_training_runs_frozen_layers_forward_only() -> None:
+    plain = Convolution(bias=False)
+    frozen = Section(name="body", layers=(plain, plain), frozen=True)
+    network = stack_architecture(stack(frozen, plain), name="n", family="f", source="test")
+    run = TrainingRun(
+        tokens=8,
+        sequence_length=1,
+        global_batch=8,
+        recipe=recipe_named("bf16_amp"),
+        optimizer=Optimizer.SGD_MOMENTUM,
+        attention=AttentionKernel.FLASH,
+        software=SoftwareStack.HUGGINGFACE,
+        method=None,
+        lora_rank=16,
+        lora_targets=(),
+        assumptions=(),
+        unit=Unit.IMAGE,
+    )
+
+    # Two passes forward; the last has its weights' gradient besides, and nobody below asks for one.
+    assert model_flops_per_token(network, run) == 2 * FLOPS + 2 * FLOPS
+    first, second = (op for op in network.operators if op.name.startswith("body"))
+    assert first.saved == second.saved == ()
+
+
+def test_shared_convolutions_are_counted_once_and_computed_twice() -> None:
+    rows = compile_stack(stack(Convolution(bias=False), Convolution(bias=False, shared=True)))
+
+    assert sum(row.parameters for row in rows) == 9 * 8 * 8
+    assert sum(row.flops_per_token for row in rows) == 2 * FLOPS
+
+
+def test_regions_become_vectors() -> None:
+    [*_, last] = compile_stack(
+        stack(Regions(count=5, side=7), Merge(factor=7), Convolution(kernel=1, out=4))
+    )
+
+    assert (last.in_features, last.positions_per_token) == (8 * 49, 5)
+
+
+def test_regions_are_cut_out_of_images_alone() -> None:
+    with pytest.raises(InputError, match="regions are cut out of an image"):
+        compile_stack(Stack(unit=Unit.TOKEN, input=StackInput(width=8), layers=(Regions(count=5),)))
+
+
+def test_memory_holds_the_largest_image() -> None:
+    usual, largest = (
+        sum(
+            item.elements_per_token
+            for row in compile_stack(stack(Convolution(bias=False), largest=factor))
+            for item in row.saved
+        )
+        for factor in (1.0, 1.25)
+    )
+
+    assert largest == 1.25 * usual
+
+
+def test_photographs_are_padded_to_what_the_backbone_divides() -> None:
+    # 800 x 1,067 pixels become 800 x 1,088: the stem halves both.
+    stem = next(op for op in load_preset("retinanet-r50").operators if "stem" in op.name)
+
+    assert stem.positions_per_token == 400 * 544
+
+
+def test_ssd_scales_every_image_to_its_own_size() -> None:
+    network = load_preset("ssd300-resnet-50")
+    boxes = [op for op in network.operators if op.name.startswith("head.convolution")]
+
+    assert network.sample is not None
+    assert network.sample.image_size is None
+    # 38, 19, 10, 5, 3 and 1 squared, by 4, 6, 6, 6, 4 and 4 boxes of 4 numbers: arXiv:1512.02325.
+    numbers = sum(op.out_features * op.positions_per_token for op in boxes)
+    assert numbers == 8732 * (4 + 81)
