@@ -288,9 +288,9 @@ def regions(layer: vocabulary.Regions, build: Build) -> None:
     build.put(result)
 
 
-FOCAL_STEPS: Final = 7
-"""Sigmoid, cross-entropy, two products for what is missing to certainty, its power, two factors:
-each an operation of its own whose result is kept."""
+FOCAL_STEPS: Final = 10
+"""Scores in order and those of valid anchors, targets, sigmoid, cross-entropy, two products for
+what is missing to certainty, its power, two factors: each by an operation, and kept."""
 
 
 def focal_loss(layer: vocabulary.FocalLoss, build: Build) -> None:
