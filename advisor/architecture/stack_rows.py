@@ -56,7 +56,7 @@ def convolution(layer: vocabulary.Convolution, build: Build) -> None:
         groups=groups,
         biases=out if layer.bias and not layer.shared else 0,
         moved=signal.elements + result.elements,
-        tied=layer.shared,
+        again=layer.shared,
         gradient=signal.gradient,
         minimal=(layer.kernel, layer.stride, groups) == (3, 1, 1),
         saved=build.keep(signal, COMPUTE, ("convolution",)),
