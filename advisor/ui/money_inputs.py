@@ -6,7 +6,7 @@ Boxes below the answer are read from the session before they are drawn: what was
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import streamlit as st
 
@@ -93,14 +93,14 @@ def key(field: str) -> str:
     return f"own_{field}"
 
 
-def ask() -> tuple[Question, Slots]:
-    """Show the main inputs; return the whole question, and where the strips go."""
+def ask() -> Slots:
+    """Show the main inputs; return where the strips go."""
     names, places = state.accelerator_names(), state.place_names()
     cards = list(names)
     slots = {}
     with st.container(border=True):
         first = st.columns([3, 1, 1, 1, 2])
-        card = first[0].selectbox(
+        first[0].selectbox(
             "GPU",
             cards,
             index=cards.index(DEFAULT_CARD),
@@ -108,13 +108,13 @@ def ask() -> tuple[Question, Slots]:
             key=key("card"),
             bind="query-params",
         )
-        count = first[1].number_input(
+        first[1].number_input(
             "How many", 1, 4096, DEFAULT_COUNT, key=key("count"), bind="query-params"
         )
-        hours = first[2].number_input(
+        first[2].number_input(
             "Hours a month", 1, 730, DEFAULT_HOURS, 10, key=key("hours"), bind="query-params"
         )
-        months = first[3].selectbox(
+        first[3].selectbox(
             "Horizon",
             list(YEARS),
             index=2,
@@ -122,7 +122,7 @@ def ask() -> tuple[Question, Slots]:
             key=key("months"),
             bind="query-params",
         )
-        place = first[4].selectbox(
+        first[4].selectbox(
             "Place",
             list(places),
             index=None,
@@ -135,22 +135,30 @@ def ask() -> tuple[Question, Slots]:
             with column:
                 _box(field, *MAIN[field])
                 slots[field] = st.container()
+    return slots
+
+
+def question() -> Question:
+    """Return what the boxes hold; those below the answer as they were last drawn."""
+
+    def held(field: str) -> Any:
+        return st.session_state.get(key(field))
+
     owning, renting, limits = _given()
     owning |= {
-        "hours_per_month": float(hours),
-        "months": months,
-        "place": place or DEFAULT_PLACE,
+        "hours_per_month": float(held("hours")),
+        "months": held("months"),
+        "place": held("place") or DEFAULT_PLACE,
     }
-    asked = Question(
-        card=card,
-        count=int(count),
-        model=st.session_state.get(key("model")) or DEFAULT_MODEL,
-        work=st.session_state.get(key("work")) or DEFAULT_WORK,
+    return Question(
+        card=held("card"),
+        count=int(held("count")),
+        model=held("model") or DEFAULT_MODEL,
+        work=held("work") or DEFAULT_WORK,
         owning=owning,
         renting=renting,
         limits=limits,
     )
-    return asked, slots
 
 
 def ask_work() -> None:

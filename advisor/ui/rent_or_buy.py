@@ -26,7 +26,8 @@ from advisor.ui.words import plain, span, text_table
 def page(*, theme: Theme, compact: bool) -> None:
     """Ask, answer first, then the numbers behind the answer."""
     said = st.container()
-    asked, slots = money_inputs.ask()
+    slots = money_inputs.ask()
+    asked = money_inputs.question()
     try:
         found = money_inputs.answer(asked)
     except InputError as error:
@@ -35,13 +36,16 @@ def page(*, theme: Theme, compact: bool) -> None:
         with st.expander("The work", expanded=True):
             money_inputs.ask_work()
         money_inputs.ask_further()
-        return
-    with said:
-        status(found.answer)
-        _numbers(found)
-    _strips(found, slots, theme)
-    _charts(found, theme, compact=compact)
-    _details(found)
+    else:
+        with said:
+            status(found.answer)
+            _numbers(found)
+        _strips(found, slots, theme)
+        _charts(found, theme, compact=compact)
+        _details(found)
+    if money_inputs.question() != asked:
+        # The boxes below the answer have just taken their values from the link.
+        st.rerun()
 
 
 def _budget(found: api.Ownership) -> None:

@@ -83,6 +83,26 @@ def test_prices_in_euro_convert_at_the_rate_that_is_entered() -> None:
     assert "Gcore on demand at $10.91/h" in said(page)
 
 
+def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.query_params.update(
+        {"own_usd_per_eur": "0.5", "own_pue": "1.0", "own_budget_usd": "20000", "own_work": "Serve"}
+    )
+    page.run()
+    assert not page.error
+    asked = {
+        "model": {"preset": "qwen3-0.6b"},
+        "workload": {"kind": "serving"},
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+        "owning": {"hours_per_month": 200, "months": 36, "pue": 1.0, "budget_usd": 20_000},
+        "limits": {"usd_per_eur": 0.5},
+    }
+    found = advisor.own(asked)
+    assert found.answer in said(page)
+    assert found.budget is not None
+    assert any(found.budget.sentence in item.value.replace("\\", "") for item in page.markdown)
+
+
 @pytest.fixture(scope="module")
 def found() -> Ownership:
     """Bought for 2000 with a quote of 1 USD: 500 h a month pass the price within four months."""
