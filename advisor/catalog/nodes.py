@@ -131,6 +131,21 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
     )
 
 
+def sold_together(accelerator: Accelerator) -> int:
+    """Return how many are sold at once: baseboards of eight, racks of 72, else single ones.
+
+    Examples
+    --------
+    >>> from advisor.catalog import load_catalog
+    >>> [sold_together(load_catalog().accelerator(key)) for key in ("h100-sxm", "gb200", "l4")]
+    [8, 72, 1]
+    """
+    link = accelerator.interconnect
+    if link is not None and link.domain_size == RACK_DOMAIN:
+        return RACK_DOMAIN
+    return MODULES_PER_NODE if accelerator.form_factor.startswith(_MODULE_FORMS) else 1
+
+
 def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
     count, network = offer.accelerators, offer.inter_node_bytes_per_s
     pcie, assumptions = _pcie_bytes_per_s(accelerator)

@@ -14,6 +14,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
+from advisor.catalog.nodes import sold_together
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.formatting import money
@@ -157,17 +158,26 @@ def _groups(
 def _item(kind: Kind, count: int, value: float, budget: float) -> Item:
     """Return groups of ``count`` cards as they count in a mix: shares of money, power, slots."""
     owning = kind.owning
-    watts = kind.rated_w(count) / (owning.power_limit_w or inf)
-    slots = count / (owning.slots or inf)
 
     def uses(groups: Floats) -> Floats:
-        usd = np.asarray(kind.usd(count, groups)) / budget
-        return np.stack((usd, groups * watts, groups * slots), axis=1)
+        usd, cards = _bought(kind, count, groups)
+        watts = cards * kind.rated_w(1) / (owning.power_limit_w or inf)
+        return np.stack((usd / budget, watts, cards / (owning.slots or inf)), axis=1)
 
-    least = np.max([count * kind.purchase_usd / budget, watts, slots])
+    least = count * kind.purchase_usd / budget
     numbers = np.arange(1.0, min(MOST_GROUPS, int(1 / least + 1e-9)) + 1)
     fits = (uses(numbers) <= 1 + 1e-9).all(axis=1)
     return Item(value=value, uses=uses, most=int(np.sum(fits)))
+
+
+def _bought(kind: Kind, count: int, groups: Floats) -> tuple[Floats, Floats]:
+    """Price [USD] and number of cards of groups of ``count``, bought in whole baseboards."""
+    pack = sold_together(kind.card)
+    if count < pack:
+        each, number = pack, np.ceil(count * groups / pack)
+    else:
+        each, number = -(-count // pack) * pack, groups
+    return np.asarray(kind.usd(each, number)), each * number
 
 
 def _group(option: Option, kind: Kind, budget: float) -> Group:
@@ -211,13 +221,14 @@ def _words(item: Purchase) -> str:
 
 def _purchase(group: Group, number: int, case: Case) -> Purchase:
     serving = isinstance(case.workload, Serving)
+    usd, cards = _bought(group.kind, group.count, np.asarray(float(number)))
     return Purchase(
         accelerator=group.kind.card.key,
         accelerator_name=group.kind.card.name,
         count=group.count,
         groups=number,
-        usd=cents.rounded(float(group.kind.usd(group.count, float(number)))),
-        rated_w=group.kind.rated_w(group.count * number),
+        usd=cents.rounded(float(usd)),
+        rated_w=group.kind.rated_w(float(cards)),
         hours=group.hours,
         tokens_per_s=group.throughput * number if serving else None,
     )

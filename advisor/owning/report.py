@@ -8,7 +8,7 @@ from advisor import cents
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import CARBON_SOURCES, Economy
-from advisor.catalog.nodes import owned_node
+from advisor.catalog.nodes import owned_node, sold_together
 from advisor.dates import STALE_DAYS, age_days
 from advisor.efficiency import Reliability
 from advisor.equations.pricing import instances_needed
@@ -122,7 +122,9 @@ def rent_or_buy(
         processors=processors,
         budget=budget,
         inputs=inputs,
-        assumptions=_assumptions(case, estimate, hours, rents, processors),
+        assumptions=_assumptions(
+            case, estimate, hours, rents, processors, pack=sold_together(accelerator)
+        ),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
             "Tariffs are recalled figures of 2024 and 2025: replace them by your own.",
@@ -309,8 +311,15 @@ def _assumptions(
     hours: float,
     rents: tuple[RentCost, ...],
     processors: tuple[ProcessorOption, ...],
+    *,
+    pack: int,
 ) -> tuple[str, ...]:
     found = []
+    if estimate.count % pack:
+        found.append(
+            f"{estimate.accelerator_name} is sold {pack} at a time: {estimate.count} are priced "
+            "as their share"
+        )
     if case.owning.hours_per_month is None:
         found.append(f"{hours:,.0f} hours in use each month")
     found += [

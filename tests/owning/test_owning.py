@@ -21,7 +21,7 @@ CASE: dict[str, Any] = {
 }
 
 
-def own(**sections: dict[str, Any]) -> Ownership:
+def own(**sections: dict[str, Any] | None) -> Ownership:
     return advisor.own({**CASE, **sections})
 
 
@@ -151,13 +151,13 @@ def test_processors_of_equal_throughput() -> None:
 def test_a_cluster_that_trains_pays_for_its_network() -> None:
     """Gradients cross 100 Gbit/s between servers: more of them than perfect scaling needs."""
     found = own(hardware={"accelerator": "h100-sxm", "count": 8})
-    xeon = next(item for item in found.processors if item.accelerator == "xeon-8480plus")
+    xeon = next(item for item in found.processors if item.accelerator == "xeon-6980p")
     assert not xeon.apart
     assert xeon.count > math.ceil(xeon.slower.expected)
     assert xeon.scaling is not None
     assert 0.25 < xeon.scaling < 0.95
-    # 10,710 for the processor, as much for the rest of its server, 12 % for the network.
-    assert xeon.purchase_usd == pytest.approx(xeon.count * 10_710 * 2.12)
+    # 17,800 for the processor, as much for the rest of its server, 12 % for the network.
+    assert xeon.purchase_usd == pytest.approx(xeon.count * 17_800 * 2.12)
 
 
 def test_where_no_cluster_keeps_up_each_processor_has_its_own_run() -> None:
@@ -239,3 +239,33 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
     assert found.budget.best == ()
     assert found.budget.sentence.startswith("Nothing that this buys can do the work.")
     assert "buy" in found.answer
+
+
+def test_modules_are_bought_by_the_baseboard() -> None:
+    """One H200 trains the job; eight of 35,000 with 38 % for their machine are what is sold."""
+    found = own(
+        hardware=None,
+        owning={"budget_usd": 400_000},
+        limits={"accelerators": ["h200-sxm"]},
+    )
+    assert found.budget is not None
+    [bought] = found.budget.best
+    assert bought.count * bought.groups == 8
+    assert found.budget.usd == 386_400  # 280,000 x 1.38
+    less = own(hardware={"accelerator": "h200-sxm", "count": 1}, owning={"budget_usd": 300_000})
+    assert any("is sold 8 at a time" in line for line in less.assumptions)
+    assert less.budget is not None
+    assert "h200-sxm" not in {item.accelerator for item in less.budget.alternatives}
+
+
+def test_a_budget_without_machines_buys_a_classic_card() -> None:
+    """500 USD and a computer that is there: one 4060 Ti with 16 GB of 499, or an RTX 3060."""
+    found = own(
+        model={"preset": "qwen3-0.6b"},
+        hardware=None,
+        owning={"budget_usd": 500, "host_share": 0},
+        limits={"accelerators": ["rtx-3060-12gb", "rtx-4060-ti-16gb"]},
+    )
+    assert found.budget is not None
+    [bought] = found.budget.best
+    assert (bought.accelerator, bought.usd) == ("rtx-4060-ti-16gb", 499)
