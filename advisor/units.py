@@ -7,7 +7,6 @@ and the screen use the human units below, converted once where they enter or lea
 
 from typing import Final
 
-KB: Final = 1e3
 MB: Final = 1e6
 GB: Final = 1e9
 TB: Final = 1e12

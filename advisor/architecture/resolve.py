@@ -121,8 +121,14 @@ def _from_stack(
                 raise
             unreadable_stack(given, error.__class__.__name__)
         name, stack = stack_from_text(text)
+    notes: tuple[str, ...] = ()
+    if pruning:
+        from advisor.architecture.pruning import pruned_stack
+
+        stack, note = pruned_stack(stack, pruning)
+        notes = (note,)
     return stack_architecture(
-        stack, name=name, family="custom stack", source="stack", sample=sample
+        stack, name=name, family="custom stack", source="stack", sample=sample, assumptions=notes
     )
 
 
@@ -157,5 +163,5 @@ def _from_hub(hub_id: str, sample: SampleSize | None, pruning: float) -> ModelAr
         return load_preset(hub_id, sample, pruning)
     config = load_config_text(fetch_config(hub_id))
     return architecture_from_config(
-        config, name=hub_id.rpartition("/")[2], hub_id=hub_id, sample=sample
+        config, name=hub_id.rpartition("/")[2], hub_id=hub_id, sample=sample, pruning=pruning
     )

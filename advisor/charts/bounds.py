@@ -36,12 +36,7 @@ def limit_shapes(
     return shapes
 
 
-def limit_notes(
-    axes: Axes,
-    x_range: tuple[float, float],
-    y_range: tuple[float, float],
-    theme: Theme,
-) -> list[dict[str, object]]:
+def limit_notes(axes: Axes, theme: Theme) -> list[dict[str, object]]:
     """Return the words inside the shaded areas."""
     notes: list[dict[str, object]] = []
     look: dict[str, object] = {

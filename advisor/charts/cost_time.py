@@ -96,7 +96,7 @@ def cost_time_chart(
         "shapes": limit_shapes(axes, x_range, y_range, theme),
         "annotations": [
             *(_annotation(item, theme) for item in placed),
-            *limit_notes(axes, x_range, y_range, theme),
+            *limit_notes(axes, theme),
         ],
         "showlegend": True,
     }

@@ -28,7 +28,6 @@ class Metric:
     """Of the card alone; None for the rent itself."""
     per_rent: bool = False
     """Divided by the rent of each provider."""
-    less_is_better: bool = False
 
     @property
     def priced(self) -> bool:
@@ -89,14 +88,14 @@ def _half(card: Accelerator) -> float | None:
 
 
 METRICS: Final = (
-    Metric("Rent of one card", "USD/h", None, less_is_better=True),
+    Metric("Rent of one card", "USD/h", None),
     Metric("Memory", "GiB", lambda card: card.memory_reported_bytes / GIB),
     Metric("Bandwidth", "GB/s", _bandwidth),
     Metric("Dense 16-bit rate", "TFLOPS", _half),
     Metric("Bandwidth per dollar", "GB/s per USD/h", _bandwidth, per_rent=True),
     Metric("Dense 16-bit rate per dollar", "TFLOPS per USD/h", _half, per_rent=True),
-    Metric("Board power", "W", lambda card: card.board_power_w, less_is_better=True),
-    Metric("Purchase price", "USD", lambda card: card.purchase_usd, less_is_better=True),
+    Metric("Board power", "W", lambda card: card.board_power_w),
+    Metric("Purchase price", "USD", lambda card: card.purchase_usd),
 )
 
 

@@ -330,27 +330,3 @@ def adapter_parameters(*, in_features: Number, out_features: Number, rank: Numbe
     40960
     """
     return rank * (in_features + out_features)
-
-
-def peak_bytes(*moments: Number) -> Number:
-    """Return the largest of the moments of a step, element by element. [bytes]
-
-    Parameters
-    ----------
-    *moments : float or ndarray
-        Memory held at each moment. [bytes]
-
-    Returns
-    -------
-    float or ndarray
-        [bytes]
-
-    Examples
-    --------
-    >>> float(peak_bytes(1.0, 3.0, 2.0))
-    3.0
-    """
-    peak = moments[0]
-    for moment in moments[1:]:
-        peak = np.maximum(peak, moment)
-    return peak

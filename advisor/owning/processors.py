@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor import cents
@@ -40,7 +40,6 @@ def compare_processors(
     catalog: Catalog,
     calibration: Calibration,
     economy: Economy,
-    keys: Iterable[str] = (),
 ) -> tuple[ProcessorOption, ...]:
     """Estimate a case on processors and scale them to equal throughput.
 
@@ -53,8 +52,6 @@ def compare_processors(
     catalog : Catalog
     calibration : Calibration
     economy : Economy
-    keys : iterable of str, optional
-        Processors; all of the catalog's by default.
 
     Returns
     -------
@@ -62,9 +59,7 @@ def compare_processors(
         The hardware compared with first, then the processors that can hold and do the work, fewest
         first. All come from the same engine, clusters that train with their network.
     """
-    processors = [catalog.accelerator(key) for key in keys] or [
-        card for card in catalog.accelerators if card.segment is Segment.CPU
-    ]
+    processors = [card for card in catalog.accelerators if card.segment is Segment.CPU]
     hardware = catalog.accelerator(estimate.accelerator)
     singles = []
     for card in processors:

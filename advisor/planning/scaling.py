@@ -61,7 +61,6 @@ def scaling(
     *,
     architecture: ModelArchitecture,
     calibration: Calibration,
-    most: int = MOST_ACCELERATORS,
 ) -> Scaling:
     """Search the layouts of all numbers of one accelerator in one array pass.
 
@@ -72,8 +71,6 @@ def scaling(
         Fixes accelerator, machine, precision and price.
     architecture : ModelArchitecture
     calibration : Calibration
-    most : int, optional
-        Accelerators at most.
 
     Returns
     -------
@@ -95,7 +92,7 @@ def scaling(
     accelerator, node = placement.accelerator, placement.node
     run = resolve_training(case.workload, architecture, recipe_named(placement.precision))
     numbers = {1, 2, 4, *(step * node.accelerators for step in LADDER)}
-    reach = most if node.inter_bytes_per_s is not None else node.accelerators
+    reach = MOST_ACCELERATORS if node.inter_bytes_per_s is not None else node.accelerators
     counts = tuple(sorted(number for number in numbers if number <= reach))
     system = System(accelerator, node, (), counts, owned=True)
     space = LayoutSpace(architecture, run, counts, calibration)

@@ -13,7 +13,7 @@ from advisor.formatting import measured_rate, memory, percent
 from advisor.probe.comparison import MEMORY, RateComparison, compare_device
 from advisor.probe.match import catalog_key
 from advisor.probe.prediction import expected_times_s
-from advisor.probe.report import DeviceReport, ProbeReport, parse_report
+from advisor.probe.report import ProbeReport, parse_report
 from advisor.probe.smi import read_smi
 from advisor.probe.words import describe_device
 from advisor.ui import probe_job, state
@@ -126,7 +126,7 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
     for place, found in enumerate(report.devices):
         st.subheader(plain(found.device.name), anchor=False)
         rows = compare_device(found, catalog)
-        st.markdown(plain(_sentence(found, rows)))
+        st.markdown(plain(_sentence(rows)))
         st.caption(plain(describe_device(found.device, found.catalog_key)))
         if rows:
             text_table(frames.rates_table(rows))
@@ -165,7 +165,7 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
     )
 
 
-def _sentence(found: DeviceReport, rows: tuple[RateComparison, ...]) -> str:
+def _sentence(rows: tuple[RateComparison, ...]) -> str:
     """Say the best rates in one sentence, each beside the data sheet where there is one."""
     if not rows:
         return "Described, not measured."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
@@ -106,3 +108,24 @@ def test_shapes_that_do_not_fit(known: AssumedShape, sentence: str) -> None:
 def test_a_shape_needs_a_count() -> None:
     with pytest.raises(ValidationError, match="applies to parameters"):
         ModelSource(preset="gpt2", shape=AssumedShape(hidden_size=768))
+
+
+def test_layers_of_one_s_own() -> None:
+    """Of 512 inner features 256 stay; what feeds the head keeps its 128."""
+    layers = [{"linear": 512}, "relu", {"linear": 128}, "relu", {"linear": 10}]
+    stack = {"name": "own", "input": {"features": 784}, "layers": layers}
+    model = resolve_model(ModelSource(stack=stack, pruning=0.5))
+    assert model.total_parameters == 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10
+    assert any("removed 50%" in note for note in model.assumptions)
+
+
+def test_a_model_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 8 groups of one head 4 stay, of the width 512 stay 256."""
+    config = {"model_type": "llama", "hidden_size": 256, "num_hidden_layers": 1}
+    config |= {"num_attention_heads": 8, "intermediate_size": 512, "vocab_size": 100}
+    monkeypatch.setattr(
+        "advisor.architecture.resolve.fetch_config", lambda hub_id: json.dumps(config)
+    )
+    model = resolve_model(ModelSource(hub="some/model", pruning=0.5))
+    layer = 4 * 256 * 128 + 3 * 256 * 256 + 2 * 256
+    assert model.total_parameters == layer + 2 * 100 * 256 + 256
