@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
+from advisor.charts.theme import Theme, axis, base_layout, log_ticks, refuse_empty
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25
@@ -82,11 +82,10 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
     }
     layout = base_layout(theme, height=HEIGHT) | {
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": axis(theme, f"Measured: {quantity}", **scale),
+        "xaxis": axis(theme, f"Measured: {quantity.replace(' (', '<br>(')}", **scale),
         "yaxis": axis(theme, "Predicted", **scale),
         "showlegend": True,
         "clickmode": "event+select",
-        "font": {"size": FONT_SIZE, "color": theme.text},
     }
     return go.Figure(data=traces, layout=layout)
 

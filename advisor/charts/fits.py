@@ -56,7 +56,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(models)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
-        "xaxis": axis(theme, "GiB on each card", range=[0, SHOWN_SHARE * usable]),
+        "xaxis": axis(theme, "GiB on each card (line: usable)", range=[0, SHOWN_SHARE * usable]),
         "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
         | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
         "shapes": [
@@ -80,7 +80,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
                 "xshift": 4,
                 "showarrow": False,
                 "bgcolor": theme.page,
-                "text": f"{usable:.1f} GiB usable",
+                "text": f"{usable:.1f} GiB",
                 "font": {"size": FONT_SIZE - 1, "color": theme.text},
             }
         ],

@@ -98,7 +98,9 @@ TRAINING_TIME: dict[str, TermText] = {
         "not hide",
         "ren2021",
     ),
-    "software": TermText("Software stack", "(slowdown - 1) x sum of the above", None),
+    "software": TermText(
+        "Gaps and stragglers of the software", "(slowdown - 1) x sum of the above", None
+    ),
 }
 
 

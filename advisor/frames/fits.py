@@ -44,6 +44,8 @@ def training_fits_table(fits: Fits) -> pd.DataFrame:
             | {
                 {"full": "Full", "lora": "LoRA", "qlora": "QLoRA"}[fit.method.value]: (
                     f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
+                    if fit.longest_recomputed
+                    else "does not fit"
                 )
                 for fit in model.trained
             }

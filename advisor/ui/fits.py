@@ -10,6 +10,7 @@ from advisor import api, frames
 from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.ui import memory
 from advisor.ui.drawing import draw
+from advisor.ui.results import status
 from advisor.ui.state import accelerator_names
 from advisor.ui.words import plain
 
@@ -61,12 +62,14 @@ def ask() -> api.Fits:
 def show(fits: api.Fits, *, theme: Theme) -> None:
     """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
     fitting, changed, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
-    st.markdown(
-        plain(
-            f"{fits.count:,}x {fits.accelerator_name}: {len(fitting)} of {len(fits.models)} models "
-            f"can be served as they are, {len(changed)} more with smaller weights."
-        )
+    answer = (
+        f"{fits.count:,}x {fits.accelerator_name}: {len(fitting)} of {len(fits.models)} models "
+        f"can be served as they are, {len(changed)} more with smaller weights."
     )
+    if fits_at_all := [*fitting, *changed]:
+        largest = max(fits_at_all, key=lambda model: model.parameters)
+        answer += f" The largest: {largest.preset} in {largest.served.weight_format}."
+    status(answer)
     for verdict, title in frames.VERDICT_TITLES.items():
         table = frames.fits_table(fits, verdict)
         if not table.empty:

@@ -97,7 +97,7 @@ def _strips(found: api.Ownership, slots: money_inputs.Slots, theme: Theme) -> No
         with slots[strip.field]:
             ticks, text = _strip_text(strip.field, strip.value)
             frame = frames.strip_frame(strip)
-            st.markdown(f"In use: {plain(text)}. Buy above, hours a month:")
+            st.markdown(f"Now {plain(text)}. Buying pays above so many hours a month:")
             draw(
                 strip_chart(
                     frame,
@@ -162,17 +162,14 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
 
 def _details(found: api.Ownership) -> None:
     """Show the bill, the ways of renting, processors, inputs, terms and what is assumed."""
-    bill, rents = st.columns([1, 3])
-    with bill:
-        st.subheader("The bill of owning", anchor=False)
-        text_table(frames.bill_table(found))
-    with rents:
-        st.subheader("Ways of renting", anchor=False)
-        if found.rents:
-            # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
-            st.dataframe(frames.rents_table(found), hide_index=True, width="stretch")
-        else:
-            st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
+    st.subheader("Ways of renting", anchor=False)
+    if found.rents:
+        # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
+        st.dataframe(frames.rents_table(found), hide_index=True, width="stretch")
+    else:
+        st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
+    st.subheader("The bill of owning", anchor=False)
+    text_table(frames.bill_table(found))
     money_inputs.ask_further()
     _budget(found)
     with st.expander("The work: cost of a run, and the same on processors"):
