@@ -379,6 +379,14 @@ class Calibration(Noun):
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
         return self.intervals[quantity if measured else f"{quantity}_unmeasured"]
 
+    def training_interval(
+        self, quantity: str, accelerator: Accelerator, *, compute: str, count: int
+    ) -> Interval:
+        """Return the interval of a training time: the wider one beyond what was scored."""
+        _, measured = self.kernels_for(accelerator)
+        beyond = self.beyond_training(accelerator, compute=compute, count=count)
+        return self.interval(quantity, measured=measured and not beyond)
+
     def beyond_training(
         self, accelerator: Accelerator, *, compute: str, count: int
     ) -> tuple[str, ...]:

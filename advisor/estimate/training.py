@@ -130,16 +130,18 @@ def describe_time(
     calibration: Calibration,
 ) -> StepTime:
     """Time of one configuration with ranges and terms."""
-    kernels, measured = calibration.kernels_for(accelerator)
+    kernels, _ = calibration.kernels_for(accelerator)
     candidates = Candidates(
         layout=LayoutArrays.of(layout),
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
     )
     hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
-    beyond = calibration.beyond_training(
-        accelerator, compute=run.recipe.compute, count=layout.accelerators
+    interval = calibration.training_interval(
+        time_quantity(architecture),
+        accelerator,
+        compute=run.recipe.compute,
+        count=layout.accelerators,
     )
-    interval = calibration.interval(time_quantity(architecture), measured=measured and not beyond)
     evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
     widening = shape_widening(architecture)
 

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
-from advisor.estimate.serving_report import serving_quantity
-from advisor.estimate.shape import shape_widening
 from advisor.estimate.spot import interrupted
-from advisor.estimate.training import time_quantity
 from advisor.planning.options import Option, best_of_systems, frontier, run_rents
 from advisor.planning.results import Candidate
 from advisor.planning.sentences import label
+from advisor.planning.spreads import TimeSpreads
 from advisor.planning.systems import System
 from advisor.quantities import Evidence, Range
 from advisor.units import MILLISECOND
@@ -72,21 +70,15 @@ def as_candidates(
     tuple of Candidate
     """
     serving = bool(options) and options[0].first_token_s is not None
-    quantity = serving_quantity(architecture) if serving else time_quantity(architecture)
-    widening = shape_widening(architecture)
-    times: dict[int, Range] = {}
-    for index in {option.system for option in options}:
-        kernels, measured = calibration.kernels_for(systems[index].accelerator)
-        interval = calibration.interval(quantity, measured=measured)
-        times[index] = Range.around(
-            1.0,
-            low_factor=interval.low / widening,
-            high_factor=interval.high * widening,
-            evidence=interval.evidence.weakest(kernels.evidence, architecture.evidence),
-        )
-    spans = [
-        _span(option, times[option.system].scaled(option.time), serving=serving)
+    spreads = TimeSpreads(architecture, calibration, serving=serving)
+    times = [
+        spreads.of(
+            systems[option.system].accelerator, precision=option.precision, count=option.count
+        ).scaled(option.time)
         for option in options
+    ]
+    spans = [
+        _span(option, time, serving=serving) for option, time in zip(options, times, strict=True)
     ]
     rents = (
         [[option.cost_usd] * 3 for option in options]

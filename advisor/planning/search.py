@@ -14,9 +14,6 @@ from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.configuration import check_context
 from advisor.estimate.run import TrainingRun, resolve_training
 from advisor.estimate.serving import cache_format, serves_in, stored_format
-from advisor.estimate.serving_report import serving_quantity
-from advisor.estimate.shape import shape_widening
-from advisor.estimate.training import time_quantity
 from advisor.estimate.training_time import model_flops_per_token
 from advisor.hardware import Accelerator
 from advisor.planning.layout_space import LayoutSpace
@@ -24,6 +21,7 @@ from advisor.planning.options import Configuration, Option, Price, priced_option
 from advisor.planning.reach import within_reach
 from advisor.planning.serving_search import replica_table, search_serving
 from advisor.planning.spot import interruptions_of
+from advisor.planning.spreads import TimeSpreads
 from advisor.planning.systems import System
 from advisor.planning.training_search import search_training
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
@@ -99,7 +97,7 @@ def _search_training(
     served: set[int] = set()
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
-    highs = _high_factors(architecture, systems, calibration, time_quantity(architecture))
+    spreads = TimeSpreads(architecture, calibration, serving=False)
     for name, run in runs.items():
         indices = [
             index
@@ -147,7 +145,10 @@ def _search_training(
                     found.layouts,
                     found.row,
                     found.hours,
-                    found.hours * highs[index],
+                    found.hours
+                    * spreads.of(
+                        systems[index].accelerator, precision=name, count=found.count
+                    ).high,
                 )
                 for index, found in located
             ],
@@ -167,23 +168,6 @@ def _search_training(
         formats=tuple(dict.fromkeys(RECIPES[name].compute for name in proven)),
         runs=runs,
     )
-
-
-def _high_factors(
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    calibration: Calibration,
-    quantity: str,
-) -> list[float]:
-    """Upper end of the range of times over the expected time, for each system."""
-    factors: dict[str, float] = {}
-    for system in systems:
-        key = system.accelerator.key
-        if key not in factors:
-            _, measured = calibration.kernels_for(system.accelerator)
-            factors[key] = calibration.interval(quantity, measured=measured).high
-    widening = shape_widening(architecture)
-    return [factors[system.accelerator.key] * widening for system in systems]
 
 
 def served_format(
@@ -216,7 +200,7 @@ def _search_serving(
     least: dict[str, float] = {}
     searched = 0
     prices = [Price.of(system, case.limits.price_kind) for system in systems]
-    highs = _high_factors(architecture, systems, calibration, serving_quantity(architecture))
+    spreads = TimeSpreads(architecture, calibration, serving=True)
     for (size, _), indices in groups.items():
         members = [systems[index] for index in indices]
         table = replica_table(architecture, members, workload.concurrency)
@@ -244,7 +228,10 @@ def _search_serving(
                         found.layouts,
                         found.row,
                         found.tpot_s,
-                        found.tpot_s * highs[index],
+                        found.tpot_s
+                        * spreads.of(
+                            systems[index].accelerator, precision=name, count=found.count
+                        ).high,
                         found.ttft_s,
                         found.tokens_per_s,
                     )

@@ -17,7 +17,7 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement
 from advisor.estimate.run import recipe_named, resolve_training
-from advisor.estimate.training import evaluate_run_hours, time_quantity
+from advisor.estimate.training import evaluate_run_hours
 from advisor.hardware import Accelerator
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.planning.options import (
@@ -32,6 +32,7 @@ from advisor.planning.options import (
 )
 from advisor.planning.search import proven_recipes, search, served_format
 from advisor.planning.spot import interruptions_of
+from advisor.planning.spreads import TimeSpreads
 from advisor.planning.systems import System, check_names, find_systems, owned_system
 from advisor.workload import Serving
 
@@ -207,7 +208,7 @@ def _arranged(
     if matmul_peak(systems[0].accelerator, recipe.compute) is None:
         return []
     run = resolve_training(case.workload, architecture, recipe)
-    kernels, measured = calibration.kernels_for(systems[0].accelerator)
+    kernels, _ = calibration.kernels_for(systems[0].accelerator)
     layouts = LayoutArrays.of(layout)
     candidates = Candidates(
         layout=layouts.take(np.zeros(len(systems), dtype=np.intp)),
@@ -216,7 +217,8 @@ def _arranged(
         ),
     )
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
-    high = calibration.interval(time_quantity(architecture), measured=measured).high
+    spreads = TimeSpreads(architecture, calibration, serving=False)
+    high = spreads.of(systems[0].accelerator, precision=precision, count=count).high
     interruptions = interruptions_of(case, calibration)
     return priced_options(
         [

@@ -1,0 +1,66 @@
+"""How far times may lie from what is expected of them."""
+
+from __future__ import annotations
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.efficiency import Calibration
+from advisor.estimate.serving_report import serving_quantity
+from advisor.estimate.shape import shape_widening
+from advisor.estimate.training import time_quantity
+from advisor.hardware import Accelerator
+from advisor.precision import RECIPES
+from advisor.quantities import Range
+
+
+class TimeSpreads:
+    """Ranges of times over their expected values, the same as of full estimates.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    calibration : Calibration
+    serving : bool
+        Times per output token instead of hours of a run.
+    """
+
+    def __init__(
+        self, architecture: ModelArchitecture, calibration: Calibration, *, serving: bool
+    ) -> None:
+        self._architecture, self._calibration, self._serving = architecture, calibration, serving
+        self._known: dict[tuple[str, str, int], Range] = {}
+
+    def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
+        """Return the range of one configuration's time, 1 expected.
+
+        Parameters
+        ----------
+        accelerator : Accelerator
+        precision : str
+            Recipe or weight format.
+        count : int
+            Accelerators.
+        """
+        key = (accelerator.key, "", 0) if self._serving else (accelerator.key, precision, count)
+        if key not in self._known:
+            self._known[key] = self._resolved(accelerator, precision, count)
+        return self._known[key]
+
+    def _resolved(self, accelerator: Accelerator, precision: str, count: int) -> Range:
+        architecture, calibration = self._architecture, self._calibration
+        kernels, measured = calibration.kernels_for(accelerator)
+        if self._serving:
+            interval = calibration.interval(serving_quantity(architecture), measured=measured)
+        else:
+            interval = calibration.training_interval(
+                time_quantity(architecture),
+                accelerator,
+                compute=RECIPES[precision].compute,
+                count=count,
+            )
+        widening = shape_widening(architecture)
+        return Range.around(
+            1.0,
+            low_factor=interval.low / widening,
+            high_factor=interval.high * widening,
+            evidence=interval.evidence.weakest(kernels.evidence, architecture.evidence),
+        )
