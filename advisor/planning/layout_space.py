@@ -31,6 +31,8 @@ class LayoutSpace:
     counts : iterable of int
         Numbers of accelerators.
     calibration : Calibration
+    hosted : bool, optional
+        Layouts with something in the host's memory, instead of those without.
     """
 
     def __init__(
@@ -39,10 +41,12 @@ class LayoutSpace:
         run: TrainingRun,
         counts: Iterable[int],
         calibration: Calibration,
+        *,
+        hosted: bool = False,
     ) -> None:
         self.architecture, self.calibration = architecture, calibration
-        self.grid = layout_grid(architecture, run, counts)
-        self._allocated: dict[tuple[object, ...], Floats] = {}
+        self.grid = layout_grid(architecture, run, counts, hosted=hosted)
+        self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
     def has_layouts(self, count: int) -> bool:
         """Whether any layout occupies ``count`` accelerators."""
@@ -52,7 +56,7 @@ class LayoutSpace:
     def high_bytes(self, run: TrainingRun) -> Floats:
         """High end of the memory range: recompute policies x rows of the grid. [bytes]"""
         high = memory_totals(
-            self._tensors(run),
+            self._tensors(run)[0],
             self.grid.layouts,
             self.calibration.memory,
             memory_interval(run, self.calibration),
@@ -60,7 +64,13 @@ class LayoutSpace:
         )[2]
         return high.reshape(RECOMPUTE_LEVELS, self.grid.rows)
 
-    def _tensors(self, run: TrainingRun) -> Floats:
+    def host_bytes(self, run: TrainingRun) -> Floats:
+        """High end of what one accelerator needs of its host, shaped the same. [bytes]"""
+        factor = memory_interval(run, self.calibration).high * shape_widening(self.architecture)
+        return (self._tensors(run)[1] * factor).reshape(RECOMPUTE_LEVELS, self.grid.rows)
+
+    def _tensors(self, run: TrainingRun) -> tuple[Floats, Floats]:
+        """Tensors on the accelerator and on its host. [bytes], [bytes]"""
         recipe = run.recipe
         # Only sizes matter, and whether the arithmetic is fp32.
         copies = (
@@ -73,17 +83,18 @@ class LayoutSpace:
         )
         sizes = tuple(None if name is None else FORMAT_BYTES[name] for name in copies)
         key = (*sizes, recipe.autocast, recipe.compute == "fp32")
-        if key not in self._allocated:
-            total = RECOMPUTE_LEVELS * self.grid.rows
-            self._allocated[key] = np.concatenate(
-                [
-                    training_memory(
-                        self.architecture,
-                        run,
-                        self.grid.layouts.take(slice(begin, begin + CHUNK)),
-                        self.calibration.memory,
-                    ).allocated
-                    for begin in range(0, total, CHUNK)
-                ]
+        if key not in self._held:
+            parts = [
+                training_memory(
+                    self.architecture,
+                    run,
+                    self.grid.layouts.take(slice(begin, begin + CHUNK)),
+                    self.calibration.memory,
+                )
+                for begin in range(0, RECOMPUTE_LEVELS * self.grid.rows, CHUNK)
+            ]
+            self._held[key] = (
+                np.concatenate([part.allocated for part in parts]),
+                np.concatenate([part.host for part in parts]),
             )
-        return self._allocated[key]
+        return self._held[key]

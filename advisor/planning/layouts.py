@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
-from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.run import TrainingRun
+from advisor.layout import Offload
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
@@ -133,9 +135,16 @@ def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int)
     return sorted({1, *even, *(n for n in powers if n <= whole)})
 
 
+def _moved(run: TrainingRun) -> tuple[tuple[Offload, ...], ...]:
+    """Return what to keep in the host's memory, a little and more: states of what trains first."""
+    order = list(Offload)[1:] if run.frozen else list(Offload)
+    return tuple(tuple(order[: place + 1]) for place in range(len(order)))
+
+
 def _rows(
-    architecture: ModelArchitecture, run: TrainingRun, counts: Iterable[int]
-) -> Iterator[tuple[int, ...]]:
+    architecture: ModelArchitecture, run: TrainingRun, counts: Iterable[int], *, hosted: bool
+) -> Iterator[tuple[float, ...]]:
+    moved = _moved(run) if hosted else ((),)
     chunks = {pipeline: _chunks(architecture, pipeline) for pipeline in _stages(architecture)}
     micro_batches: dict[int, list[int]] = {}
     for count in counts:
@@ -153,7 +162,9 @@ def _rows(
                 fed = -(-run.global_batch // (micro_batch * data))
                 # The interleaved schedule runs micro-batches in groups of as many as stages.
                 for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
-                    for level in levels:
+                    for level, offload in product(levels, moved):
+                        if Offload.PARAMETERS in offload and data > 1 and level < 3:
+                            continue
                         yield (
                             count,
                             data,
@@ -164,11 +175,16 @@ def _rows(
                             level,
                             micro_batch,
                             virtual_stages,
+                            sum(OFFLOAD_BITS[what] for what in offload),
                         )
 
 
 def layout_grid(
-    architecture: ModelArchitecture, run: TrainingRun, counts: Iterable[int]
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    counts: Iterable[int],
+    *,
+    hosted: bool = False,
 ) -> LayoutGrid:
     """Return all layouts of ``counts`` accelerators.
 
@@ -178,13 +194,16 @@ def layout_grid(
     run : TrainingRun
     counts : iterable of int
         Numbers of accelerators.
+    hosted : bool, optional
+        Those with something in the host's memory, instead of those without.
 
     Returns
     -------
     LayoutGrid
     """
     ordered = sorted(set(counts))
-    table = np.array(list(_rows(architecture, run, ordered)), dtype=np.float64).reshape(-1, 9)
+    rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted))
+    table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 10)
     rows = len(table)
     count = table[:, 0]
     edges = np.searchsorted(count, [*ordered, np.inf])
@@ -207,7 +226,7 @@ def layout_grid(
             recompute=recompute,
             sequence_parallel=np.ones(RECOMPUTE_LEVELS * rows),
             virtual_stages=tripled[:, 8],
-            offload=np.zeros(RECOMPUTE_LEVELS * rows),
+            offload=tripled[:, 9],
             schedule=np.zeros(RECOMPUTE_LEVELS * rows),
         ),
     )

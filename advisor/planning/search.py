@@ -57,11 +57,27 @@ def search(
     architecture: ModelArchitecture,
     systems: Sequence[System],
     calibration: Calibration,
+    *,
+    hosted: bool = False,
 ) -> SearchResult:
-    """Evaluate a case on all systems, in every precision worth trying."""
+    """Evaluate a case on all systems, in every precision worth trying.
+
+    Parameters
+    ----------
+    case : Case
+    architecture : ModelArchitecture
+    systems : sequence of System
+    calibration : Calibration
+    hosted : bool, optional
+        Train with something in the host's memory: what is tried where nothing fits without.
+
+    Returns
+    -------
+    SearchResult
+    """
     if isinstance(case.workload, Serving):
         return _search_serving(case, case.workload, architecture, systems, calibration)
-    return _search_training(case, architecture, systems, calibration)
+    return _search_training(case, architecture, systems, calibration, hosted=hosted)
 
 
 def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
@@ -74,6 +90,8 @@ def _search_training(
     architecture: ModelArchitecture,
     systems: Sequence[System],
     calibration: Calibration,
+    *,
+    hosted: bool,
 ) -> SearchResult:
     workload = case.workload
     if isinstance(workload, Serving):
@@ -84,7 +102,7 @@ def _search_training(
     # Stacks for 8-bit training are made for language models.
     text = architecture.unit is Unit.TOKEN
     lower = LOW_PRECISION_RECIPES if text and isinstance(workload, Pretraining) else ()
-    lower = () if asked else lower
+    lower = () if asked or hosted else lower
     runs = {
         name: resolve_training(workload, architecture, RECIPES[name]) for name in (*proven, *lower)
     }
@@ -107,7 +125,7 @@ def _search_training(
         ]
         counts = frozenset(count for index in indices for count in systems[index].counts)
         if counts not in spaces:
-            spaces[counts] = LayoutSpace(architecture, run, counts, calibration)
+            spaces[counts] = LayoutSpace(architecture, run, counts, calibration, hosted=hosted)
         space = spaces[counts]
         flops = model_flops_per_token(architecture, run) * run.tokens
         reachable = [

@@ -77,7 +77,9 @@ def title(option: Option, system: System) -> str:
 def sentence(option: Option, system: System, estimate: Estimate) -> str:
     """Return the plan in one line with its ranges."""
     total, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
-    fill = f"Uses {memory(total)} of {memory(usable)} on each."
+    host = estimate.memory.host_bytes
+    beside = f", and {memory(host)} of its host's memory" if host.expected else ""
+    fill = f"Uses {memory(total)} of {memory(usable)} on each{beside}."
     rent = estimate.cost.rent_usd
     start = title(option, system)
     if estimate.time is not None:

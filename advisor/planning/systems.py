@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -33,6 +33,8 @@ class System:
     counts: tuple[int, ...]
     """Numbers of accelerators to consider, whole instances only."""
     owned: bool = False
+    host_bytes: float | None = None
+    """Memory of one machine that layouts may fill; None where it is not limited. [bytes]"""
 
 
 def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
@@ -177,6 +179,23 @@ def check_owned(limits: Constraints) -> None:
         )
 
 
+def by_host_memory(systems: Sequence[System]) -> list[System]:
+    """Part systems by the memory of their machines, as layouts that fill it need.
+
+    Machines whose memory is not known have none to fill; the owner's are taken to have enough.
+    """
+    parted = []
+    for system in systems:
+        groups: dict[float, list[Offer]] = {}
+        for offer in system.offers:
+            groups.setdefault(offer.host_memory_bytes or 0.0, []).append(offer)
+        parted += [
+            replace(system, offers=tuple(offers), host_bytes=size)
+            for size, offers in groups.items()
+        ] or [_assuming(system, "your machine has the memory that the layout keeps on the host")]
+    return parted
+
+
 def owned_system(accelerator: Accelerator, count: int) -> System:
     """Return the system of ``count`` accelerators that the user has."""
     counts = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)
@@ -188,5 +207,10 @@ def _measured_system(system: System, item: OwnedHardware) -> System:
     if item.measured is None:
         return system
     basis = f"rates of {system.accelerator.name} by the {item.measured.kernels.source}"
-    assumptions = (*system.node.assumptions, basis)
+    return _assuming(system, basis)
+
+
+def _assuming(system: System, text: str) -> System:
+    """Add to the assumptions of a system's machine."""
+    assumptions = (*system.node.assumptions, text)
     return replace(system, node=system.node.model_copy(update={"assumptions": assumptions}))

@@ -19,9 +19,10 @@ from advisor.estimate.candidates import (
     LayoutArrays,
     matmul_peak,
 )
+from advisor.estimate.host_memory import offloads
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import evaluate_run_hours
-from advisor.layout import Sharding
+from advisor.layout import Offload, Sharding
 from advisor.planning.bound import StepBound
 from advisor.planning.layout_space import CHUNK, LayoutSpace
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
@@ -166,11 +167,17 @@ class _Fitting:
         space: LayoutSpace,
     ) -> None:
         self._grid, self._systems = space.grid, systems
-        self._need = space.high_bytes(run)
+        self._need, self._host = space.high_bytes(run), space.host_bytes(run)
+        # Recomputing all of them is quicker than fetching activations from the host.
+        rows = space.grid.layouts.take(slice(0, space.grid.rows))
+        self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
         kinds = [
             (
                 system.accelerator.memory_reported_bytes,
                 max(system.node.accelerators, system.node.intra_domain),
+                np.inf
+                if system.host_bytes is None
+                else system.host_bytes / system.node.accelerators,
             )
             for system in systems
         ]
@@ -178,8 +185,8 @@ class _Fitting:
         self._kind = np.array([self._kinds.index(kind) for kind in kinds])
         self._table = np.concatenate([self._first_policy(*kind) for kind in self._kinds])
 
-    def _first_policy(self, capacity: float, reach: int) -> NDArray[np.int8]:
-        none, selective, full = self._need <= capacity
+    def _first_policy(self, capacity: float, reach: int, host: float) -> NDArray[np.int8]:
+        none, selective, full = (self._need <= capacity) & (self._host <= host)
         first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
         return np.where(self._grid.tensor <= reach, first, NO_POLICY).astype(np.int8)
 
@@ -189,7 +196,7 @@ class _Fitting:
 
     def least_bytes(self, place: int) -> float:
         """Smallest need of any layout of a system; infinite where it has none. [bytes]"""
-        _, reach = self._kinds[self._kind[place]]
+        _, reach, _ = self._kinds[self._kind[place]]
         least = np.inf
         for count in self._systems[place].counts:
             rows = slice(*self._grid.start[count])
