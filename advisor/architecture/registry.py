@@ -93,6 +93,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "arcee": Family("Arcee AFM", dense_families.arcee),
     "baichuan": Family("Baichuan", families.llama),
     "bamba": Family("Bamba", mixed_families.bamba),
+    "bart": Family("BART", tower_families.bart, Unit.SAMPLE),
     "bert": Family("BERT", tower_families.bert),
     "bloom": Family("BLOOM", classic_families.bloom),
     "camembert": Family("CamemBERT", tower_families.bert),
@@ -240,7 +241,7 @@ def named_type(fields: ConfigFields) -> str:
 
 KNOWN_UNSUPPORTED: Final = frozenset(
     {
-        *("albert", "apertus", "bart", "bitnet", "deberta", "deberta-v2", "diffllama", "doge"),
+        *("albert", "apertus", "bitnet", "deberta", "deberta-v2", "diffllama", "doge"),
         *("electra", "helium", "hyperclovax", "longformer", "modernbert", "persimmon"),
         *("recurrent_gemma", "rwkv", "xlstm", "zamba", "zamba2"),
     }

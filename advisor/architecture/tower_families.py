@@ -1,4 +1,4 @@
-"""Encoder and encoder-decoder families: BERT, RoBERTa, T5, Whisper.
+"""Encoder and encoder-decoder families: BERT, RoBERTa, T5, BART, Whisper.
 
 Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0).
 Encoders take tokens, and pairs whole samples.
@@ -34,6 +34,8 @@ from advisor.architecture.stack import Stack, StackInput
 
 TEXT_TOKENS = 512
 """Length of both texts where the work does not say: what T5 was trained on."""
+BART_OFFSET = 2
+"""Learned positions that no token has: those of BERT's padding, as fairseq counted."""
 LAYER_NORM = Normalization(kind="layer")
 
 
@@ -240,6 +242,49 @@ def whisper(fields: ConfigFields) -> Stack:
         others=others,
         layers=(*(() if alone else (encoder,)), Take(name="words"), decoder, head),
         blocks=writing.layers + (0 if alone else reading.layers),
+        hidden_size=hidden,
+        outputs=vocab,
+        tied=True,
+    )
+
+
+def bart(fields: ConfigFields) -> Stack:
+    """BART: post-norm encoder and decoder with learned positions, one tied token embedding."""
+    hidden, vocab = fields.count("d_model", 1024), fields.count("vocab_size", 50_265)
+    positions = fields.count("max_position_embeddings", 1024, maximum=10_000_000) + BART_OFFSET
+
+    def tower(name: str, *, decodes: bool) -> tuple[int, tuple[Layer, ...]]:
+        heads = head_count(fields, f"{name}_attention_heads", hidden, 16)
+        layers = fields.count(f"{name}_layers", 12, maximum=LIMITS["num_hidden_layers"])
+        shape = BlockShape(
+            layers=layers,
+            hidden_size=hidden,
+            heads=heads,
+            head_dim=hidden // heads,
+            width=fields.count(f"{name}_ffn_dim", 4096),
+            function=function_named(fields, "gelu"),
+            causal=decodes,
+            memory="encoder" if decodes else None,
+            post_norm=True,
+            dropout=True,
+        )
+        table = Embedding(entries=vocab, width=hidden, tied=True, shared=decodes)
+        learned = Learned(elements=positions * hidden)
+        return layers, (table, learned, LAYER_NORM, Dropout(), *transformer_blocks(shape))
+
+    reads, reading = tower("encoder", decodes=False)
+    writes, writing = tower("decoder", decodes=True)
+    return Stack(
+        unit=Unit.SAMPLE,
+        input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
+        others={"words": StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")},
+        layers=(
+            part("encoder", *reading, Save(name="encoder")),
+            Take(name="words"),
+            part("decoder", *writing),
+            part("head", Linear(out=vocab, bias=False, tied=True), of=Part.HEAD),
+        ),
+        blocks=reads + writes,
         hidden_size=hidden,
         outputs=vocab,
         tied=True,

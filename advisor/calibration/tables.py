@@ -25,6 +25,7 @@ SHORT_NAMES = {
     "bert-large": "bert-large-uncased",
     "bert-large pretrain": "bert-large-uncased",
     "bert-large squad": "bert-large-uncased",
+    "bart-large pretrain": "bart-large",
     "resnet-50 v1.5": "resnet-50",
     "vit-b/16": "vit-base-patch16-224",
     "deit_base_patch16_224": "vit-base-patch16-224",
