@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Final
 
 CENT: Final = Decimal("0.01")
 
 
+@lru_cache(maxsize=16_384)
 def times(usd: float, number: float) -> float:
     """Return a price times a number, exact in decimal before it is stored.
 

@@ -24,9 +24,12 @@ NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Option:
-    """One configuration with a price: a point of the cost-time chart. Equal only to itself."""
+    """One configuration with a price: a point of the cost-time chart. Equal only to itself.
+
+    Not frozen: a search makes thousands, and freezing trebles the time that each takes.
+    """
 
     system: int
     count: int
@@ -112,9 +115,12 @@ class Price:
         return cls(offer, per_hour, system.node.accelerators, interruptions if offer else None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Configuration:
-    """What a search found: where, how many, arranged how, and how fast."""
+    """What a search found: where, how many, arranged how, and how fast.
+
+    Not frozen: a search makes thousands, and freezing trebles the time that each takes.
+    """
 
     system: int
     count: int

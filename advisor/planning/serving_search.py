@@ -32,9 +32,9 @@ WIDE_EXPERTS = 8
 """Experts are kept whole, spread over one machine of this size, or over all replicas."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoundServing:
-    """One configuration that fits: all counts and replica layouts that none beats."""
+    """One configuration that fits, of all that none beats; not frozen, as `Configuration`."""
 
     system: int
     count: int
@@ -123,12 +123,14 @@ def search_serving(
     """
     if not len(table):
         return ServingSearch(found=(), searched=0, least_memory_bytes={})
+    cards = {system.accelerator.key: system.accelerator for system in systems}
+    kernels = {key: calibration.kernels_for(card)[0] for key, card in cards.items()}
     stacked = HardwareArrays.stack(
         [
             (
                 system.accelerator,
                 system.node,
-                calibration.kernels_for(system.accelerator)[0],
+                kernels[system.accelerator.key],
                 compute_format(system.accelerator, weight_format),
             )
             for system in systems

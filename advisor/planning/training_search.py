@@ -37,9 +37,9 @@ NO_POLICY: Final = RECOMPUTE_LEVELS
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
-    """The fastest configuration of one system, count and precision."""
+    """The fastest of one system, count and precision; not frozen, as `Configuration`."""
 
     system: int
     count: int
