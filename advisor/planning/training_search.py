@@ -276,10 +276,11 @@ def _fastest(
     # tighter one. The first leaves out what gathering sharded parameters may add, so the most
     # promising layout without that is timed too.
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
+    groups = (least, np.where(gathers, np.inf, least))
+    tried = np.unique(np.concatenate([_first_least(item, segment, begins) for item in groups]))
+    _, steps = timed(tried)
     reached = np.full(len(begins), np.inf)
-    for group in (least, np.where(gathers, np.inf, least)):
-        _, steps = timed(_first_least(group, segment, begins))
-        reached = np.minimum(reached, steps)
+    np.minimum.at(reached, segment[tried], steps)
     worth = np.flatnonzero(least <= reached[segment])
     tight = np.concatenate(
         [
