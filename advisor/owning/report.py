@@ -151,11 +151,12 @@ def size_of(accelerator: Accelerator, count: int) -> Size:
         If the catalog has no board power.
     """
     if accelerator.board_power_w is None:
+        reason = f" ({accelerator.no_purchase})" if accelerator.no_purchase else ""
         raise InputError(
-            f"{accelerator.name} has no board power in the catalog",
+            f"{accelerator.name} cannot be priced to own: its power is not known{reason}",
             value=None,
             allowed="an accelerator with a known power",
-            remedy="Choose another accelerator.",
+            remedy="Choose another accelerator; 'gpu-advisor estimate' prices renting it.",
             field="hardware.accelerator",
         )
     per_machine = owned_node(accelerator, count).accelerators
