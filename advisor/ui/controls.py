@@ -18,7 +18,7 @@ from advisor.ui.cases import parameters_of, shape_of
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
 from advisor.ui.reading import complaint, read, used
 from advisor.ui.rules import RULES, Kind
-from advisor.ui.words import plain, text_table
+from advisor.ui.words import plain
 
 MAX_CONFIG_BYTES: Final = 5_000_000
 MAIN_ROW: Final = (
@@ -159,7 +159,12 @@ def _shape(inputs: Inputs, slots: Slots) -> None:
             computed = whole_shape(count, AssumedShape.model_validate(shape_of(inputs, numbers)))
         except InputError:  # told at its field, with the answer
             computed = None
-        text_table(frames.shapes_table(count, computed, nearest_published(count, SHOWN_PUBLISHED)))
+        # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
+        st.dataframe(
+            frames.shapes_table(count, computed, nearest_published(count, SHOWN_PUBLISHED)),
+            hide_index=True,
+            width="stretch",
+        )
         st.caption("Published dense models, nearest first. Edit what you know; the rest follows.")
         grid = st.grid(ADVANCED_COLUMNS, min_column_width=NARROWEST_PX)
         for name, case_field in SHAPE.items():

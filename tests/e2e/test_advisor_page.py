@@ -136,6 +136,19 @@ def test_advanced_stays_open_while_its_fields_change(page: Page, app_url: str) -
     expect(page.get_by_label("Sequence length", exact=True)).to_be_visible()
 
 
+def test_the_shape_behind_a_count_is_edited_beside_published_models(
+    page: Page, app_url: str
+) -> None:
+    open_page(page, f"{app_url}/?model=7.2B")
+    page.get_by_text("Assumed shape").first.click()
+
+    # Jiang et al. 2023, arXiv:2310.06825, table 1: Mistral 7B has 8 heads for keys and values.
+    fill(page, "Key-value heads", "8")
+
+    expect(page.get_by_text("scaled with the given num_key_value_heads")).to_be_visible()
+    expect(page.get_by_label("Key-value heads", exact=True)).to_be_visible()
+
+
 def test_a_shared_link_opens_with_the_same_inputs(
     new_page: Callable[..., Page], app_url: str
 ) -> None:

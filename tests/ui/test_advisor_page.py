@@ -193,7 +193,7 @@ def test_the_shape_behind_a_count_is_shown_and_edited(page: AppTest, asked: list
     page.run()
     page.selectbox(key="in_model").set_value("parameters").run()
 
-    table = page.table[0].value
+    table = page.dataframe[0].value
     # 6.74 billion parameters (arXiv:2307.09288), 7.62 (arXiv:2412.15115), 8.03 (arXiv:2407.21783).
     assert list(table["Model"])[1:4] == ["Llama 2 7B", "Qwen2.5 7B", "Llama 3.1 8B"]
     assert list(table["Feed-forward width"])[1:4] == ["11,008", "18,944", "14,336"]
