@@ -72,6 +72,7 @@ from advisor.frames.scaling import scaling_frame, scaling_table
 from advisor.frames.shape import shapes_table
 from advisor.frames.terms import (
     Section,
+    answer_unit,
     citation,
     latencies,
     neighbours_frame,
@@ -96,6 +97,7 @@ __all__ = [
     "accuracy_frame",
     "accuracy_summary",
     "accuracy_table",
+    "answer_unit",
     "as_points",
     "axes",
     "bill_table",

@@ -132,9 +132,17 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         (label, milliseconds(value.scaled(MILLISECOND), with_range=True))
         for label, value in frames.latencies(estimate)
     ]
+    if serving := estimate.serving:
+        copies = "1 replica" if serving.replicas == 1 else f"{serving.replicas:,} replicas"
+        output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
+        lines.append(("Output", f"{output} from {copies}"))
     if estimate.cost.rent_usd is not None:
         month = "" if estimate.time is not None else " a month"
         lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
+    million = estimate.cost.usd_per_million_tokens
+    if estimate.serving and million is not None:
+        per = f"Per million {frames.answer_unit(estimate)}s"
+        lines.append((per, money(million, with_range=True)))
     used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
     lines.append(("Memory", f"{memory(used)} of {memory(usable)} on each"))
     return lines

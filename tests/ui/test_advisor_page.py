@@ -1,5 +1,6 @@
 """The page *Advisor* in process, with the stand-in engine and, where it says so, the real one."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -94,6 +95,7 @@ def test_serving_shows_latencies_and_a_monthly_cost(page: AppTest) -> None:
     page.selectbox(key="in_task").set_value("serve").run()
 
     assert [item.value for item in page.metric] == ["40 ms", "400 ms", "$730", "27 GiB"]
+    assert re.search(r"Output: \*\*[\d,]+ tokens/s from 1 replica\*\*", texts(page))
     [caption] = [item.value for item in page.caption if "Assumed" in item.value]
     assert "prompts of 7168 and answers of 1024 tokens" in caption
 
