@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,6 +10,7 @@ from advisor.architecture.config_fields import load_config_text
 from advisor.limits import Objective
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, YES, Inputs, Task
 from advisor.ui.reading import typed_size
+from advisor.ui.rules import RULES
 from advisor.units import MILLISECOND
 
 CASE_FIELDS: Final = {
@@ -44,6 +46,18 @@ CASE_FIELDS: Final = {
     "limits.owned": "own_accelerator",
 }
 """Field of a case to the input that sets it, where that is the same for every task."""
+
+
+INPUTS_BY_FIELD: Final = {
+    field.rpartition(".")[2]: name for field, name in CASE_FIELDS.items() if field != "model.shape"
+}
+FIELD: Final = re.compile(
+    r"\b(?:model|workload|limits|hardware|layout)(?:\.[a-z_]+)+\b|\b[a-z]+(?:_[a-z]+)+\b"
+)
+"""A field of the case by its path, or by its last name where that has several words."""
+OF_THE_COMMAND_LINE: Final = re.compile(
+    r" \(--[^)]*\)|; 'gpu-advisor schema' prints what is allowed"
+)
 
 
 def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
@@ -168,6 +182,25 @@ def input_field(case_field: str, inputs: Inputs) -> str | None:
     if name == "model" and inputs.model in (FROM_CONFIG, FROM_COUNT):
         return {FROM_CONFIG: "config", FROM_COUNT: "parameters"}[inputs.model]
     return name
+
+
+def in_words(text: str) -> str:
+    """Return a message of the engine in the words of the page: labels for fields, no options.
+
+    Examples
+    --------
+    >>> in_words("workload.lora_rank is not usable (--lora-rank)")
+    'LoRA rank is not usable'
+    >>> in_words("input_tokens + output_tokens exceed the context")
+    'Prompt tokens + Answer tokens exceed the context'
+    """
+    return FIELD.sub(_label, OF_THE_COMMAND_LINE.sub("", text))
+
+
+def _label(match: re.Match[str]) -> str:
+    last = match[0].rpartition(".")[2]
+    name = INPUTS_BY_FIELD.get(last)
+    return RULES[name].label if name else last.replace("_", " ")
 
 
 def _given(**fields: object) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
@@ -63,7 +64,9 @@ def controls(inputs: Inputs) -> Slots:
     return slots
 
 
-def show_problems(problems: Mapping[str, str], inputs: Inputs, slots: Slots) -> None:
+def show_problems(
+    problems: Mapping[str, str], inputs: Inputs, entered: Inputs, slots: Slots
+) -> None:
     """Say what is wrong with each field below it, and what the answer rests on instead.
 
     Parameters
@@ -72,15 +75,20 @@ def show_problems(problems: Mapping[str, str], inputs: Inputs, slots: Slots) -> 
         Sentences by field; those that belong to none, or to one out of sight, come first.
     inputs : Inputs
         Those behind the answer.
+    entered : Inputs
+        As they stand in the fields.
     slots : dict
         As `controls` returns them.
     """
+    wrong = {name: getattr(entered, name) for name in problems if name}
+    # Where more than the wrong fields differs, the answer is to another question.
+    same = replace(inputs, **wrong) == entered
     for name, problem in problems.items():
         text = complaint(name, problem) if name else problem
         instead = getattr(inputs, name) if name in INSTEAD else ""
-        if instead:
+        if instead and same:
             text += f" The answer is for {instead}."
-        elif not name:
+        elif not same:
             text += " The answer is for the last inputs that worked."
         slots.get(name, st).error(plain(text), icon=":material/error:")
 

@@ -17,7 +17,7 @@ from advisor import api
 from advisor.architecture.presets import list_presets
 from advisor.errors import AdvisorError, InputError
 from advisor.ui import links
-from advisor.ui.cases import case_of, input_field
+from advisor.ui.cases import case_of, in_words, input_field
 from advisor.ui.inputs import (
     ADAPTERS,
     DEFAULTS,
@@ -229,8 +229,8 @@ def sentence(error: AdvisorError) -> str:
     """Return an error as one sentence and what to do."""
     if not isinstance(error, InputError):
         return str(error)
-    what = error.what[:1].upper() + error.what[1:]
-    return f"{what}. Allowed: {error.allowed}. {error.remedy}"
+    what, allowed, remedy = map(in_words, (error.what, error.allowed, error.remedy))
+    return f"{what[:1].upper()}{what[1:]}. Allowed: {allowed}. {remedy}"
 
 
 class Boundary(AbstractContextManager["Boundary"]):

@@ -219,7 +219,19 @@ def test_a_shape_that_cannot_be_is_told_at_its_field(root: Path) -> None:
     page.text_input(key="in_hidden_size").set_value("4096").run()
 
     [problem] = [item.value.replace("\\", "") for item in page.error]
-    assert "num_attention_heads does not divide the hidden size" in problem
+    assert "Heads does not divide the hidden size" in problem
+
+
+def test_an_answer_to_another_question_is_called_so(root: Path) -> None:
+    """With the real engine: what BERT reads is shorter than the prompt."""
+    page = AppTest.from_file(str(root / "app.py"), default_timeout=60)
+    page.query_params["model"] = "bert-base"
+    page.query_params["task"] = "serve"
+    page.run()
+
+    [problem] = [item.value.replace("\\", "") for item in page.error]
+    assert problem.startswith("Prompt tokens exceeds the model's context. Allowed: at most 512")
+    assert problem.endswith("The answer is for the last inputs that worked.")
 
 
 def test_owned_cards_can_be_named(page: AppTest, asked: list[Case]) -> None:

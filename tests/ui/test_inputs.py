@@ -9,7 +9,7 @@ import pytest
 from advisor.case import Case
 from advisor.errors import InputError
 from advisor.ui import links
-from advisor.ui.cases import case_of, input_field
+from advisor.ui.cases import case_of, in_words, input_field
 from advisor.ui.inputs import DEFAULTS, Inputs
 from advisor.ui.reading import problem_of, read
 from advisor.ui.rules import RULES
@@ -328,3 +328,24 @@ def test_markdown_shows_text_as_it_is() -> None:
 def test_errors_are_the_projects_own() -> None:
     with pytest.raises(InputError):
         case_of(replace(DEFAULTS, model="config.json", config="[1]"), read(DEFAULTS).numbers)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("model.shape.hidden_size is not usable", "Hidden size is not usable"),
+        (
+            "model.shape alone holds more than model.parameters",
+            "shape alone holds more than Parameters",
+        ),
+        ("input_tokens exceeds the model's context", "Prompt tokens exceeds the model's context"),
+        (
+            "Choose full fine-tuning (--task finetune), or other targets.",
+            "Choose full fine-tuning, or other targets.",
+        ),
+        ("Correct this field; 'gpu-advisor schema' prints what is allowed.", "Correct this field."),
+        ("one of fp32, bf16_mixed, fp16_amp", "one of fp32, bf16_mixed, fp16_amp"),
+    ],
+)
+def test_messages_of_the_engine_take_the_words_of_the_page(said: str, shown: str) -> None:
+    assert in_words(said) == shown

@@ -14,7 +14,7 @@ with state.Boundary():
     controls.corrections(opened.corrections)
     slots = controls.controls(inputs)
     found = state.answer(inputs, results.status)
-    controls.show_problems(found.problems, found.inputs, slots)
+    controls.show_problems(found.problems, found.inputs, inputs, slots)
     recommendation = found.recommendation
     chosen = frames.picks(recommendation)
     results.compared(opened, found)
