@@ -17,6 +17,7 @@ from advisor.calibration.constants import (
     methodology_markdown,
 )
 from advisor.calibration.measurements import FOLDER
+from advisor.calibration.memory_fit import memory_sections, peak_errors
 from advisor.calibration.software import training_sections
 from advisor.calibration.speed import speed_errors
 from advisor.catalog import load_catalog
@@ -32,11 +33,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     docs = data_path(FITTED).parent.parent / "docs"
     if options.what == "accuracy":
-        texts = {docs / "accuracy.md": accuracy_markdown(score_tables(), speed_errors())}
+        texts = {
+            docs / "accuracy.md": accuracy_markdown(score_tables(), speed_errors(), peak_errors())
+        }
         return _write(texts, command="make accuracy", check=options.check)
     catalog = load_catalog()
     fitted = fit_constants(data_path(FOLDER), {card.key: card for card in catalog.accelerators})
     sections = kernel_sections(fitted)
+    sections |= memory_sections(sections, catalog)
     texts = {
         data_path(FITTED): calibration_yaml(sections, training_sections(sections, catalog)),
         docs / "methodology-kernels.md": methodology_markdown(fitted),

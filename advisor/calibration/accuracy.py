@@ -48,7 +48,9 @@ def score_tables(names: Iterable[str] = TABLES) -> dict[str, ValidationReport]:
     return {name: validate(folder / f"{name}.csv") for name in names}
 
 
-def accuracy_markdown(reports: dict[str, ValidationReport], speeds: Iterable[SpeedErrors]) -> str:
+def accuracy_markdown(
+    reports: dict[str, ValidationReport], speeds: Iterable[SpeedErrors], peaks: Iterable[Summary]
+) -> str:
     """Text of ``docs/accuracy.md``.
 
     Parameters
@@ -57,6 +59,8 @@ def accuracy_markdown(reports: dict[str, ValidationReport], speeds: Iterable[Spe
         From :func:`score_tables`.
     speeds : iterable of SpeedErrors
         From :func:`advisor.calibration.speed.speed_errors`.
+    peaks : iterable of Summary
+        From :func:`advisor.calibration.memory_fit.peak_errors`.
     """
     overview = "\n".join(
         _cells(TABLES[name], each)
@@ -66,7 +70,8 @@ def accuracy_markdown(reports: dict[str, ValidationReport], speeds: Iterable[Spe
     )
     sections = "\n".join(_section(name, report) for name, report in reports.items())
     speed = "\n".join(_speed_cells(each) for each in speeds)
-    return PAGE.format(overview=overview, speed=speed, sections=sections)
+    peak = "\n".join(_cells(each.regime, each) for each in peaks)
+    return PAGE.format(overview=overview, speed=speed, peak=peak, sections=sections)
 
 
 def _section(name: str, report: ValidationReport) -> str:
@@ -186,6 +191,17 @@ sites), and so are the ranges, which aim at 80. For comparison, the median error
 | runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {speed}
+
+## Published peaks, each source held out
+
+Peaks of the training runs as their tools count them. In sample, the reserve of the allocator is
+fitted on all runs whose settings are stated in full; held out, on those of all other sources, and
+so are the ranges, which aim at 80.
+
+"""
+    + HEAD
+    + """
+{peak}
 
 {sections}
 ## Columns

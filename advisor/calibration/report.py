@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles
 
@@ -134,6 +134,26 @@ def percentile(values: Sequence[float], share: float) -> float:
         return values[0]
     cuts = quantiles(values, n=100, method="inclusive")
     return cuts[min(98, max(0, round(share * 100) - 1))]
+
+
+def group_quantile(values: Sequence[float], groups: Sequence[str], share: float) -> float:
+    """Return the value that ``share`` of the groups stay below, every group weighing one.
+
+    Examples
+    --------
+    Three runs of one table weigh as much as one of another:
+
+    >>> group_quantile([1.0, 2.0, 3.0, 9.0], ["a", "a", "a", "b"], 0.5)
+    3.0
+    """
+    sizes = Counter(groups)
+    passed = 0.0
+    ordered = sorted(zip(values, groups, strict=True))
+    for value, group in ordered:
+        passed += 1 / sizes[group]
+        if passed >= share * len(sizes) - 1e-9:
+            return value
+    return ordered[-1][0]
 
 
 def scored(

@@ -16,7 +16,7 @@ from typing import Final
 from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.measurements import FOLDER
-from advisor.calibration.report import ValidationRow
+from advisor.calibration.report import ValidationRow, group_quantile
 from advisor.calibration.robust import rounded
 from advisor.calibration.tables import Row, cell, read_table
 from advisor.calibration.training_rows import settled_run, timed_run
@@ -147,6 +147,15 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
     )
 
 
+def blank_training(intervals: Section) -> Section:
+    """Sections without which no run can be predicted, before training runs determine them."""
+    neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
+    return {
+        "software": {stack.value: {"slowdown": 1.0} for stack in SoftwareStack},
+        "intervals": {name: neutral.model_dump() for name in NAMES} | intervals,
+    }
+
+
 def training_sections(kernels: Section, catalog: Catalog) -> Section:
     """Sections of ``calibration.yaml`` that training runs determine, given fitted kernels.
 
@@ -161,12 +170,9 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     dict
         ``software``, ``intervals`` and ``trained``.
     """
-    neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
-    blank = {
-        "software": {stack.value: {"slowdown": 1.0} for stack in SoftwareStack},
-        "intervals": {name: neutral.model_dump() for name in NAMES},
-    }
-    calibration = join_calibration(kernels | blank, data_path(FITTED))
+    found = kernels.get("intervals")
+    stated: Section = found if isinstance(found, dict) else {}
+    calibration = join_calibration(kernels | blank_training(stated), data_path(FITTED))
     runs = timed_runs(Engine(catalog=catalog, calibration=calibration))
     intervals = fit_intervals(hold_out_sources(runs))
     slowdowns = fit_slowdowns(runs)
@@ -179,7 +185,8 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
             }
             for stack in SoftwareStack
         },
-        "intervals": {name: found.model_dump(mode="json") for name, found in intervals.items()},
+        "intervals": stated
+        | {name: found.model_dump(mode="json") for name, found in intervals.items()},
         "trained": {
             generation: _trained([run for run in runs if run.generation == generation])
             for generation in sorted({run.generation for run in runs})
@@ -295,16 +302,6 @@ def _interval(
 
 def _quantiles(runs: Sequence[HeldOut]) -> tuple[float, float]:
     """10 % and 90 % of the residuals, every group weighing one."""
-    sizes: dict[str, int] = defaultdict(int)
-    for item in runs:
-        sizes[item.run.group] += 1
-    ordered = sorted(runs, key=lambda item: item.residual)
-    total = float(len(sizes))
-    bounds, passed = [], 0.0
-    wanted = list(TAILS)
-    for item in ordered:
-        passed += 1 / sizes[item.run.group]
-        while wanted and passed >= wanted[0] * total - 1e-9:
-            bounds.append(item.residual)
-            wanted.pop(0)
-    return bounds[0], bounds[1]
+    residuals, groups = [item.residual for item in runs], [item.run.group for item in runs]
+    low, high = (group_quantile(residuals, groups, share) for share in TAILS)
+    return low, high

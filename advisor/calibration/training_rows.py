@@ -41,6 +41,9 @@ SOFTWARE = {
 }
 """Framework of a row -> software stack; others run eager Hugging Face style modules unless the
 row says compiled, or is a large run."""
+PLAIN_TUNING = "litgpt"
+"""Pretrains with fused kernels (TinyLlama), and fine-tunes with its plain modules."""
+CHUNKED_LOSS = ("torchtune", PLAIN_TUNING)
 TUNED_ACCELERATORS = 256
 """Language models on as many accelerators are trained by software that their makers tuned (Meta's
 and others' own), which is taken to be of Megatron's class."""
@@ -259,7 +262,7 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         lora_rank=integer(row, "lora_rank", 16),
         lora_targets=_targets(row),
         assumptions=(),
-        cross_entropy=CrossEntropy.CHUNKED if framework == "torchtune" else None,
+        cross_entropy=CrossEntropy.CHUNKED if framework in CHUNKED_LOSS and method else None,
         preference=_preference(row),
         switches=MemorySwitches(
             flat_units=framework in FLAT_UNITS,
@@ -290,7 +293,8 @@ def _software(row: Row, *, samples: bool) -> SoftwareStack:
         # Apex in half precision: fused norms and optimizer in otherwise eager code.
         return SoftwareStack.LIGER
     known = SAMPLE_SOFTWARE if samples else SOFTWARE
-    if framework in known:
+    tunes = choice(row, "workload", METHODS) is not None
+    if framework in known and not (framework == PLAIN_TUNING and tunes):
         return known[framework]
     if flag(row, "compiled"):
         return SoftwareStack.COMPILED

@@ -75,6 +75,42 @@ def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> 
     return np.minimum(share, 1.0)
 
 
+def end_stage_layers(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
+    r"""Layers that the first and the last pipeline stage give up where they do not divide evenly.
+
+    Parameters
+    ----------
+    layers, pipeline, virtual_stages : float or ndarray
+        As for :func:`stage_share`.
+
+    Returns
+    -------
+    float or ndarray
+        One fewer than a full stage for the first where one layer is missing, and for the last,
+        too, where two or more are: 0, 1 or 2 layers are given up together.
+
+    Notes
+    -----
+    .. math:: \min\left(2,\; p v \lceil L / (p v) \rceil - L\right)
+
+    The embedding and the head take the place of a layer.
+
+    References
+    ----------
+    .. [1] Llama team, 2024, arXiv:2407.21783, section 3.3.2 (126 layers on 16 stages).
+
+    Examples
+    --------
+    >>> float(end_stage_layers(layers=126, pipeline=16, virtual_stages=1))
+    2.0
+    >>> float(end_stage_layers(layers=96, pipeline=16, virtual_stages=1))
+    0.0
+    """
+    chunks = pipeline * virtual_stages
+    missing: Number = np.minimum(chunks * np.ceil(layers / chunks) - layers, 2.0)
+    return np.where((pipeline > 1) & (layers >= pipeline), missing, 0.0)
+
+
 def in_flight(
     *, stage: Number, pipeline: Number, virtual_stages: Number, micro_batches: Number
 ) -> Number:

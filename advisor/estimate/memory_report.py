@@ -32,10 +32,15 @@ def outside_bytes(layout: LayoutArrays, facts: MemoryFacts, bound: str) -> Float
     return np.asarray(facts.context_bytes[bound] + groups * facts.communication_bytes)
 
 
-def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
-    """Return the interval of a run's memory: one for adapters on a 4-bit base, one for the rest."""
+def interval_name(run: TrainingRun) -> str:
+    """Return the name of a run's interval: one for adapters on a 4-bit base, one for the rest."""
     four_bit = run.method is FineTuningMethod.QLORA
-    return calibration.intervals["training_memory_4bit" if four_bit else "training_memory"]
+    return "training_memory_4bit" if four_bit else "training_memory"
+
+
+def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
+    """Return the interval of a run's memory."""
+    return calibration.intervals[interval_name(run)]
 
 
 def memory_totals(

@@ -6,6 +6,7 @@ it is not the sum of all terms. The same code serves one configuration and a mil
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +17,7 @@ from advisor.architecture.operators import Part
 from advisor.architecture.sample import Unit
 from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import (
+    end_stage_layers,
     in_flight,
     logits_bytes,
     saved_activation_bytes,
@@ -117,25 +119,47 @@ def training_memory(
     copies = np.where(layout.dual, 2.0, 1.0)
     share = share * copies
     layout = replace(layout, data=layout.data * copies)
-    block_dense = share * (parameters.block_divided / tensor + parameters.block_replicated)
-    block_expert = share * parameters.block_expert / (tensor * layout.expert)
     embedding = parameters.embedding_divided / tensor + parameters.embedding_replicated
     head = parameters.head_divided / tensor + parameters.head_replicated
     piped = pipeline > 1
     head_copy = head + (parameters.embedding_divided / tensor if parameters.tied else 0.0) * piped
-    first = StageParameters(
-        dense=block_dense + embedding + np.where(piped, 0.0, head), expert=block_expert
+    given_up = np.where(
+        layout.dual,
+        0.0,
+        end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages),
     )
-    last = StageParameters(
-        dense=block_dense + head_copy + np.where(piped, 0.0, embedding), expert=block_expert
-    )
+    # Index, layers, parameters of the ends, and whether it has the loss.
+    stages: list[tuple[Floats, Floats, Floats, bool]] = [
+        (
+            0.0 * pipeline,
+            layers * share - np.minimum(given_up, 1.0),
+            embedding + np.where(piped, 0.0, head),
+            False,
+        ),
+        (
+            pipeline - 1,
+            layers * share - np.maximum(given_up - 1.0, 0.0),
+            head_copy + np.where(piped, 0.0, embedding),
+            True,
+        ),
+    ]
+    uneven = (given_up > 0) & (pipeline > 2)
+    if np.any(uneven):
+        # The second stage has a layer more than the first.
+        second = np.asarray(uneven, dtype=np.float64)
+        stages.append((second, layers * share, 0.0 * embedding, False))
 
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one_block, stored_block = _blocks(architecture, run, layout, tokens, layers)
     accumulates = micro_batches > 1
 
     results = []
-    for stage, index, is_last in ((first, 0.0 * pipeline, False), (last, pipeline - 1, True)):
+    for index, held_layers, ends, is_last in stages:
+        block_dense = (
+            held_layers / layers * (parameters.block_divided / tensor + parameters.block_replicated)
+        )
+        block_expert = held_layers / layers * parameters.block_expert / (tensor * layout.expert)
+        stage = StageParameters(dense=block_dense + ends, expert=block_expert)
         held = in_flight(
             stage=index,
             pipeline=pipeline,
@@ -145,20 +169,20 @@ def training_memory(
         # One more than there are ranks, each through one of the two stages.
         held = np.where(layout.dual, np.minimum(pipeline + 1, micro_batches) / copies, held)
         states = stage_states(
-            architecture, run, layout, stage, block_dense + block_expert, layers * share, facts
+            architecture, run, layout, stage, block_dense + block_expert, held_layers, facts
         )
         has_head = np.asarray(~piped | is_last)
-        stored = stored_block * layers * share * np.asarray(held)
+        stored = stored_block * held_layers * np.asarray(held)
         if np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT:
             blocks = block_dense + block_expert
             whole = stage.dense + stage.expert
-            resident = whole - blocks * (1 - np.minimum(1.0, RESIDENT_LAYERS / (layers * share)))
+            resident = whole - blocks * (1 - np.minimum(1.0, RESIDENT_LAYERS / held_layers))
             kept_weights = states.weights * resident / np.maximum(whole, 1.0)
             states = states_on_host(states, run, layout, kept_weights)
-            stored, moved = activations_on_host(stored, layers * share, layout)
+            stored, moved = activations_on_host(stored, held_layers, layout)
             states = replace(states, host=states.host + moved)
         loss = _loss_bytes(architecture, run, tokens, tensor) * has_head
-        casts = autocast_copies(architecture, run, layout, layers * share, has_head)
+        casts = autocast_copies(architecture, run, layout, held_layers, has_head)
         # A tied table's two gradients exist side by side before they are added.
         tied_gradient = np.where(
             # A sharded stack sums them before it reduces them.
@@ -185,7 +209,7 @@ def training_memory(
                 stored=stored,
                 one_block=one_block,
                 recomputed=one_block * (layout.recompute >= 1),
-                layers_held=layers * share,
+                layers_held=held_layers,
                 loss=loss,
                 casts=casts,
                 tied_gradient=tied_gradient,
@@ -193,7 +217,7 @@ def training_memory(
                 is_last=is_last,
             )
         )
-    return larger(results[0], results[1])
+    return functools.reduce(larger, results)
 
 
 def stored_per_micro_batch(

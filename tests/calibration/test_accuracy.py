@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from advisor.calibration.accuracy import TABLES, score_tables
+from advisor.calibration.memory_fit import peak_errors
 from advisor.calibration.report import ValidationReport
 from advisor.calibration.speed import SpeedErrors, speed_errors
 
@@ -103,6 +104,18 @@ def test_published_peaks_keep_the_thresholds_promised() -> None:
         assert errors.median_abs_pct <= 16
         assert errors.p90_abs_pct <= 40
         assert 75 <= errors.coverage_pct <= 90
+
+
+def test_published_peaks_hold_on_sources_that_the_fit_has_not_seen() -> None:
+    seen, unseen = peak_errors()
+
+    assert seen.n == unseen.n >= 139
+    for found in (seen, unseen):
+        assert found.median_abs_pct <= 13
+        assert found.p90_abs_pct <= 27
+        assert abs(found.bias_pct) <= 5
+    assert 75 <= seen.each_row.coverage_pct <= 90
+    assert 70 <= unseen.each_row.coverage_pct <= 90
 
 
 def test_what_ran_out_of_memory_is_never_called_a_fit_nor_what_ran_impossible() -> None:

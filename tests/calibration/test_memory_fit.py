@@ -1,0 +1,63 @@
+"""The reserve and the ranges of training memory, on made-up peaks whose answer is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.calibration.memory_fit import (
+    NAMES,
+    PeakRun,
+    fit_peak_intervals,
+    fit_reserve,
+    hold_out_peaks,
+)
+from advisor.catalog.constants import load_calibration
+
+NOTHING = {"low": 0.0, "expected": 0.0, "high": 0.0}
+
+
+def peak(source: str, measured: float, **fields: object) -> PeakRun:
+    values: dict[str, object] = {
+        "id": f"{source} {measured}",
+        "source": source,
+        "group": source,
+        "interval": NAMES[0],
+        "kind": NAMES[0],
+        "measured": measured,
+        "tensors": 100.0,
+        "outside": NOTHING,
+        "counts_reserve": True,
+    }
+    return PeakRun(**(values | fields))  # type: ignore[arg-type]
+
+
+def test_the_reserve_is_what_most_groups_show() -> None:
+    runs = [peak("a", 107.0), peak("b", 107.0), peak("c", 119.0)]
+    assert fit_reserve(runs) == 0.07
+
+
+def test_runs_with_guessed_settings_have_no_part_in_the_reserve() -> None:
+    guessed = [peak(name, 104.0, interval=NAMES[2]) for name in "xyz"]
+    assert fit_reserve([peak("a", 109.0), *guessed]) == 0.09
+
+
+def test_what_a_tool_does_not_count_is_not_added() -> None:
+    driver = {"low": 3.0, "expected": 5.0, "high": 8.0}
+    whole = peak("a", 111.0, outside=driver)
+    assert fit_reserve([whole]) == 0.06
+    assert whole.held(0.06) + driver["expected"] == pytest.approx(111.0)
+    assert peak("b", 100.0, counts_reserve=False).held(0.06) == 100.0
+
+
+def test_a_source_is_predicted_without_its_own_runs() -> None:
+    runs = [peak("a", 105.0), peak("b", 110.0)]
+    reserves = {item.run.source: item.reserve for item in hold_out_peaks(runs)}
+    assert reserves == {"a": 0.10, "b": 0.05}
+
+
+def test_ranges_reach_the_outer_tenths_of_the_groups() -> None:
+    facts = load_calibration().memory
+    runs = [peak(str(index), 90.0 + 3 * index, counts_reserve=False) for index in range(11)]
+    interval = fit_peak_intervals(hold_out_peaks(runs), facts)[NAMES[0]]
+    # Measured over tensors from 0.90 to 1.20 in steps of 0.03: the second and the tenth of eleven.
+    assert (interval.low, interval.high) == (0.93, 1.17)
