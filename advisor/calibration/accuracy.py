@@ -222,7 +222,7 @@ the row's own shape columns count. Where there is no key, `model` is looked up.
 - Memory peaks (bytes): `id`, `model`, `seq_len`, `micro_batch`, `mode`, `ckpt`, `optimizer`,
   `peak_total`; with `reshard`, `wrap`, `mesh`, `world` (FSDP), `bucket_view`, `world` (DDP), `tp`,
   `fsdp`, `seq_parallel`, `loss` (tensor parallel), or `base`, `adapter`, `rank`, `targets`,
-  `dropout` (adapters).
+  `dropout` (adapters). Of image networks: `model`, `batch`, `px`, `mode`, `peak_total`.
 - Serving: `id`, `kind` (llm_online, llm_saturated, llm_single_stream, llm_prefill,
   llm_static_batch), `accelerator`, `engine`, `primary_quantity`, `secondary_quantity` (tpot_ms,
   ttft_ms, total_output_tokens_per_s, decode_tokens_per_s, prefill_tokens_per_s, latency_ms),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.report import ValidationRow, scored
@@ -13,6 +14,7 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.run import MemorySwitches, TrainingRun
 from advisor.estimate.training_memory import training_memory
+from advisor.estimate.training_moments import TrainingMemory
 from advisor.layout import ParallelLayout, Recompute, Sharding
 from advisor.precision import RECIPES, PrecisionRecipe
 from advisor.quantities import Range
@@ -73,6 +75,16 @@ ATTENTION: Final = {
 KEPT_GRADIENTS: Final = {"": False, "none": False, "zero": True}
 ADAPTER_FORMATS: Final = {"fp32": "fp32", "bf16": "bf16"}
 LOSSES: Final = {"": False, "lp": False, "gather": True}
+TENSORS: Final = {
+    "one card": "tensors_alone",
+    "images": "tensors_images",
+    "FSDP": "tensors_fsdp",
+    "DDP": "tensors_ddp",
+    "tensor parallel": "tensors_tensor_parallel",
+    "LoRA": "tensors_lora",
+    "QLoRA": "tensors_qlora",
+}
+"""Kind of row -> name of its interval."""
 
 
 def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
@@ -104,24 +116,8 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
             remedy="Fill the cell.",
             field="peak_total",
         )
-    architecture = engine.architecture(row)
-    calibration = engine.calibration
-    # Bookkeeping of tensors knows no libraries.
-    facts = calibration.memory.model_copy(
-        update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
-    )
-    kind, layout = _layout(row)
-    run = _run(row, layout, architecture.unit)
-    if architecture.unit is not Unit.TOKEN and layout.recompute is not Recompute.NONE:
-        raise InputError(
-            "recomputation is modelled for stacks of like blocks only",
-            value=architecture.name,
-            allowed="ckpt 0",
-            remedy="Leave the row out.",
-            field="ckpt",
-        )
-    memory = training_memory(architecture, run, LayoutArrays.of(layout), facts)
-    interval = calibration.interval("training_tensors", measured=True)
+    kind, layout, memory = predicted_tensors(row, engine)
+    interval = engine.calibration.intervals[TENSORS[kind]]
     predicted = Range.around(
         float(memory.allocated[0]),
         low_factor=interval.low,
@@ -140,6 +136,73 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
             predicted=predicted,
         )
     ]
+
+
+def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict a row that names the batch and the side of its images instead of a length.
+
+    Parameters
+    ----------
+    row : mapping
+        ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, ``attn`` where told.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+        As :func:`predict_memory_row`.
+    """
+    names = (cell(row, name) for name in ("model", "batch", "px", "mode"))
+    known = {
+        "id": cell(row, "id") or "-".join(names),
+        "seq_len": cell(row, "px"),
+        "micro_batch": cell(row, "batch"),
+        "attn_request": cell(row, "attn"),
+    }
+    return predict_memory_row({**row, **known}, engine)
+
+
+def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, TrainingMemory]:
+    """Return a row's kind, layout, and the tensors of its fullest moment.
+
+    Parameters
+    ----------
+    row : mapping
+    engine : Engine
+
+    Returns
+    -------
+    tuple
+        What the table is about, the layout, and the terms. [bytes]
+
+    Raises
+    ------
+    InputError
+        If the model is unknown or a cell unusable.
+    """
+    architecture, run = predicted_run(row, engine)
+    kind, layout = _layout(row)
+    # Bookkeeping of tensors knows no libraries.
+    facts = engine.calibration.memory.model_copy(
+        update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
+    )
+    if architecture.unit is not Unit.TOKEN and layout.recompute is not Recompute.NONE:
+        raise InputError(
+            "recomputation is modelled for stacks of like blocks only",
+            value=architecture.name,
+            allowed="ckpt 0",
+            remedy="Leave the row out.",
+            field="ckpt",
+        )
+    if architecture.unit is Unit.IMAGE and kind == "one card":
+        kind = "images"
+    return kind, layout, training_memory(architecture, run, LayoutArrays.of(layout), facts)
+
+
+def predicted_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun]:
+    """Return a row's model and workload."""
+    architecture = engine.architecture(row)
+    return architecture, _run(row, _layout(row)[1], architecture.unit)
 
 
 def _layout(row: Row) -> tuple[str, ParallelLayout]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from advisor.calibration.cache_rows import predict_cache_row
 from advisor.calibration.engine import Engine
 from advisor.calibration.fit_rows import judge_training_row
-from advisor.calibration.memory_rows import predict_memory_row
+from advisor.calibration.memory_rows import predict_image_row, predict_memory_row
 from advisor.calibration.report import (
     FitVerdict,
     SkippedRow,
@@ -50,6 +50,12 @@ KINDS: Final = (
         frozenset({"id", "model", "seq_len", "micro_batch", "peak_total"}),
         "peak_total",
         predict_memory_row,
+    ),
+    TableKind(
+        "memory peaks of image networks",
+        frozenset({"model", "batch", "px", "mode", "peak_total"}),
+        "peak_total",
+        predict_image_row,
     ),
     TableKind(
         "cache sizes of engine logs",

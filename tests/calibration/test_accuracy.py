@@ -96,6 +96,14 @@ def test_memory_of_tensors_is_as_exact_as_promised(table: str) -> None:
     assert abs(found.each_row.bias_pct) <= 2
 
 
+@pytest.mark.parametrize("table", [*MEMORY_TABLES, "memory_vision"])
+def test_ranges_of_tensors_are_neither_too_wide_nor_too_narrow(table: str) -> None:
+    found = report(table).of("peak_total")
+
+    assert found is not None
+    assert 75 <= found.coverage_pct <= 90
+
+
 def test_published_peaks_keep_the_thresholds_promised() -> None:
     found = report("training_runs").of("peak_memory_gib")
 
