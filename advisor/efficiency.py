@@ -218,6 +218,8 @@ class ServingFacts(Noun):
     """Reported memory from which the engine takes the larger limit (vLLM V1). [bytes]"""
     graph_bytes: NonNegative
     """CUDA graphs captured at start-up. [bytes]"""
+    driver_bytes: NonNegative = 0.0
+    """What the driver keeps of its reported memory, so that no process sees it. [bytes]"""
     library_bytes: NonNegative = 0.0
     """What libraries allocate outside PyTorch in one process. [bytes]"""
     communication_bytes: NonNegative = 0.0

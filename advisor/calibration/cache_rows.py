@@ -145,9 +145,9 @@ def _device_bytes(row: Row, engine: Engine) -> float:
             remedy="Fill one of the two.",
             field="reported_device_memory_gib",
         )
-    known = engine.accelerator(row).memory_reported_bytes
+    seen = engine.accelerator(row).memory_reported_bytes - engine.calibration.serving.driver_bytes
     # Some logs round up to what the card is sold as.
-    return min(reported, known) if reported else known
+    return reported if 0 < reported < seen + engine.calibration.serving.driver_bytes else seen
 
 
 def _reduced_bytes(

@@ -60,8 +60,8 @@ class ServingCapacity:
     """What fits beside the weights, by the high end of the engine's own share."""
 
     usable_bytes: Floats
-    """What the engine's memory fraction, its graphs and the context may fill together; at most
-    the reported memory. [bytes]"""
+    """What the engine's memory fraction and the context may fill together; at most what the
+    driver leaves. [bytes]"""
     cache_room_bytes: Floats
     """Left for the cache on one accelerator; negative where the weights do not fit. [bytes]"""
     low_bytes: Floats
@@ -167,8 +167,9 @@ def serving_capacity(
     high = memory.weights + cache_high + engine_high
     # The engine's fraction covers weights, activations, graphs and cache; the driver's context
     # lies outside it, as long as the card holds both.
-    inside = calibration.serving.memory_fraction * memory_bytes
-    usable = np.minimum(memory_bytes, inside + memory.context)
+    seen = memory_bytes - calibration.serving.driver_bytes
+    inside = calibration.serving.memory_fraction * seen
+    usable = np.minimum(seen, inside + memory.context)
     room = usable - memory.weights - engine_high
     spare = np.maximum(room, 0.0) / widening
     length = load.input_tokens + load.output_tokens
