@@ -87,7 +87,8 @@ class Default(Record):
 
     field: Text
     group: Text
-    """``server`` | ``desktop`` | ``edge`` | ``cpu`` | ``all``, or the kind of a price."""
+    """``server`` | ``workstation`` | ``desktop`` | ``computer`` | ``edge`` | ``cpu`` | ``all``, or
+    the kind of a price."""
     low: Finite
     expected: Finite
     high: Finite
