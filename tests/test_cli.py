@@ -180,6 +180,29 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     assert HEAVY & set(done.stderr.split()) == set()
 
 
+def test_a_recommendation_loads_only_what_it_needs() -> None:
+    """Other families, commands and readers would take a third of the process's time."""
+    script = (
+        "import sys; from advisor.cli import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    arguments = ["recommend", "--model", "llama-3.1-8b", "--task", "lora", "--accelerator", "l40s"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, check=True, text=True
+    )
+    loaded = set(done.stderr.split())
+
+    assert "advisor.planning.recommend" in loaded
+    rooms = {name.removeprefix("advisor.").partition(".")[0] for name in loaded}
+    assert {"calibration", "charts", "compare", "frames", "owning", "probe", "ui"} & rooms == set()
+    assert {
+        "advisor.architecture.layers",
+        "advisor.architecture.weights_file",
+        "advisor.catalog.live.refresh",
+        "advisor.planning.fits",
+    } & loaded == set()
+
+
 # --- From arguments to the case --------------------------------------------------------------
 
 
