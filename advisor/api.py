@@ -14,11 +14,12 @@ from advisor.case import Case, ModelSource
 from advisor.case_files import input_error, load_case, parse_case
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.economy import Place, load_economy
+from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.memory_report import on_accelerator
 from advisor.estimate.results import Estimate
 from advisor.estimate.sample import sample_of
 from advisor.hardware import Accelerator
@@ -272,7 +273,7 @@ def fits(
         precision=supported_precision(case, card, models[0][1]),
         context_tokens=context_tokens,
         concurrency=concurrency,
-        calibration=load_calibration().on(card),
+        calibration=on_accelerator(load_calibration(), card),
     )
 
 
@@ -314,17 +315,6 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         economy=load_economy(),
         today=date.today(),
     )
-
-
-def places() -> tuple[Place, ...]:
-    """Return the places whose tariff is known, by name: what ``owning.place`` may be."""
-    economy = load_economy()
-    known = [
-        item
-        for item in economy.places
-        if economy.place(item.country).business_usd_per_kwh is not None
-    ]
-    return tuple(sorted(known, key=lambda item: item.name))
 
 
 def _placed(

@@ -369,14 +369,6 @@ class Calibration(Noun):
                 return self.kernels[self.relatives[name]], False
         return self.kernels["default"], False
 
-    def on(self, accelerator: Accelerator) -> Calibration:
-        """Return these constants for one accelerator: a processor has no driver context."""
-        if accelerator.segment is not Segment.CPU:
-            return self
-        nothing = dict.fromkeys(self.memory.context_bytes, 0.0)
-        memory = self.memory.model_copy(update={"context_bytes": nothing})
-        return self.model_copy(update={"memory": memory})
-
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
         return self.intervals[quantity if measured else f"{quantity}_unmeasured"]

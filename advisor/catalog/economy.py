@@ -215,3 +215,14 @@ def load_economy(directory: Path | None = None) -> Economy:
         commitments=tuple(read_table(path(COMMITMENTS_FILE), Commitment)),
         defaults=tuple(defaults),
     )
+
+
+def places() -> tuple[Place, ...]:
+    """Return the places whose tariff is known, by name: what ``owning.place`` may be."""
+    economy = load_economy()
+    known = [
+        item
+        for item in economy.places
+        if economy.place(item.country).business_usd_per_kwh is not None
+    ]
+    return tuple(sorted(known, key=lambda item: item.name))

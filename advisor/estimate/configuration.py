@@ -13,7 +13,7 @@ from advisor.estimate.batch_report import describe_batch
 from advisor.estimate.batch_serving import generates, passes_per_answer
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
-from advisor.estimate.memory_report import describe_memory
+from advisor.estimate.memory_report import describe_memory, on_accelerator
 from advisor.estimate.results import Estimate
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
 from advisor.estimate.sample import check_sample_fields
@@ -265,7 +265,7 @@ def estimate_configuration(
         accelerators.
     """
     accelerator, layout = placement.accelerator, placement.layout
-    calibration = calibration.on(accelerator)
+    calibration = on_accelerator(calibration, accelerator)
     if layout.accelerators != placement.count:
         raise InputError(
             "the layout does not occupy the accelerators",

@@ -14,12 +14,21 @@ from advisor.estimate.run import TrainingRun
 from advisor.estimate.shape import shape_widening
 from advisor.estimate.terms import TRAINING_MEMORY, term
 from advisor.estimate.training_memory import training_memory
-from advisor.hardware import Accelerator
+from advisor.hardware import Accelerator, Segment
 from advisor.layout import ParallelLayout
 from advisor.quantities import Evidence, Range
 from advisor.workload import FineTuningMethod
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")
+
+
+def on_accelerator(calibration: Calibration, accelerator: Accelerator) -> Calibration:
+    """Return the constants for one accelerator: a processor has no driver context."""
+    if accelerator.segment is not Segment.CPU:
+        return calibration
+    nothing = dict.fromkeys(calibration.memory.context_bytes, 0.0)
+    memory = calibration.memory.model_copy(update={"context_bytes": nothing})
+    return calibration.model_copy(update={"memory": memory})
 
 
 def outside_bytes(layout: LayoutArrays, facts: MemoryFacts, bound: str) -> Floats:
