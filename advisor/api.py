@@ -19,6 +19,7 @@ from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.lengths import fitted
 from advisor.estimate.memory_report import on_accelerator
 from advisor.estimate.results import Estimate
 from advisor.estimate.sample import sample_of
@@ -90,11 +91,11 @@ def recommend(
     InputError
         If the case asks for something unknown or impossible to compute.
     """
-    case = _as_case(case)
+    case, architecture = _resolved(_as_case(case))
     catalog, calibration = with_measured(_priced(case, catalog), load_calibration(), case.limits)
     return _recommend(
         case,
-        architecture=resolve_model(case.model, sample_of(case.workload)),
+        architecture=architecture,
         catalog=catalog,
         calibration=calibration,
         told=told,
@@ -307,9 +308,10 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         case.limits,
         only=case.hardware.accelerator if case.hardware else None,
     )
+    case, architecture = _resolved(case)
     return answer_own(
         case,
-        architecture=resolve_model(case.model, sample_of(case.workload)),
+        architecture=architecture,
         catalog=catalog,
         calibration=calibration,
         economy=load_economy(),
@@ -330,11 +332,18 @@ def _placed(
         case.limits,
         only=case.hardware.accelerator if case.hardware else None,
     )
-    architecture = resolve_model(case.model, sample_of(case.workload))
+    case, architecture = _resolved(case)
     placement = best_placement(
         case, architecture=architecture, catalog=catalog, calibration=calibration
     )
     return case, catalog, calibration, architecture, placement
+
+
+def _resolved(case: Case) -> tuple[Case, ModelArchitecture]:
+    """Resolve a case's model, and fit the work's open lengths to it."""
+    architecture = resolve_model(case.model, sample_of(case.workload))
+    workload, architecture = fitted(case.workload, architecture)
+    return case.model_copy(update={"workload": workload}), architecture
 
 
 def _as_case(case: Case | Mapping[str, Any]) -> Case:

@@ -110,7 +110,7 @@ def architecture_from_config(
         trimmed = (note,)
     stored, notes = weight_format(text if "quantization_config" in text else config)
     assumptions = (
-        *(*assumptions, *_defaulted(text, fields), *guessed),
+        *(*assumptions, *(_defaulted(text, fields) if text is not config else ()), *guessed),
         *(*trimmed, *_left_out(fields), *notes),
     )
     shown = name or _published_name(fields) or kind or "pasted config"
@@ -125,7 +125,7 @@ def architecture_from_config(
             source=source,
             sample=sample,
             assumptions=assumptions,
-            max_position_embeddings=fields.optional_count("max_position_embeddings"),
+            max_position_embeddings=_positions(fields, family),
             weight_format=stored,
         )
     return assembled(
@@ -136,9 +136,15 @@ def architecture_from_config(
         source=source,
         evidence=Evidence.ASSUMED if guessed else Evidence.DERIVED,
         assumptions=assumptions,
-        max_position_embeddings=fields.optional_count("max_position_embeddings"),
+        max_position_embeddings=_positions(fields, family),
         weight_format=stored,
     )
+
+
+def _positions(fields: ConfigFields, family: Family) -> int | None:
+    """Return the longest sequence: the positions less those that no token takes."""
+    positions = fields.optional_count("max_position_embeddings")
+    return None if positions is None else max(positions - family.reserved_positions, 1)
 
 
 def _published_name(fields: ConfigFields) -> str:
@@ -175,6 +181,7 @@ def assembled(
         num_key_value_heads=key_value_heads,
         vocab_size=shape.vocab_size,
         max_position_embeddings=max_position_embeddings,
+        learned_positions=shape.positions > 0,
         num_experts=experts.experts if experts else 1,
         experts_per_token=experts.active if experts else 1,
         weight_format=weight_format,

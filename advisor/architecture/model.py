@@ -37,6 +37,8 @@ class ModelArchitecture(Noun):
     num_key_value_heads: Annotated[int, Field(ge=1)]
     vocab_size: Annotated[int, Field(ge=1)]
     max_position_embeddings: int | None = None
+    learned_positions: bool = False
+    """Positions are rows of a table: there is nothing beyond the last."""
     num_experts: int = 1
     experts_per_token: int = 1
     weight_format: str = "bf16"

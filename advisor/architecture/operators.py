@@ -105,6 +105,16 @@ class SavedTensor(Noun):
     none, by its role. Eager autocast casts a stream in fp32 once for each."""
 
 
+class Phase(StrEnum):
+    """When serving runs a row."""
+
+    BOTH = "both"
+    PROMPT = "prompt"
+    """Over the prompt alone: the encoder of a pair."""
+    ANSWER = "answer"
+    """Over generated tokens alone: the decoder of a pair."""
+
+
 class Operator(Noun):
     """One row: an operation that ``layers`` layers hold alike.
 
@@ -179,4 +189,5 @@ class Operator(Noun):
     """Recurrent state, independent of the context (state-space layers)."""
     state_bytes_per_element: float = 2.0
     """Size of one element of that state, whatever the format of the cache. [bytes]"""
+    phase: Phase = Phase.BOTH
     saved: tuple[SavedTensor, ...] = ()

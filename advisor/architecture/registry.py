@@ -87,6 +87,8 @@ class Family(NamedTuple):
     read: Callable[[ConfigFields], TransformerShape | Stack]
     takes: Unit = Unit.TOKEN
     """What one input is."""
+    reserved_positions: int = 0
+    """Rows of the position table that no token takes: RoBERTa counts from behind its padding."""
 
 
 FAMILIES: Final[dict[str, Family]] = {
@@ -96,7 +98,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "bart": Family("BART", tower_families.bart, Unit.SAMPLE),
     "bert": Family("BERT", tower_families.bert),
     "bloom": Family("BLOOM", classic_families.bloom),
-    "camembert": Family("CamemBERT", tower_families.bert),
+    "camembert": Family("CamemBERT", tower_families.bert, reserved_positions=2),
     "chatglm": Family("ChatGLM", dense_families.chatglm),
     "clip": Family("CLIP", image_towers.clip, Unit.SAMPLE),
     "codegen": Family("CodeGen", classic_families.gptj),
@@ -212,7 +214,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "regnet": Family("RegNet", convolutional_families.regnet, Unit.IMAGE),
     "resnet": Family("ResNet and ResNeXt", convolutional_families.resnet, Unit.IMAGE),
     "retinanet": Family("RetinaNet", detection_families.retinanet, Unit.IMAGE),
-    "roberta": Family("RoBERTa", tower_families.bert),
+    "roberta": Family("RoBERTa", tower_families.bert, reserved_positions=2),
     "seed_oss": Family("Seed-OSS", dense_families.seed_oss),
     "siglip_vision_model": Family("SigLIP vision", image_towers.siglip_vision, Unit.IMAGE),
     "smollm3": Family("SmolLM 3", families.smollm3),
@@ -229,7 +231,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "vgg": Family("VGG", convolutional_families.vgg, Unit.IMAGE),
     "vit": Family("ViT", image_towers.vit, Unit.IMAGE),
     "whisper": Family("Whisper", tower_families.whisper, Unit.SAMPLE),
-    "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert),
+    "xlm-roberta": Family("XLM-RoBERTa", tower_families.bert, reserved_positions=2),
 }
 """Supported families by ``model_type``."""
 

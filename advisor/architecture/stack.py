@@ -173,6 +173,7 @@ def stack_architecture(
         num_key_value_heads=heads,
         vocab_size=stack.outputs,
         max_position_embeddings=max_position_embeddings,
+        learned_positions=max_position_embeddings is not None,
         weight_format=weight_format,
         tied_embeddings=stack.tied,
         upcast_logits=False,

@@ -113,7 +113,7 @@ def describe_batch(
             output_tokens_per_s=per_s,
             requests_per_s=per_s,
             max_concurrency=int(times.largest_batch[0]) * layout.data,
-            max_context_tokens=1,
+            max_context_tokens=architecture.max_position_embeddings or 1,
             unit=unit,
             images_per_s=per_s if unit is Unit.IMAGE else None,
             replicas=layout.data,

@@ -15,7 +15,6 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration, SoftwareFacts
-from advisor.errors import UnsupportedArchitectureError
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.kernel_times import (
     attention_passes,
@@ -127,11 +126,6 @@ def batch_times(
     -------
     BatchTimes
 
-    Raises
-    ------
-    UnsupportedArchitectureError
-        For encoder-decoder pairs, which do generate but keep no cache in the table.
-
     Notes
     -----
     Guidance doubles the batch, since conditional and unconditional inputs go through together;
@@ -139,15 +133,6 @@ def batch_times(
     a diffusion network, resizing of images and transport. A bare forward pass has neither
     stragglers nor gaps for an optimizer: the slowdown of training does not apply.
     """
-    if architecture.sample is not None and architecture.sample.decoder_sequence_length:
-        raise UnsupportedArchitectureError(
-            "serving of encoder-decoder pairs is not estimated: they write token after token",
-            value=architecture.name,
-            allowed="training of them; serving of models that generate text, of encoders and of "
-            "networks that take images",
-            remedy="Choose another model or task.",
-            field="model",
-        )
     layout, facts = candidates.layout, calibration.software[stack]
     run = _run(architecture, workload, weight_format, stack)
     local = np.ceil(workload.concurrency / layout.data) * (2.0 if workload.guidance else 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.pairs import writes_apart
 from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.efficiency import Calibration
@@ -162,16 +163,19 @@ def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
     longest = architecture.max_position_embeddings
     if architecture.unit is not Unit.TOKEN or longest is None:
         return
-    writes = generates(architecture)
-    length = workload.input_tokens + (workload.output_tokens if writes else 0)
+    what, length, exceed = "input_tokens", workload.input_tokens, "exceeds"
+    if writes_apart(architecture):
+        what, length = "output_tokens", workload.output_tokens
+    elif generates(architecture):
+        what, exceed = "input_tokens + output_tokens", "exceed"
+        length += workload.output_tokens
     if length > longest:
-        what = "input_tokens + output_tokens exceed" if writes else "input_tokens exceeds"
         raise InputError(
-            f"{what} the model's context",
+            f"{what} {exceed} the model's context",
             value=length,
             allowed=f"at most {longest:,} tokens for {architecture.name}",
             remedy="Shorten the prompt or the answer, or choose a long-context model.",
-            field="workload.input_tokens",
+            field=f"workload.{what.split()[0]}",
         )
 
 

@@ -233,11 +233,14 @@ def _sequence_length(
     if sequence is None:
         sequence = min(DEFAULT_SEQUENCE_LENGTH, longest or DEFAULT_SEQUENCE_LENGTH)
         assumptions.append(f"sequences of {sequence:,} tokens")
-    elif longest is not None and sequence > 8 * longest:
+        return sequence
+    learned = architecture.learned_positions
+    if longest is not None and sequence > (1 if learned else 8) * longest:
+        times = f"the {longest:,} learned" if learned else f"8 times the {longest:,}"
         raise InputError(
             "workload.sequence_length exceeds what the model can be extended to",
             value=sequence,
-            allowed=f"up to 8 times the {longest:,} positions of {architecture.name}",
+            allowed=f"up to {times} positions of {architecture.name}",
             remedy="Shorten the sequence or choose a long-context model.",
             field="workload.sequence_length",
         )

@@ -34,8 +34,15 @@ def sample_of(workload: Workload) -> SampleSize:
     """
     size, channels = workload.image_size, workload.image_channels
     if isinstance(workload, Serving):
-        # Pairs are not served, and what else answers requests takes their length as it comes.
-        return SampleSize(image_size=size, image_channels=channels)
+        return SampleSize(
+            image_size=size,
+            image_channels=channels,
+            # Nobody's length is the network's own: what it was trained on.
+            sequence_length=workload.input_tokens
+            if "input_tokens" in workload.model_fields_set
+            else None,
+            decoder_sequence_length=workload.decoder_sequence_length,
+        )
     return SampleSize(
         image_size=size,
         image_channels=channels,

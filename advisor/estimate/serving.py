@@ -146,12 +146,13 @@ def serving_times(
     memory_bytes = candidates.hardware.memory_bytes
     limit = batched_tokens(engine, memory_bytes)
     chunk = np.minimum(load.input_tokens, limit)
+    before = load.cached_prompt(served)
 
     def step(sequences: Floats, prompt_tokens: Floats) -> StepShares:
         content = StepContent(
             sequences=sequences,
-            context_first=load.input_tokens,
-            context_last=load.input_tokens + load.output_tokens,
+            context_first=before,
+            context_last=before + load.output_tokens,
             prompt_tokens=prompt_tokens,
             prompt_length=load.input_tokens,
         )

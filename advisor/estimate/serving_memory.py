@@ -120,7 +120,7 @@ def serving_memory(
     sequences = sampled_sequences(engine, memory_bytes)
     sampler = engine.sampling_bytes_per_logit * sequences * float(served.model.vocab_size)
     sampling = sampler + step_bytes * hidden > forward
-    length = load.input_tokens + load.output_tokens
+    length = load.cached_prompt(served) + load.output_tokens
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
@@ -172,7 +172,7 @@ def serving_capacity(
     usable = np.minimum(seen, inside + memory.context)
     room = usable - memory.weights - engine_high
     spare = np.maximum(room, 0.0) / widening
-    length = load.input_tokens + load.output_tokens
+    length = load.cached_prompt(served) + load.output_tokens
     each = cached_bytes_per_sequence(served, layout, length)
     sequences = np.floor(spare / each)
     longest = _longest(served, layout, spare / load.per_engine(layout))

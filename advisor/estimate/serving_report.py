@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import Phase
 from advisor.efficiency import Calibration
 from advisor.equations.serving import mean_attended_tokens
 from advisor.errors import InputError
@@ -252,19 +253,22 @@ def _memory(
 
 def _flops(served: ServedModel, workload: Serving) -> FlopCount:
     """Count the operations of one generated token and of one decode step of all requests."""
-    first = workload.input_tokens
-    matrices = float(sum(op.layers * op.flops_per_token for op in served.model.operators))
+    first = 0 if served.reads_apart else workload.input_tokens
+    written = [op for op in served.model.operators if op.phase is not Phase.PROMPT]
+    matrices = float(sum(op.layers * op.flops_per_token for op in written))
     attention = sum(
         op.layers
         * op.flops_per_token_per_key
         * float(
-            mean_attended_tokens(
+            op.keys
+            or mean_attended_tokens(
                 first=float(first),
                 last=float(first + workload.output_tokens),
                 window=float(op.window) if op.window else np.inf,
             )
         )
         for op in served.attention
+        if op.phase is not Phase.PROMPT
     )
     per_token = matrices + attention
     step = per_token * workload.concurrency

@@ -14,7 +14,8 @@ import numpy as np
 
 from advisor.architecture.gguf_recipes import row_bytes
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.operators import Division, Operator, OperatorKind, Part, Phase
+from advisor.architecture.pairs import writes_apart
 from advisor.efficiency import ServingFacts
 from advisor.equations.memory import stage_share as layer_share
 from advisor.equations.serving import cache_share
@@ -51,6 +52,10 @@ class ServingLoad:
             concurrency=np.array([float(workload.concurrency)]),
         )
 
+    def cached_prompt(self, served: ServedModel) -> Floats:
+        """Return the tokens of a prompt that grow the cache: none where an encoder reads them."""
+        return np.zeros_like(self.input_tokens) if served.reads_apart else self.input_tokens
+
     def per_engine(self, layout: LayoutArrays) -> Floats:
         """Return the requests in flight on the busiest data-parallel rank."""
         return np.ceil(self.concurrency / layout.data)
@@ -70,6 +75,7 @@ class ServedMatrix:
     experts: int
     active_experts: int
     bytes_per_parameter: float
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,11 @@ class ServedModel:
     attention: tuple[Operator, ...]
     """Rows that cache or keep state."""
     elementwise: tuple[Operator, ...]
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether an encoder reads the prompt, of which the decoder then caches no token."""
+        return writes_apart(self.model)
 
     @classmethod
     def of(
@@ -162,6 +173,7 @@ def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[Se
             experts=row.experts,
             active_experts=row.active_experts,
             bytes_per_parameter=size / width,
+            phase=row.phase,
         )
     return merged.values()
 
@@ -187,13 +199,15 @@ def cached_bytes_per_sequence(
 ) -> Floats:
     """Return the cache of one sequence of ``tokens`` tokens on one accelerator, in bytes.
 
-    Recurrent state is included. Windows cap the tokens of their layers. Leaves out that paged
+    Recurrent state is included, and so is what a decoder keeps of its encoder's output. Windows
+    cap the tokens of their layers. Leaves out that paged
     engines round up to blocks of 16 tokens.
     """
     total = np.zeros(np.broadcast_shapes(np.shape(tokens), layout.tensor.shape))
     for row in served.attention:
         share = row_cache_share(row, layout)
         kept = np.minimum(tokens, row.window) if row.window else tokens
+        kept = float(row.keys) if row.keys else kept
         cached = share * row.cache_elements_per_token * kept * served.cache_bytes_per_element
         # The format of the cache does not change that of the state.
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from advisor.architecture.operators import Division, Part
+from advisor.architecture.operators import Division, Part, Phase
 from advisor.efficiency import NetworkEfficiency, ServingFacts
 from advisor.equations.collectives import (
     all_to_all_time_s,
@@ -81,6 +81,14 @@ class StepContent:
         """Return the rows of the block matrices."""
         return self.sequences + self.prompt_tokens
 
+    def of(self, part: Part, phase: Phase) -> Floats:
+        """Return the rows of a matrix of this part that runs in this phase."""
+        if phase is Phase.PROMPT:
+            return self.prompt_tokens
+        if part is Part.HEAD:
+            return self.sampled
+        return self.sequences if phase is Phase.ANSWER else self.tokens
+
     @property
     def sampled(self) -> Floats:
         """Return the rows of the head: one for each sequence and each prompt in the step."""
@@ -127,11 +135,14 @@ def engine_step(
     with np.errstate(divide="ignore", invalid="ignore"):
         for matrix in served.matrices:
             total, memory = _matrix_time(matrix, content, candidates, engine.grouped_compute)
+            # Without rows of its phase a matrix does not run, nor is it read.
+            runs = content.of(matrix.part, matrix.phase) > 0
+            total = np.where(runs, total, 0.0)
             # The roofs join by squares, so each takes its square's share of the time.
             reading = np.where(total > 0, memory * memory / total, 0.0)
             weights = weights + matrix.layers * reading
             compute = compute + matrix.layers * (total - reading)
-            fixed = fixed + matrix.layers * hardware.matmul_overhead_s
+            fixed = fixed + matrix.layers * hardware.matmul_overhead_s * runs
         reading, scores = _attention_time(served, content, candidates)
         cache = cache + reading
         compute = compute + scores + _elementwise_time(served, content, candidates)
@@ -153,7 +164,7 @@ def _matrix_time(
 ) -> tuple[Floats, Floats]:
     """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
     layout, hardware = candidates.layout, candidates.hardware
-    tokens = content.sampled if matrix.part is Part.HEAD else content.tokens
+    tokens = content.of(matrix.part, matrix.phase)
     split = np.ones_like(layout.tensor)
     if matrix.division is not Division.REPLICATED:
         split = layout.tensor
@@ -206,6 +217,7 @@ def _attention_time(
         keys = mean_attended_tokens(
             first=content.context_first, last=content.context_last, window=window
         )
+        keys = float(row.keys) if row.keys else keys
         elements = row.cache_elements_per_token * row_cache_share(row, layout)
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
         # Each step reads the state and writes it back.
@@ -218,8 +230,12 @@ def _attention_time(
         )
         reading = reading + row.layers * np.asarray(read)
         attended = mean_attended_tokens(first=0.0, last=content.prompt_length, window=window)
+        if row.phase is Phase.PROMPT:
+            # An encoder sees the whole prompt at each of its tokens.
+            attended = content.prompt_length
         per_token = attended * row.flops_per_token_per_key + row.flops_per_token
-        prompt = content.prompt_tokens * per_token / layout.tensor
+        scored = 0.0 if row.phase is Phase.ANSWER else content.prompt_tokens
+        prompt = scored * per_token / layout.tensor
         score = attention_time_s(
             flops=prompt,
             # The rate of a recurrence does not depend on keys, nor is there work without any.
@@ -238,7 +254,7 @@ def _elementwise_time(served: ServedModel, content: StepContent, candidates: Can
     layout, hardware = candidates.layout, candidates.hardware
     elements = np.zeros(np.broadcast_shapes(content.tokens.shape, layout.tensor.shape))
     for row in served.elementwise:
-        tokens = content.sampled if row.part is Part.HEAD else content.tokens
+        tokens = content.of(row.part, row.phase)
         split = 1.0 if row.division is Division.REPLICATED else layout.tensor
         elements = elements + row.layers * row.moved_elements_per_token * tokens / split
     return np.asarray(

@@ -93,7 +93,7 @@ def memory_substitutions(
     split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
     if layout.expert > 1:
         split += f" x expert {layout.expert} (routed experts)"
-    length = workload.input_tokens + workload.output_tokens
+    length = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens
     card = np.array([memory_bytes])
     step = float(batched_tokens(engine, card)[0])
     sequences = float(sampled_sequences(engine, card)[0])
@@ -133,7 +133,7 @@ def time_substitutions(
     requests = _requests(workload, layout)
     batch = -(-requests // layout.pipeline)
     bandwidth = f"{accelerator.memory_bandwidth_bytes_per_s / TB:.3g} TB/s"
-    context = workload.input_tokens + workload.output_tokens / 2
+    context = (0 if served.reads_apart else workload.input_tokens) + workload.output_tokens / 2
     cached = float(cached_bytes_per_sequence(served, LayoutArrays.of(layout), context)[0])
     return {
         "weights": (

@@ -1,0 +1,147 @@
+"""Encoder-decoder pairs as serving sees them: the encoder reads once, the decoder writes on.
+
+Training passes a whole sample through both. A request sends its text or sound through the encoder
+once, keeps what the decoder attends to of it, and then goes through the decoder token by token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import Operator, OperatorKind, Phase
+from advisor.architecture.sample import Unit
+
+ENCODER = "encoder."
+"""Name of the section of a pair that reads."""
+
+BRANCHES = 3
+"""Of a decoder's block: attention to itself, to the encoder, and the feed-forward layers."""
+
+_PRODUCTS = frozenset({OperatorKind.MATMUL, OperatorKind.CONVOLUTION})
+
+
+def is_pair(architecture: ModelArchitecture) -> bool:
+    """Whether a network reads one sequence and writes another.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+
+    Returns
+    -------
+    bool
+    """
+    sample = architecture.sample
+    return architecture.unit is Unit.SAMPLE and bool(sample and sample.decoder_sequence_length)
+
+
+def positions_read(architecture: ModelArchitecture) -> int:
+    """Positions that the encoder of a pair attends to: tokens of a text, frames of a sound.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        A pair.
+
+    Returns
+    -------
+    int
+    """
+    return next((row.keys for row in architecture.operators if row.keys), 1)
+
+
+def writes_apart(architecture: ModelArchitecture) -> bool:
+    """Whether the prompt takes no positions of what writes: an encoder reads it.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+
+    Returns
+    -------
+    bool
+    """
+    return any(row.phase is Phase.PROMPT for row in architecture.operators)
+
+
+def as_writer(architecture: ModelArchitecture) -> ModelArchitecture:
+    """Return a pair with a row for each token instead of each sample.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        A pair, see :func:`is_pair`, built for the length of the work's prompt.
+
+    Returns
+    -------
+    ModelArchitecture
+        Rows say in which phase they run; ``max_position_embeddings`` is that of the decoder.
+    """
+    rows = architecture.operators
+    encoder = sum(1 for _ in takewhile(lambda row: row.name.startswith(ENCODER), rows))
+    sample = architecture.sample
+    written = float((sample and sample.decoder_sequence_length) or 1)
+    read = positions_read(architecture)
+    layers = max((row.layers for row in rows if row.cache_elements_per_token), default=1)
+    return architecture.model_copy(
+        update={
+            "unit": Unit.TOKEN,
+            "sample": None,
+            "num_hidden_layers": layers,
+            "branches_per_layer": BRANCHES,
+            "assumptions": (
+                *architecture.assumptions,
+                f"the encoder reads {read:,} positions once for each request",
+            ),
+            "operators": tuple(_rows(rows, encoder, read=float(read), written=written)),
+        }
+    )
+
+
+def _rows(
+    rows: tuple[Operator, ...], encoder: int, *, read: float, written: float
+) -> Iterator[Operator]:
+    crossing = False
+    for index, row in enumerate(rows):
+        if row.saved and row.saved[0].name == "mask":
+            continue  # Dropout: nothing is dropped when serving.
+        if row.kind is OperatorKind.ATTENTION:
+            crossing = index >= encoder and bool(row.cache_elements_per_token)
+        # After a block's attention to itself, keys and values are those of the encoder.
+        reads = index < encoder or (crossing and row.target in {"k", "v"})
+        length = read if reads else written
+        update: dict[str, object] = {
+            "phase": Phase.PROMPT if reads else Phase.ANSWER,
+            "positions_per_token": 1.0,
+            "flops_per_token": row.flops_per_token / length,
+            "moved_elements_per_token": row.moved_elements_per_token / length,
+            "moved_elements_per_token_unfused": row.moved_elements_per_token_unfused / length,
+        }
+        if row.kind in _PRODUCTS:
+            update |= {"kind": OperatorKind.MATMUL, "moved_elements_per_token": 0.0}
+        if row.kind is OperatorKind.ATTENTION:
+            update |= _attention(row, index < encoder, written=written, length=length)
+        yield row.model_copy(update=update)
+
+
+def _attention(row: Operator, encodes: bool, *, written: float, length: float) -> dict[str, object]:
+    per_key = row.flops_per_token_per_key / length
+    update: dict[str, object] = {
+        "moved_elements_per_token": 0.0,
+        "flops_per_token_per_key": per_key,
+        "keys": None,
+        "causal": not encodes,
+    }
+    if encodes:
+        return update
+    if row.cache_elements_per_token:
+        return update | {"cache_elements_per_token": row.cache_elements_per_token / written}
+    # Two FLOPs for each element of a key, two for each of a value: half as many elements.
+    return update | {
+        "keys": row.keys,
+        "causal": False,
+        "cache_heads": row.heads,
+        "cache_elements_per_token": per_key / 2,
+    }
