@@ -79,7 +79,7 @@ def test_default_prompts_fit_the_model(preset: str, said: str) -> None:
     ],
 )
 def test_given_lengths_beyond_the_model_are_refused(preset: str, lengths: dict[str, int]) -> None:
-    with pytest.raises(InputError, match="exceeds? the model's context"):
+    with pytest.raises(InputError, match=r"exceeds? the model's context"):
         served(preset, **lengths)
 
 
