@@ -303,8 +303,8 @@ def experts_shape(
             f"1 to {experts}",
         )
     groups = fields.count("n_group", 1, maximum=experts)
-    visited = fields.count("topk_group", groups, maximum=groups)
-    if visited == groups:
+    visited = fields.count("topk_group", groups, maximum=experts)
+    if visited >= groups:
         # No limit on where a token's experts lie.
         groups = visited = 1
     return ExpertsShape(
