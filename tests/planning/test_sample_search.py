@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor import api
-from advisor.errors import InputError, UnsupportedArchitectureError
+from advisor.errors import InputError
 from advisor.planning.results import Recommendation
 
 RESNET = {"preset": "resnet-50"}
@@ -104,9 +104,13 @@ def test_what_does_not_apply_is_refused(model: str, workload: dict[str, object],
         recommended(model, **workload)
 
 
-def test_pairs_are_not_served() -> None:
-    with pytest.raises(UnsupportedArchitectureError, match="token after token"):
-        recommended("whisper-large-v3", kind="serving")
+def test_pairs_answer_token_after_token() -> None:
+    """Each of 8 requests caches 256 tokens, and keys and values of 1,500 positions, in 16 bits."""
+    plan = recommended("whisper-large-v3", kind="serving").plans[0].estimate
+    cached = 8 * 32 * 2 * 1280 * 2 * (1500 + 256)
+    each = cached / plan.layout.accelerators
+    assert plan.memory.kv_cache_bytes.expected == pytest.approx(each, rel=0.01)
+    assert "encoder reads 1,500 positions" in " ".join(plan.assumptions)
 
 
 def test_layouts_of_like_blocks_are_refused_for_images() -> None:
