@@ -5,6 +5,7 @@ What joins the residual stream keeps its width, hence every layer still fits the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from advisor.architecture.layers import (
@@ -36,10 +37,16 @@ CHANNEL_STEP: Final = 8
 def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
     """Return a network of layers without a share of its heads and inner widths.
 
-    As :func:`pruned_transformer`; channels inside residual blocks stay multiples of 8. Grouped
-    convolutions and recurrences stay as they are.
+    As :func:`pruned_transformer`; channels inside residual blocks stay multiples of 8, and grouped
+    convolutions lose whole groups. Where no sum joins channels (VGG, U-Net, DenseNet), every
+    convolution but the last is narrowed. Recurrences stay as they are.
     """
-    smaller = stack.model_copy(update={"layers": _layers(stack.layers, share)})
+    layers = _layers(stack.layers, share)
+    convolutions = _convolutions(stack.layers)
+    if not _sums(stack.layers) and convolutions:
+        ends = any(isinstance(layer, Linear) for layer in _flat(stack.layers))
+        layers = _chained(layers, share, last=None if ends else convolutions[-1])
+    smaller = stack.model_copy(update={"layers": layers})
     return smaller, _note(share, changed=smaller != stack)
 
 
@@ -139,6 +146,42 @@ def _layer(layer: Layer, share: float) -> Layer:
     return layer
 
 
+def _flat(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    """Yield the layers, those inside others too."""
+    for layer in layers:
+        yield layer
+        if isinstance(layer, Repeat | Section | Branch):
+            yield from _flat(layer.layers)
+        if isinstance(layer, Residual):
+            yield from _flat((*layer.body, *layer.shortcut))
+
+
+def _sums(layers: tuple[Layer, ...]) -> bool:
+    """Whether sums join channels, whose widths must then agree."""
+    return any(isinstance(layer, Residual) for layer in _flat(layers))
+
+
+def _convolutions(layers: tuple[Layer, ...]) -> list[Convolution]:
+    return [layer for layer in _flat(layers) if isinstance(layer, Convolution)]
+
+
+def _chained(
+    layers: tuple[Layer, ...], share: float, *, last: Convolution | None
+) -> tuple[Layer, ...]:
+    """Narrow every convolution but the last: what reads it takes what is there."""
+    narrowed: list[Layer] = []
+    for layer in layers:
+        if isinstance(layer, Repeat | Section | Branch):
+            inner = _chained(layer.layers, share, last=last)
+            narrowed.append(layer.model_copy(update={"layers": inner}))
+        elif isinstance(layer, Convolution) and layer.out and layer is not last:
+            out = _left(layer.out, share, CHANNEL_STEP)
+            narrowed.append(layer.model_copy(update={"out": out}))
+        else:
+            narrowed.append(layer)
+    return tuple(narrowed)
+
+
 def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
     """Remove channels of the convolutions in a residual block, the last one's kept."""
     places = [
@@ -146,15 +189,25 @@ def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
         for index, layer in enumerate(body)
         if isinstance(layer, Convolution) and layer.out is not None
     ]
-    grouped = any(
-        isinstance(layer, Convolution) and layer.groups not in (1, "depthwise") for layer in body
+    groups = next(
+        (
+            layer.groups
+            for layer in body
+            if isinstance(layer, Convolution) and isinstance(layer.groups, int) and layer.groups > 1
+        ),
+        1,
     )
-    if grouped:
-        return body
+    kept = _left(groups, share)
     narrowed = list(body)
     for index in places[:-1]:
         layer = body[index]
-        if isinstance(layer, Convolution) and layer.out is not None:
-            out = _left(layer.out, share, CHANNEL_STEP)
-            narrowed[index] = layer.model_copy(update={"out": out})
+        if not isinstance(layer, Convolution) or layer.out is None:
+            continue
+        out = _left(layer.out, share, CHANNEL_STEP)
+        if groups > 1:
+            # Whole groups go, with the channels that they read.
+            out = layer.out // groups * kept
+        grouped = layer.groups == groups > 1
+        update = {"out": out, "groups": kept if grouped else layer.groups}
+        narrowed[index] = layer.model_copy(update=update)
     return tuple(narrowed)

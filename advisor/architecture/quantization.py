@@ -11,16 +11,29 @@ SIXTEEN_BIT: Final = {"float16": "fp16", "torch.float16": "fp16", "half": "fp16"
 """Formats by ``dtype``; every other one is served as bf16, fp32 checkpoints included."""
 
 _BY_METHOD: Final = {
-    ("fp8", 8): "fp8",
-    ("fbgemm_fp8", 8): "fp8",
-    ("awq", 4): "w4a16",
-    ("gptq", 4): "w4a16",
-    ("gptq", 8): "int8",
-    ("awq", 8): "int8",
-    ("mxfp4", 4): "mxfp4",
-    ("nvfp4", 4): "nvfp4",
+    "fp8": "fp8",
+    "fbgemm_fp8": "fp8",
+    "finegrained_fp8": "fp8",
+    "mxfp4": "mxfp4",
+    "nvfp4": "nvfp4",
+    "eetq": "int8",
 }
-_DEFAULT_BITS: Final = {"fp8": 8, "fbgemm_fp8": 8, "mxfp4": 4, "nvfp4": 4, "awq": 4, "gptq": 4}
+"""Methods of one format."""
+
+_WHOLE_BITS: Final = frozenset(
+    {"awq", "gptq", "gptq_marlin", "auto-round", "intel/auto-round", "exl2", "exl3", "hqq"}
+)
+"""Methods of integers that share scales, with as many bits as ``bits`` says."""
+
+_BY_WORD: Final = (
+    ("fp8", "fp8"),
+    ("float8", "fp8"),
+    ("int8", "int8"),
+    ("fp4", "mxfp4"),
+    ("int4", "w4a16"),
+)
+"""Formats in the words of torchao, quanto and Quark."""
+
 _BY_ALGORITHM: Final = {
     "FP8": "fp8",
     "NVFP4": "nvfp4",
@@ -36,6 +49,11 @@ _BY_GROUP: Final = {
     ("int", 8): "int8",
     ("int", 4): "w4a16",
 }
+
+NARROW_BITS: Final = 4
+"""Up to these the widths that nobody serves are counted as 4 bits, beyond them as 8."""
+MXFP4_GROUP: Final = 32
+"""Weights of one scale in MXFP4; NVFP4 has 16 (OCP Microscaling 1.0, table 1)."""
 
 _EXPERTS: Final = {"fp4": "mxfp4"}
 """Format of routed experts by ``expert_dtype``, beside which the other weights are in fp8."""
@@ -77,7 +95,8 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     if found is not None:
         mixed = ConfigFields(block).text("quant_algo", "").upper() == "MIXED_PRECISION"
         part = "feed-forward layers" if fields.missing(("expert_dtype",)) else "routed experts"
-        return found, (_MIXED.format(part=part, found=found),) if mixed else ()
+        notes = (_MIXED.format(part=part, found=found),) if mixed else ()
+        return found, (*notes, *_rounded(ConfigFields(block), found))
     method = ConfigFields(block).text("quant_method", "unnamed")
     note = f"quantisation {method[:40]!r} is not known; weights are counted in {sixteen}"
     return sixteen, (note,)
@@ -85,7 +104,8 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
 
 def _quantized(block: ConfigFields) -> str | None:
     """Return the format that a quantisation block describes, or None."""
-    algorithm = block.text("quant_algo", "").upper()
+    inner = ConfigFields(block.mapping("quantization") or {})
+    algorithm = block.text("quant_algo", inner.text("quant_algo", "")).upper()
     if algorithm == "MIXED_PRECISION":
         algorithm = block.text("moe_quant_algo", "").upper()
     if algorithm in _BY_ALGORITHM:
@@ -95,10 +115,37 @@ def _quantized(block: ConfigFields) -> str | None:
         if block.flag("load_in_4bit", False):
             return "nf4"
         return "int8" if block.flag("load_in_8bit", False) else None
-    if method in _DEFAULT_BITS:
-        bits = block.count("bits", _DEFAULT_BITS[method], maximum=32)
-        return _BY_METHOD.get((method, bits))
-    return _grouped(block)
+    if method in _BY_METHOD:
+        return _BY_METHOD[method]
+    if method in _WHOLE_BITS:
+        return "w4a16" if _bits(block) <= NARROW_BITS else "int8"
+    said = _said(block)
+    return next((name for word, name in _BY_WORD if word in said), None) or _grouped(block)
+
+
+def _rounded(block: ConfigFields, found: str) -> tuple[str, ...]:
+    """State a width that no engine's format has."""
+    if block.text("quant_method", "").lower() not in _WHOLE_BITS or _bits(block) in {4, 8}:
+        return ()
+    return (f"weights of {_bits(block):g} bits are counted in {found}",)
+
+
+def _bits(block: ConfigFields) -> float:
+    """Return the bits of a weight: 4 where nothing says otherwise."""
+    nested = ConfigFields(block.mapping("quant_config") or {})
+    parameters = ConfigFields(nested.mapping("weight_quant_params") or {})
+    given = parameters.number("nbits", 4, minimum=1, maximum=32)
+    return block.number("bits", given, minimum=1, maximum=32)
+
+
+def _said(block: ConfigFields) -> str:
+    """Return what torchao, quanto and Quark call the format of the weights, in small letters."""
+    if block.is_text("quant_type") or block.is_text("weights"):
+        return block.text("quant_type", block.text("weights", "")).lower()
+    default = ConfigFields(block.mapping("quant_type") or {}).mapping("default") or {}
+    everywhere = ConfigFields(block.mapping("global_quant_config") or {})
+    weight = ConfigFields(everywhere.mapping("weight") or {})
+    return (ConfigFields(default).text("_type", "") + weight.text("dtype", "")).lower()
 
 
 def _grouped(block: ConfigFields) -> str | None:
@@ -119,4 +166,8 @@ def _grouped(block: ConfigFields) -> str | None:
     if weights is None:
         return None
     stored = ConfigFields(weights)
+    # -1 is one scale for a whole row.
+    shared = stored.number("group_size", 0, minimum=-1, maximum=1e6)
+    if stored.text("type", "int") == "float" and shared == MXFP4_GROUP:
+        return "mxfp4" if stored.count("num_bits", 16, maximum=32) == NARROW_BITS else "fp8"
     return _BY_GROUP.get((stored.text("type", "int"), stored.count("num_bits", 16, maximum=32)))

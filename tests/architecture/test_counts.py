@@ -88,6 +88,14 @@ def test_active_parameters(name: str, expected: int) -> None:
     assert load_preset(name).active_parameters == expected
 
 
+@pytest.mark.parametrize(("name", "row"), PARAMETERS["published_active"].items())
+def test_active_parameters_as_published(name: str, row: dict[str, Any]) -> None:
+    known = golden("checkpoints")["checkpoints"].get(name)
+    model = architecture_from_config(known["config"]) if known else load_preset(name)
+    counted = model.active_parameters - row.get("without", 0) * model.vocab_size * model.hidden_size
+    assert counted == pytest.approx(row["active"], rel=0.01)
+
+
 @pytest.mark.parametrize(
     "row", FLOPS["forward"], ids=lambda row: f"{row['preset']}-{row['tokens']}"
 )

@@ -53,6 +53,38 @@ def test_encoders_and_residual_networks() -> None:
     assert stage == [32, 32, 256, 256, 32, 32, 256]
 
 
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        # Half of a twice as wide ResNet-50 is ResNet-50, and half of a U-Net that begins with 64
+        # channels is the one that begins with 32: their published counts.
+        ("wide-resnet-50-2", 25_557_032),
+        ("unet", 7_763_041),
+        # Every convolution of VGG-16 and both hidden matrices at half their width.
+        (
+            "vgg-16",
+            (9 * 3 + 1) * 32
+            + (9 * 32 + 1) * (32 + 64)
+            + (9 * 64 + 1) * (64 + 128)
+            + (9 * 128 + 1) * (128 + 128 + 256)
+            + (9 * 256 + 1) * 256 * 5
+            + (49 * 256 + 1) * 2048
+            + 2049 * (2048 + 1000),
+        ),
+    ],
+)
+def test_convolutions_at_half_their_width(name: str, left: int) -> None:
+    assert preset(name, 0.5).total_parameters == left
+
+
+def test_grouped_convolutions_lose_whole_groups() -> None:
+    """ResNeXt-50 32x4d: 16 groups of 4 channels are left of 32 in the first stage."""
+    rows = preset("resnext-50-32x4d", 0.5).operators
+    grouped = [op for op in rows if op.groups > 1]
+    assert {op.groups for op in grouped} == {16}
+    assert grouped[0].parameters == 64 * 4 * 9
+
+
 @pytest.mark.parametrize("name", ["mamba-2.8b", "lstm-4x1024"])
 def test_nothing_to_prune(name: str) -> None:
     with pytest.raises(InputError, match="no heads or inner widths"):
