@@ -343,8 +343,7 @@ class Calibration(Noun):
         found, measured = self._generation(names)
         if accelerator.segment is Segment.CPU:
             found = found.filled_at(self.processor_half_tiles)
-            tiled = tile_formats(accelerator)
-            if tiled:
+            if tiled := tile_formats(accelerator):
                 share = self.processor_tile_compute
                 found = found.in_formats(tiled, share).attending(share)
         elif accelerator.key not in found.fitted_on and found.best_share is not None:
