@@ -114,6 +114,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
     "deepseek_v4": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "densenet": Family("DenseNet", convolutional_families.densenet, Unit.IMAGE),
+    "distilbert": Family("DistilBERT", tower_families.distilbert),
     "dit": Family("DiT", diffusion_families.dit, Unit.IMAGE),
     "dots1": Family("dots.llm1", expert_families.scaled_routed),
     "efficientnet": Family("EfficientNet", mobile_families.efficientnet, Unit.IMAGE),

@@ -6,7 +6,7 @@ Encoders take tokens, and pairs whole samples.
 
 from __future__ import annotations
 
-from advisor.architecture.config_fields import LIMITS, ConfigFields
+from advisor.architecture.config_fields import DEFAULT_LIMIT, LIMITS, ConfigFields
 from advisor.architecture.decoder import activation
 from advisor.architecture.encoder_blocks import (
     FUNCTIONS,
@@ -62,11 +62,37 @@ def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:
     return Section(name=name, part=of, layers=layers)
 
 
-def bert(fields: ConfigFields) -> Stack:
-    """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; pooler and language head by class.
+def _labels(fields: ConfigFields) -> int:
+    """Labels that a head tells apart; two where nothing says so, as in the classes."""
+    labels = fields.mapping("id2label")
+    return len(labels) if labels else fields.count("num_labels", 2)
 
-    Heads of other tasks are left out.
-    """
+
+def distilbert(fields: ConfigFields) -> Stack:
+    """DistilBERT: BERT without token types and pooler."""
+    names = {
+        "hidden_size": ("dim", 768),
+        "num_hidden_layers": ("n_layers", 6),
+        "num_attention_heads": ("n_heads", 12),
+        "intermediate_size": ("hidden_dim", 3072),
+        "vocab_size": ("vocab_size", 30_522),
+        "max_position_embeddings": ("max_position_embeddings", 512),
+    }
+    read: dict[str, object] = {
+        name: fields.count(own, value, maximum=LIMITS.get(name, DEFAULT_LIMIT))
+        for name, (own, value) in names.items()
+    }
+    read |= {
+        "type_vocab_size": 0,
+        "hidden_act": fields.text("activation", "gelu"),
+        "architectures": list(fields.names("architectures")),
+        "num_labels": _labels(fields),
+    }
+    return bert(ConfigFields(read), pooler=False)
+
+
+def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
+    """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; pooler and head by class."""
     if fields.flag("add_cross_attention", False):
         fields.fail(
             "config field add_cross_attention makes a decoder of an encoder",
@@ -77,7 +103,9 @@ def bert(fields: ConfigFields) -> Stack:
     hidden, vocab = fields.count("hidden_size", 768), fields.count("vocab_size", 30_522)
     heads = head_count(fields, "num_attention_heads", hidden, 12)
     names = fields.names("architectures")
-    predicts = any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in names)
+    predicts = any(
+        name.endswith(("ForMaskedLM", "ForPreTraining", "LMHeadModel")) for name in names
+    )
     function = function_named(fields, "gelu")
     layers = fields.count("num_hidden_layers", 12)
     shape = BlockShape(
@@ -93,18 +121,23 @@ def bert(fields: ConfigFields) -> Stack:
     head: list[Layer] = []
     if any(name.endswith("ForPreTraining") for name in names):
         head.append(Branch(name="next_sentence", layers=(Linear(out=hidden), Linear(out=2))))
-    if not predicts:
-        head.append(Linear(out=hidden))
+    if any(name.endswith(("ForQuestionAnswering", "ForTokenClassification")) for name in names):
+        head.append(Linear(out=_labels(fields)))
+    elif any(name.endswith("ForSequenceClassification") for name in names):
+        head += [Linear(out=hidden), Linear(out=_labels(fields))]
+    elif not predicts:
+        head += [Linear(out=hidden)] if pooler else []
     else:
         head += [
             *(Linear(out=hidden), Activation(function=function), LAYER_NORM),
             Linear(out=vocab, tied=True),
         ]
     positions = fields.count("max_position_embeddings", 512)
+    kinds = fields.count("type_vocab_size", 2, minimum=0)
     embedding = (
         Embedding(entries=vocab, width=hidden, tied=predicts),
         Learned(elements=positions * hidden),
-        Learned(elements=fields.count("type_vocab_size", 2) * hidden),
+        *((Learned(elements=kinds * hidden),) if kinds else ()),
         LAYER_NORM,
         Dropout(),
     )
@@ -127,6 +160,7 @@ def t5(fields: ConfigFields) -> Stack:
     """T5, Flan-T5 and mT5: encoder and decoder without biases, shared token embedding.
 
     T5 1.1 has a head of its own, though the class of transformers 5.23 ties it all the same.
+    ``T5EncoderModel`` is the encoder alone, as diffusion models hold it.
     """
     hidden, vocab = fields.count("hidden_size", 512), fields.count("vocab_size", 32_128)
     heads = fields.count("num_heads", 8, maximum=LIMITS["num_attention_heads"])
@@ -166,6 +200,15 @@ def t5(fields: ConfigFields) -> Stack:
         distances = Learned(elements=buckets * heads)
         return (Dropout(), distances, *transformer_blocks(shape), norm, Dropout())
 
+    if any(name.endswith("EncoderModel") for name in fields.names("architectures")):
+        table = Embedding(entries=vocab, width=hidden)
+        return Stack(
+            unit=Unit.SAMPLE,
+            input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
+            layers=(part("encoder", table, *blocks(layers, decodes=False)),),
+            blocks=layers,
+            hidden_size=hidden,
+        )
     table = Embedding(entries=vocab, width=hidden, tied=tied)
     lookup = Embedding(entries=vocab, width=hidden, shared=True)
     return Stack(
