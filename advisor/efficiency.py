@@ -9,18 +9,20 @@ architecture generation; one without measurements inherits from its relatives, i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
-from advisor.generations import generations, tile_formats
+from advisor.engines import BackendFacts, Fraction, NonNegative, ServingFacts, joined_engines
+from advisor.generations import generations, narrow_sums, tile_formats
 from advisor.hardware import Accelerator, Segment
 from advisor.noun import Noun
+from advisor.precision import FORMAT_BYTES, WeightFormat
 from advisor.quantities import Evidence
 from advisor.workload import SoftwareStack
 
-Fraction = Annotated[float, Field(gt=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+GGUF_ENGINE: Final = "llama_cpp"
+"""Section of ``engines`` that serves GGUF files."""
 
 
 class FitQuality(Noun):
@@ -80,6 +82,10 @@ class KernelEfficiency(Noun):
     sustained: Fraction = 1.0
     """Share of the matmul rate that remains in a long run in 16 bits and more, where the power
     limit lowers the clocks; kernels were measured in short bursts."""
+    backend: BackendFacts | None = None
+    """What an engine with kernels of its own makes of the card; None for the measured kernels."""
+    weight_operations: NonNegative = 0.0
+    """Vector operations to expand one stored weight, counted at the fp32 peak."""
     fitted_on: tuple[str, ...] = ()
     """Accelerators whose kernels were measured."""
     best_share: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -101,6 +107,35 @@ class KernelEfficiency(Noun):
             }
         )
         return self.model_copy(update={"matmul": matmul, "attention": attention})
+
+    def under(
+        self, backend: BackendFacts, accelerator: Accelerator, weight_format: WeightFormat
+    ) -> KernelEfficiency:
+        """Return these constants with ``backend``'s kernels in their place."""
+        quantised = weight_format.bytes_per_parameter < FORMAT_BYTES["bf16"]
+        rate = backend.compute * narrow_sums(accelerator) * (1.0 if quantised else backend.wide)
+        curve = self.matmul["default"]
+        own = MatmulEfficiency(
+            overhead_s=0.0,
+            compute=min(1.0, curve.compute * rate),
+            bandwidth=backend.bandwidth,
+            half_tiles=0.0,
+            half_depth=0.0,
+        )
+        attention = self.attention.model_copy(
+            update={
+                "forward": min(1.0, self.attention.forward * backend.attention),
+                "cache_bandwidth": backend.cache_bandwidth,
+            }
+        )
+        return self.model_copy(
+            update={
+                "matmul": {"default": own},
+                "attention": attention,
+                "backend": backend,
+                "weight_operations": backend.expansion if quantised else backend.expansion_16,
+            }
+        )
 
     def filled_at(self, half_tiles: float) -> KernelEfficiency:
         """Return these constants with products that reach half of their rate at ``half_tiles``."""
@@ -192,50 +227,6 @@ class SoftwareFacts(Noun):
         return self.sample_slowdown if samples else self.slowdown
 
 
-class ServingFacts(Noun):
-    """What a serving engine adds to the kernels of a step."""
-
-    step_overhead_s: NonNegative
-    """Scheduler, sampling and host gaps per engine step."""
-    layer_overhead_s: NonNegative
-    """Fixed cost per layer and step beyond the modelled kernels."""
-    grouped_compute: Fraction = 1.0
-    """Arithmetic rate of routed experts over that of one dense product of the same format."""
-    sequence_overhead_s: NonNegative = 0.0
-    """Host time per running sequence and step: scheduling, sampling, detokenisation."""
-    prompt_overhead_s: NonNegative = 0.0
-    """What one prompt adds to the step that carries it, beyond its tokens: larger batches run
-    without captured graphs, cache blocks are allocated."""
-    request_overhead_s: NonNegative = 0.0
-    """From a request's arrival to its first step: transport, tokenisation, scheduling."""
-    memory_fraction: Fraction
-    """Share of the accelerator's memory the engine may fill."""
-    batched_tokens: int
-    """Token limit of one engine step, which bounds its activation peak."""
-    small_batched_tokens: int = 2048
-    """The same on accelerators with less than ``large_memory_bytes``."""
-    large_memory_bytes: NonNegative = 70.0 * 2**30
-    """Reported memory from which the engine takes the larger limit (vLLM V1). [bytes]"""
-    graph_bytes: NonNegative
-    """CUDA graphs captured at start-up. [bytes]"""
-    driver_bytes: NonNegative = 0.0
-    """What the driver keeps of its reported memory, so that no process sees it. [bytes]"""
-    library_bytes: NonNegative = 0.0
-    """What libraries allocate outside PyTorch in one process. [bytes]"""
-    communication_bytes: NonNegative = 0.0
-    """Buffers of collectives where several accelerators serve one copy. [bytes]"""
-    small_communication_bytes: NonNegative = 0.0
-    """The same on accelerators with less than ``large_memory_bytes``, few of them on NVLink."""
-    sampled_sequences: Annotated[int, Field(ge=1)] = 1024
-    """Sequences for which the engine sizes its sampler at start-up (vLLM ``max_num_seqs``)."""
-    small_sampled_sequences: Annotated[int, Field(ge=1)] = 256
-    """The same on accelerators with less than ``large_memory_bytes``."""
-    sampling_bytes_per_logit: NonNegative = 18.0
-    """Sampler tensors alive at once, per sequence and vocabulary entry: 16-bit logits, their
-    fp32 copy, masked values, probabilities, noise. [bytes]"""
-    source: str
-
-
 class MemoryFacts(Noun):
     """What a process holds besides tensors."""
 
@@ -307,6 +298,9 @@ class Calibration(Noun):
     network: NetworkEfficiency
     software: dict[SoftwareStack, SoftwareFacts]
     serving: ServingFacts
+    """Of the engine that estimates are for, where the weights' format does not name another."""
+    engines: dict[str, ServingFacts] = Field(default_factory=dict)
+    """Of other engines; what a section leaves out is as in ``serving``."""
     memory: MemoryFacts
     intervals: dict[str, Interval]
     """By quantity: training_time, serving_time (both also with ``_routed``, for mixtures of
@@ -316,6 +310,13 @@ class Calibration(Noun):
     reliability: Reliability
     trained: dict[str, Trained] = Field(default_factory=dict)
     """By architecture generation of the catalog."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, data: object) -> object:
+        if not isinstance(data, dict) or not isinstance(data.get("engines"), dict):
+            return data
+        return {**data, "engines": joined_engines(data["serving"], data["engines"])}
 
     @model_validator(mode="after")
     def _closed(self) -> Calibration:
@@ -358,6 +359,36 @@ class Calibration(Noun):
             return kernels
         sixteen = peaks.get("bf16", peaks.get("fp16", peaks["fp32"]))
         return kernels.in_formats(("fp32",), self.vector_compute, smaller=peaks["fp32"] / sixteen)
+
+    def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
+        """Return the engine that serves ``weight_format``: GGUF files are llama.cpp's."""
+        if weight_format.mixture and GGUF_ENGINE in self.engines:
+            return self.engines[GGUF_ENGINE]
+        return self.serving
+
+    def served_kernels(
+        self,
+        accelerator: Accelerator,
+        weight_format: WeightFormat,
+        engine: ServingFacts | None = None,
+    ) -> tuple[KernelEfficiency, bool]:
+        """Return :meth:`kernels_for` under a serving engine.
+
+        Parameters
+        ----------
+        accelerator : Accelerator
+        weight_format : WeightFormat
+            Of the served weights.
+        engine : ServingFacts, optional
+            By default the one that serves ``weight_format``.
+        """
+        found, measured = self.kernels_for(accelerator)
+        engine = engine or self.engine_for(weight_format)
+        backend = engine.backend(generations(accelerator))
+        # Engines' own kernels were fitted on accelerators; processors decode as fast as they read.
+        if backend is None or accelerator.segment is Segment.CPU:
+            return found, measured
+        return found.under(backend, accelerator, weight_format), measured
 
     def _generation(self, names: tuple[str, ...]) -> tuple[KernelEfficiency, bool]:
         for name in names:

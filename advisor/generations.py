@@ -27,7 +27,13 @@ def generations(accelerator: Accelerator) -> tuple[str, ...]:
     """Return the names under which constants for ``accelerator`` may stand, narrowest first."""
     generation, capability = accelerator.architecture, accelerator.compute_capability
     names = (f"{generation} {capability}", generation) if capability else (generation,)
-    narrow = accelerator.peak_flops_per_s_fp16_accumulate.get("fp16", 0.0)
-    if narrow > HALF_RATE * accelerator.peak_flops_per_s.get("fp16", narrow):
+    if narrow_sums(accelerator) > HALF_RATE:
         return (f"{generation} half-rate", *names)
     return names
+
+
+def narrow_sums(accelerator: Accelerator) -> float:
+    """Return the fp16 rate with fp16 sums over that with fp32 sums, at least 1."""
+    wide = accelerator.peak_flops_per_s.get("fp16")
+    narrow = accelerator.peak_flops_per_s_fp16_accumulate.get("fp16")
+    return max(1.0, narrow / wide) if narrow and wide else 1.0

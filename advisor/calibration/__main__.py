@@ -18,6 +18,7 @@ from advisor.calibration.constants import (
 )
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.memory_fit import memory_sections, peak_errors
+from advisor.calibration.serving_errors import serving_errors, serving_sections
 from advisor.calibration.software import training_sections
 from advisor.calibration.speed import speed_errors
 from advisor.catalog import load_catalog
@@ -34,12 +35,15 @@ def main(arguments: list[str] | None = None) -> int:
     docs = data_path(FITTED).parent.parent / "docs"
     if options.what == "accuracy":
         texts = {
-            docs / "accuracy.md": accuracy_markdown(score_tables(), speed_errors(), peak_errors())
+            docs / "accuracy.md": accuracy_markdown(
+                score_tables(), speed_errors(), peak_errors(), serving_errors()
+            )
         }
         return _write(texts, command="make accuracy", check=options.check)
     catalog = load_catalog()
     fitted = fit_constants(data_path(FOLDER), {card.key: card for card in catalog.accelerators})
     sections = kernel_sections(fitted)
+    sections |= serving_sections(sections, catalog)
     sections |= memory_sections(sections, catalog)
     texts = {
         data_path(FITTED): calibration_yaml(sections, training_sections(sections, catalog)),

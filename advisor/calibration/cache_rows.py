@@ -12,7 +12,7 @@ from advisor.calibration.engine_releases import Share, engine_release
 from advisor.calibration.formats import CACHE_BYTES, weight_format
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, integer, number
-from advisor.efficiency import ServingFacts
+from advisor.engines import ServingFacts
 from advisor.errors import InputError
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.serving_memory import serving_memory

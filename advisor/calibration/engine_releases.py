@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Final
 
 from advisor.calibration.tables import Row, cell, integer
-from advisor.efficiency import ServingFacts
+from advisor.engines import ServingFacts
 from advisor.estimate.candidates import Floats
 
 Release = tuple[int, int]

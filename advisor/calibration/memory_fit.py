@@ -254,7 +254,7 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     Parameters
     ----------
     kernels : dict
-        The sections that the kernel tables determine.
+        The sections that the kernel tables and serving runs determine.
     catalog : Catalog
 
     Returns
@@ -262,6 +262,8 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     dict
         ``memory`` and ``intervals``.
     """
+    given = kernels.get("intervals")
+    served: Section = given if isinstance(given, dict) else {}
     blank = blank_training(dict.fromkeys(NAMES, NEUTRAL.model_dump()))
     calibration = join_calibration(kernels | blank | {"memory": START}, data_path(FITTED))
     engine = Engine(catalog=catalog, calibration=calibration)
@@ -270,7 +272,8 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     intervals |= fit_tensor_intervals(engine)
     return {
         "memory": {"fragmentation": {"expected": fit_reserve(runs)}},
-        "intervals": {name: found.model_dump(mode="json") for name, found in intervals.items()},
+        "intervals": served
+        | {name: found.model_dump(mode="json") for name, found in intervals.items()},
     }
 
 

@@ -48,7 +48,13 @@ class LogFit:
     at_bound: tuple[str, ...]
 
 
-def fit_log_times(predict: Predict, measured_s: Floats, parameters: Sequence[Parameter]) -> LogFit:
+def fit_log_times(
+    predict: Predict,
+    measured_s: Floats,
+    parameters: Sequence[Parameter],
+    weights: Floats | None = None,
+    tolerance: float = TOLERANCE,
+) -> LogFit:
     r"""Positive constants that bring predicted times nearest to measured ones.
 
     Parameters
@@ -59,6 +65,10 @@ def fit_log_times(predict: Predict, measured_s: Floats, parameters: Sequence[Par
         [s]
     parameters : sequence of Parameter
         Several starts of a constant are combined with those of the others.
+    weights : ndarray, shape (rows,), optional
+        Of the measurements; equal by default.
+    tolerance : float, optional
+        Relative gain below which the fit has converged.
 
     Returns
     -------
@@ -67,7 +77,7 @@ def fit_log_times(predict: Predict, measured_s: Floats, parameters: Sequence[Par
 
     Notes
     -----
-    .. math:: \min_\theta \sum_i \sqrt{1 + (r_i/s)^2} - 1, \quad
+    .. math:: \min_\theta \sum_i w_i \left(\sqrt{1 + (r_i/s)^2} - 1\right), \quad
         r_i = \ln t_i(\theta) - \ln t_i^{measured}
 
     by Levenberg-Marquardt steps in :math:`\ln\theta`, reweighted, with steps cut at the bounds.
@@ -86,13 +96,14 @@ def fit_log_times(predict: Predict, measured_s: Floats, parameters: Sequence[Par
     0.25
     """
     target = np.log(measured_s)
+    share = np.ones_like(target) if weights is None else weights
     low = np.log([item.low for item in parameters])
     high = np.log([item.high for item in parameters])
     best: tuple[float, Floats] | None = None
     for start in np.stack(
         [axis.ravel() for axis in np.meshgrid(*[np.log(item.starts) for item in parameters])], 1
     ):
-        cost, point = _descend(predict, target, start, low, high)
+        cost, point = _descend(predict, target, share, start, low, high, tolerance)
         if best is None or cost < best[0] * (1 - TOLERANCE):
             best = (cost, point)
     if best is None:
@@ -108,14 +119,20 @@ def fit_log_times(predict: Predict, measured_s: Floats, parameters: Sequence[Par
 
 
 def _descend(
-    predict: Predict, target: Floats, start: Floats, low: Floats, high: Floats
+    predict: Predict,
+    target: Floats,
+    share: Floats,
+    start: Floats,
+    low: Floats,
+    high: Floats,
+    tolerance: float,
 ) -> tuple[float, Floats]:
     point = np.clip(start, low, high)
     residual = np.log(predict(np.exp(point))) - target
-    cost, damping = _cost(residual), 1e-2
+    cost, damping = _cost(residual, share), 1e-2
     for _ in range(MAX_STEPS):
         slope = _jacobian(predict, target, point, residual)
-        weight = 1 / np.sqrt(1 + (residual / SOFT_SCALE) ** 2)
+        weight = share / np.sqrt(1 + (residual / SOFT_SCALE) ** 2)
         gradient = slope.T @ (weight * residual)
         # A constant that presses against its bound rests there.
         free = ~(((point <= low) & (gradient > 0)) | ((point >= high) & (gradient < 0)))
@@ -126,12 +143,12 @@ def _descend(
         step[free] = np.linalg.lstsq(matrix, -gradient[free], rcond=None)[0]
         trial = np.clip(point + step, low, high)
         trial_residual = np.log(predict(np.exp(trial))) - target
-        trial_cost = _cost(trial_residual)
+        trial_cost = _cost(trial_residual, share)
         if trial_cost < cost:
             gain = cost - trial_cost
             point, residual, cost = trial, trial_residual, trial_cost
             damping = max(damping / 4, 1e-12)
-            if gain <= TOLERANCE * cost:
+            if gain <= tolerance * cost:
                 break
         else:
             damping *= 4
@@ -149,8 +166,8 @@ def _jacobian(predict: Predict, target: Floats, point: Floats, residual: Floats)
     return np.stack(columns, axis=1)
 
 
-def _cost(residual: Floats) -> float:
-    return float(np.sum(np.sqrt(1 + (residual / SOFT_SCALE) ** 2) - 1))
+def _cost(residual: Floats, share: Floats) -> float:
+    return float(np.sum(share * (np.sqrt(1 + (residual / SOFT_SCALE) ** 2) - 1)))
 
 
 def errors(predicted_s: Floats, measured_s: Floats) -> Floats:

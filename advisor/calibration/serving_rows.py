@@ -9,20 +9,17 @@ from typing import Final
 import numpy as np
 
 from advisor.calibration.engine import Engine
-from advisor.calibration.formats import (
-    CACHE_BYTES,
-    FITTED_ENGINES,
-    arithmetic_share,
-    weight_format,
-)
+from advisor.calibration.formats import CACHE_BYTES, weight_format
 from advisor.calibration.image_rows import IMAGE_KINDS, predict_image_row
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, integer, number
 from advisor.catalog.nodes import node_for
+from advisor.efficiency import Calibration
+from advisor.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 from advisor.equations.serving import start_burst_s
 from advisor.errors import InputError
-from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.serving import ServingTimes, compute_format, serving_times
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.serving import compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.shape import shape_widening
 from advisor.layout import ParallelLayout
@@ -45,8 +42,15 @@ QUANTITIES: Final = (
     "prefill_tokens_per_s",
     "latency_ms",
 )
-BURST_ROUNDS: Final = 10.0
-"""Requests of a benchmark over its concurrency (SemiAnalysis InferenceMAX scripts)."""
+ONLINE: Final = "llm_online"
+SATURATED: Final = "llm_saturated"
+SINGLE: Final = "llm_single_stream"
+FIRST: Final = "first"
+"""Time to the first token, or of a whole prompt."""
+TOKEN: Final = "token"
+"""Time per output token."""
+WHOLE: Final = "whole"
+"""Time of a request; by Little's law that of the rate of all."""
 UNLIMITED: Final = 2048
 """Sequences that an engine runs at most under an unlimited request rate (TensorRT-LLM's
 ``max_batch_size``)."""
@@ -55,11 +59,12 @@ FP8_CACHE_WEIGHTS: Final = ("fp8", "nvfp4")
 
 
 @dataclass(frozen=True, slots=True)
-class _Deployment:
-    """A row's model on its hardware."""
+class Deployment:
+    """A row's model under its engine on its hardware."""
 
     served: ServedModel
     candidates: Candidates
+    engine: ServingFacts
     routed: bool
     measured: bool
     widening: float
@@ -101,10 +106,10 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
             remedy="Leave the row out.",
             field="primary_quantity",
         )
-    deployment = _deployment(row, engine)
-    load = _load(row, kind, deployment, engine)
-    times = serving_times(deployment.served, load, deployment.candidates, engine.calibration)
-    if not np.isfinite(times.request_latency_s[0]):
+    deployment = row_deployment(row, engine)
+    load = row_load(row, kind, deployment, engine)
+    times = benchmark_times(deployment, load, engine.calibration, online=kind == ONLINE)
+    if not np.isfinite(times.whole_s[0]):
         raise InputError(
             "the row's layout needs a link or a format that its hardware lacks",
             value=cell(row, "accelerator"),
@@ -113,13 +118,12 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
     found = _quantities(load, times, deployment, engine, kind)
     routing = "experts" if deployment.routed else "dense"
-    group = ("model", "accelerator", "engine", "weight_precision", "num_accelerators")
     return [
         scored(
             id=cell(row, "id"),
             quantity=name,
             regime=f"{kind}|{cell(row, 'engine')}|{routing}",
-            group=" | ".join((kind, *(cell(row, column) for column in group))),
+            group=row_group(row),
             source=cell(row, "source"),
             measured=value,
             predicted=found[name],
@@ -128,7 +132,20 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ]
 
 
-def _deployment(row: Row, engine: Engine) -> _Deployment:
+def row_group(row: Row) -> str:
+    """Name what the row shares with runs that differ in their load alone."""
+    columns = ("kind", "model", "accelerator", "engine", "weight_precision", "num_accelerators")
+    return " | ".join(cell(row, column) for column in columns)
+
+
+def row_deployment(row: Row, engine: Engine) -> Deployment:
+    """Return what a row of a table of serving measurements describes.
+
+    Raises
+    ------
+    InputError
+        If the row's model or format is unknown, or a cell is unusable.
+    """
     architecture = engine.architecture(row)
     accelerator = engine.accelerator(row)
     stored = weight_format(row)
@@ -145,9 +162,9 @@ def _deployment(row: Row, engine: Engine) -> _Deployment:
         # Data-parallel attention spreads the experts over its ranks.
         expert=data if architecture.num_experts > 1 else 1,
     )
-    kernels, measured = engine.calibration.kernels_for(accelerator)
-    kernels = kernels.scaled(arithmetic_share(row, accelerator.architecture, stored))
-    return _Deployment(
+    facts = engine.calibration.engines.get(cell(row, "engine"), engine.calibration.serving)
+    kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts)
+    return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache),
         candidates=Candidates(
             layout=LayoutArrays.of(layout),
@@ -158,13 +175,14 @@ def _deployment(row: Row, engine: Engine) -> _Deployment:
                 compute=compute_format(accelerator, stored),
             ),
         ),
+        engine=facts,
         routed=architecture.num_experts > 1,
-        measured=measured and cell(row, "engine") in FITTED_ENGINES,
+        measured=measured,
         widening=shape_widening(architecture),
     )
 
 
-def _load(row: Row, kind: str, deployment: _Deployment, engine: Engine) -> ServingLoad:
+def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> ServingLoad:
     """Return the requests in flight: the row's, or as many as the cache holds."""
     workload = Serving(
         input_tokens=_tokens(row, "input_tokens"),
@@ -172,9 +190,11 @@ def _load(row: Row, kind: str, deployment: _Deployment, engine: Engine) -> Servi
         concurrency=integer(row, "concurrency", 1),
     )
     load = ServingLoad.of(workload)
-    if kind != "llm_saturated":
+    if kind != SATURATED:
         return load
-    times = serving_times(deployment.served, load, deployment.candidates, engine.calibration)
+    times = serving_times(
+        deployment.served, load, deployment.candidates, engine.calibration, deployment.engine
+    )
     held = float(times.capacity.max_concurrency[0])
     if held < 1:
         raise InputError(
@@ -193,29 +213,71 @@ def _tokens(row: Row, column: str) -> int:
     return 1 if number(row, column) == 0 else integer(row, column, 1)
 
 
+@dataclass(frozen=True, slots=True)
+class BenchmarkTimes:
+    """What the clients of a benchmark see."""
+
+    first_s: Floats
+    """Time to the first token. [s]"""
+    token_s: Floats
+    """Time per output token after the first. [s]"""
+    whole_s: Floats
+    """From a request to its last token. [s]"""
+
+
+def benchmark_times(
+    deployment: Deployment, load: ServingLoad, calibration: Calibration, *, online: bool
+) -> BenchmarkTimes:
+    """Return the times of a benchmark, which starts all its requests at once.
+
+    Parameters
+    ----------
+    deployment : Deployment
+    load : ServingLoad
+    calibration : Calibration
+    online : bool
+        Requests pass a server; else the engine is called directly.
+
+    Notes
+    -----
+    Requests that wait for the prompts of their wave do not meet them later: what the wave adds to
+    the first token is missing between the others.
+    """
+    engine, candidates = deployment.engine, deployment.candidates
+    times = serving_times(deployment.served, load, candidates, calibration, engine)
+    if not online:
+        bare_s = times.ttft_s - engine.request_overhead_s
+        whole_s = times.request_latency_s - engine.request_overhead_s
+        return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
+    wave = np.asarray(
+        start_burst_s(
+            concurrency=load.per_engine(candidates.layout),
+            service_s=times.prompt_service_s,
+            rounds=1 / engine.start_wave,
+        )
+    )
+    later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
+    return BenchmarkTimes(
+        first_s=times.ttft_s + wave,
+        token_s=np.maximum(later, times.decode_step_s),
+        whole_s=times.request_latency_s,
+    )
+
+
 def _quantities(
     load: ServingLoad,
-    times: ServingTimes,
-    deployment: _Deployment,
+    times: BenchmarkTimes,
+    deployment: Deployment,
     engine: Engine,
     kind: str,
 ) -> Mapping[str, Range]:
     """Return every quantity of a serving table in its unit."""
     calibration = engine.calibration
     concurrency = float(load.concurrency[0])
-    # Bare prefill has no server in front of the engine.
-    bare_s = float(times.ttft_s[0]) - calibration.serving.request_overhead_s
-    first_s = bare_s if kind == "llm_prefill" else float(times.ttft_s[0])
-    if kind == "llm_online":
-        requests = float(load.per_engine(deployment.candidates.layout)[0])
-        service = float(times.prompt_service_s[0])
-        first_s += float(
-            start_burst_s(concurrency=requests, service_s=service, rounds=BURST_ROUNDS)
-        )
-    name = "serving_time_routed" if deployment.routed else "serving_time"
 
-    def around(value: float, quantity: str) -> Range:
-        interval = calibration.interval(quantity, measured=deployment.measured)
+    def around(value: float, what: str) -> Range:
+        name = interval_name(kind, what, deployment)
+        interval = calibration.interval(name, measured=deployment.measured)
         return Range.around(
             value,
             low_factor=interval.low / deployment.widening,
@@ -223,19 +285,25 @@ def _quantities(
             evidence=interval.evidence,
         )
 
-    token = around(float(times.tpot_s[0]), name)
-    whole_s = float(times.request_latency_s[0])
-    latency = around(whole_s, name)
-    throughput = around(whole_s, "serving_saturated") if kind == "llm_saturated" else latency
+    token = around(float(times.token_s[0]), TOKEN)
+    first = around(float(times.first_s[0]), FIRST)
+    whole = around(float(times.whole_s[0]), WHOLE)
     return {
         "tpot_ms": token.scaled(1 / MILLISECOND),
-        "ttft_ms": around(first_s / MILLISECOND, "serving_first_token"),
-        "total_output_tokens_per_s": throughput.reciprocal(
-            concurrency * float(load.output_tokens[0])
-        ),
+        "ttft_ms": first.scaled(1 / MILLISECOND),
+        "total_output_tokens_per_s": whole.reciprocal(concurrency * float(load.output_tokens[0])),
         "decode_tokens_per_s": token.reciprocal(concurrency),
-        "prefill_tokens_per_s": around(bare_s, "serving_first_token").reciprocal(
-            concurrency * float(load.input_tokens[0])
-        ),
-        "latency_ms": latency.scaled(1 / MILLISECOND),
+        "prefill_tokens_per_s": first.reciprocal(concurrency * float(load.input_tokens[0])),
+        "latency_ms": whole.scaled(1 / MILLISECOND),
     }
+
+
+def interval_name(kind: str, what: str, deployment: Deployment) -> str:
+    """Name the interval of a time: ``what`` is ``FIRST``, ``TOKEN`` or ``WHOLE``."""
+    if deployment.engine.backends or kind == SINGLE:
+        return DIRECT_FIRST_TOKEN if what == FIRST else DIRECT_TIME
+    if what == FIRST:
+        return "serving_first_token"
+    if what == WHOLE and kind != ONLINE:
+        return "serving_saturated"
+    return "serving_time_routed" if deployment.routed else "serving_time"

@@ -162,7 +162,7 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     Parameters
     ----------
     kernels : dict
-        The sections that the kernel tables determine.
+        The sections that the kernel tables and serving runs determine.
     catalog : Catalog
 
     Returns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
@@ -58,6 +59,40 @@ class SpeedErrors(Noun):
     """Runs inside the 80 % range that the residuals of all other sources give."""
 
 
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """Signed errors of one run. Percentages."""
+
+    group: str
+    seen_pct: float
+    unseen_pct: float
+    """With its source held out."""
+    covered: bool
+    """Inside the range that the other sources give."""
+
+
+def run_errors(name: str, runs: Sequence[ScoredRun]) -> SpeedErrors:
+    """Summarise runs, averaged within their groups first."""
+    groups: dict[str, list[ScoredRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.group].append(run)
+    seen = [fmean(abs(run.seen_pct) for run in group) for group in groups.values()]
+    unseen = [fmean(abs(run.unseen_pct) for run in group) for group in groups.values()]
+    return SpeedErrors(
+        name=name,
+        rows=len(runs),
+        groups=len(groups),
+        median_abs_pct=median(seen),
+        p90_abs_pct=percentile(seen, 0.9),
+        bias_pct=median(fmean(run.seen_pct for run in group) for group in groups.values()),
+        held_out_median_abs_pct=median(unseen),
+        held_out_p90_abs_pct=percentile(unseen, 0.9),
+        held_out_coverage_pct=fmean(
+            fmean(100.0 * run.covered for run in group) for group in groups.values()
+        ),
+    )
+
+
 def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
     """Score training speed on the shipped runs.
 
@@ -78,27 +113,18 @@ def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
     covered = _covered(held_out)
 
     def errors(name: str, wanted: Callable[[HeldOut], bool]) -> SpeedErrors:
-        chosen = [index for index, item in enumerate(held_out) if wanted(item)]
-        inside: dict[str, list[float]] = defaultdict(list)
-        outside: dict[str, list[float]] = defaultdict(list)
-        within: dict[str, list[float]] = defaultdict(list)
-        for index in chosen:
-            item = held_out[index]
-            inside[item.run.group].append(item.run.error_pct(slowdowns[item.run.kind]))
-            outside[item.run.group].append(item.run.error_pct(item.slowdown))
-            within[item.run.group].append(100.0 * covered[index])
-        seen = [fmean(map(abs, group)) for group in inside.values()]
-        unseen = [fmean(map(abs, group)) for group in outside.values()]
-        return SpeedErrors(
-            name=name,
-            rows=len(chosen),
-            groups=len(inside),
-            median_abs_pct=median(seen),
-            p90_abs_pct=percentile(seen, 0.9),
-            bias_pct=median(map(fmean, inside.values())),
-            held_out_median_abs_pct=median(unseen),
-            held_out_p90_abs_pct=percentile(unseen, 0.9),
-            held_out_coverage_pct=fmean(map(fmean, within.values())),
+        return run_errors(
+            name,
+            [
+                ScoredRun(
+                    group=item.run.group,
+                    seen_pct=item.run.error_pct(slowdowns[item.run.kind]),
+                    unseen_pct=item.run.error_pct(item.slowdown),
+                    covered=inside,
+                )
+                for item, inside in zip(held_out, covered, strict=True)
+                if wanted(item)
+            ],
         )
 
     found = [

@@ -141,6 +141,12 @@ class HardwareArrays:
     elementwise_bandwidth: Floats
     cache_bandwidth: Floats
     """Share of the memory bandwidth at which decoding reads the key-value cache."""
+    layer_overhead_s: Floats
+    """Launches of one layer by an engine with kernels of its own."""
+    prompt_layer_overhead_s: Floats
+    """The same of a chunk of a prompt."""
+    weight_expansion_s: Floats
+    """Time to expand one stored weight."""
     node_accelerators: Floats
     intra_bytes_per_s: Floats
     intra_domain: Floats
@@ -185,6 +191,7 @@ def _rates(
     # The curve of 16 bits stands in for formats without one of their own. Filling and draining a
     # tile takes its time whatever the arithmetic: counted in work, less at a lower peak.
     own = compute in kernels.matmul
+    backend = kernels.backend
     saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
@@ -207,6 +214,9 @@ def _rates(
         "attention_portable": kernels.attention.portable,
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
+        "layer_overhead_s": backend.layer_overhead_s if backend else 0.0,
+        "prompt_layer_overhead_s": backend.prompt_layer_overhead_s if backend else 0.0,
+        "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
         "node_accelerators": node.accelerators,
         "intra_bytes_per_s": node.intra_bytes_per_s,
         "intra_domain": node.intra_domain,

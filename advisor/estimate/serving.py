@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.efficiency import Calibration
+from advisor.engines import ServingFacts
 from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
 from advisor.estimate.candidates import Candidates, Floats, matmul_peak
 from advisor.estimate.serving_memory import ServingCapacity, serving_capacity
@@ -104,7 +105,11 @@ def cache_format(workload: Serving, accelerator: Accelerator) -> str:
 
 
 def serving_times(
-    served: ServedModel, load: ServingLoad, candidates: Candidates, calibration: Calibration
+    served: ServedModel,
+    load: ServingLoad,
+    candidates: Candidates,
+    calibration: Calibration,
+    engine: ServingFacts | None = None,
 ) -> ServingTimes:
     """Return latency and throughput at a steady concurrency.
 
@@ -119,6 +124,8 @@ def serving_times(
         :func:`compute_format` of the weights.
     calibration : Calibration
         Constants of engine and network.
+    engine : ServingFacts, optional
+        By default the one that serves the weights' format.
 
     Returns
     -------
@@ -140,7 +147,8 @@ def serving_times(
     .. [1] Kwon et al., 2023, arXiv:2309.06180.
     .. [2] Agrawal et al., 2024, arXiv:2403.02310.
     """
-    layout, engine = candidates.layout, calibration.serving
+    layout = candidates.layout
+    engine = engine or calibration.engine_for(served.weight_format)
     requests = load.per_engine(layout)
     batch = np.ceil(requests / layout.pipeline)
     memory_bytes = candidates.hardware.memory_bytes
@@ -168,8 +176,12 @@ def serving_times(
         # A lone request starts its step for the prompt alone; else the prompt takes a seat in
         # a step that runs anyway.
         carrying = np.where(batch > 1, decode_s, 0.0)
-        extra = engine.prompt_overhead_s + chunks * np.maximum(mixed.total - carrying, 0.0)
-        first_token = engine.prompt_overhead_s + chunks * mixed.total
+        # Prompts that arrive within one step share it, up to its limit of tokens.
+        together = np.clip(requests / load.output_tokens, 1.0, np.maximum(1 / occupied, 1.0))
+        extra = engine.prompt_overhead_s / together
+        extra = extra + chunks * np.maximum(mixed.total - carrying, 0.0)
+        stages = layout.pipeline if engine.chunks_follow else 1.0
+        first_token = engine.prompt_overhead_s + (chunks + stages - 1) / stages * mixed.total
         # Stages work on different micro-batches: a prompt delays each of them by its share.
         others = extra / layout.pipeline * (requests - 1) / requests
         rate = request_rate_per_s(

@@ -10,6 +10,7 @@ import numpy as np
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Phase
 from advisor.efficiency import Calibration
+from advisor.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME
 from advisor.equations.serving import mean_attended_tokens
 from advisor.errors import InputError
 from advisor.estimate.batch_serving import generates
@@ -91,7 +92,8 @@ def describe_serving(
         Memory that does not fit has ``fits=False``; the times are then those of a card with
         enough memory.
     """
-    kernels, measured = calibration.kernels_for(accelerator)
+    engine = calibration.engine_for(weight_format)
+    kernels, measured = calibration.served_kernels(accelerator, weight_format)
     arrays = LayoutArrays.of(layout)
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
     load = ServingLoad.of(workload)
@@ -131,9 +133,9 @@ def describe_serving(
             times,
             workload,
             layout,
-            later=ranges(serving_quantity(architecture)),
-            first=ranges("serving_first_token"),
-            texts=time_substitutions(served, workload, layout, calibration.serving, accelerator),
+            later=ranges(DIRECT_TIME if engine.backends else serving_quantity(architecture)),
+            first=ranges(DIRECT_FIRST_TOKEN if engine.backends else "serving_first_token"),
+            texts=time_substitutions(served, workload, layout, engine, accelerator),
         ),
     )
 

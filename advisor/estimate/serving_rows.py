@@ -16,7 +16,7 @@ from advisor.architecture.gguf_recipes import row_bytes
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part, Phase
 from advisor.architecture.pairs import writes_apart
-from advisor.efficiency import ServingFacts
+from advisor.engines import ServingFacts
 from advisor.equations.memory import stage_share as layer_share
 from advisor.equations.serving import cache_share
 from advisor.estimate.candidates import Floats, LayoutArrays

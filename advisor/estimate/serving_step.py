@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from advisor.architecture.operators import Division, Part, Phase
-from advisor.efficiency import NetworkEfficiency, ServingFacts
+from advisor.efficiency import NetworkEfficiency
+from advisor.engines import ServingFacts
 from advisor.equations.collectives import (
     all_to_all_time_s,
     point_to_point_time_s,
@@ -124,7 +125,7 @@ def engine_step(
 
     Notes
     -----
-    All pipeline stages in sequence. Leaves out expert imbalance, overlap of traffic with
+    All pipeline stages in sequence. Leaves out overlap of traffic with
     computation, and quantisation of activations (part of the fitted overheads).
     """
     hardware = candidates.hardware
@@ -134,7 +135,7 @@ def engine_step(
     weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
     with np.errstate(divide="ignore", invalid="ignore"):
         for matrix in served.matrices:
-            total, memory = _matrix_time(matrix, content, candidates, engine.grouped_compute)
+            total, memory = _matrix_time(matrix, content, candidates, engine)
             # Without rows of its phase a matrix does not run, nor is it read.
             runs = content.of(matrix.part, matrix.phase) > 0
             total = np.where(runs, total, 0.0)
@@ -148,7 +149,10 @@ def engine_step(
         compute = compute + scores + _elementwise_time(served, content, candidates)
         fixed = fixed + engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
         blocks = served.model.branches / BRANCHES_PER_BLOCK
-        fixed = fixed + engine.layer_overhead_s * blocks
+        each = engine.layer_overhead_s + np.where(
+            content.prompt_tokens > 0, hardware.prompt_layer_overhead_s, hardware.layer_overhead_s
+        )
+        fixed = fixed + each * blocks
         traffic = _traffic(served, content, candidates, network)
     return StepShares(
         weights=weights,
@@ -160,7 +164,7 @@ def engine_step(
 
 
 def _matrix_time(
-    matrix: ServedMatrix, content: StepContent, candidates: Candidates, grouped_compute: float
+    matrix: ServedMatrix, content: StepContent, candidates: Candidates, engine: ServingFacts
 ) -> tuple[Floats, Floats]:
     """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
     layout, hardware = candidates.layout, candidates.hardware
@@ -179,7 +183,7 @@ def _matrix_time(
             tokens=pooled,
         )
         held = np.maximum(touched / layout.expert, 1.0)
-        efficiency = hardware.matmul_compute * grouped_compute
+        efficiency = hardware.matmul_compute * engine.grouped_compute
     else:
         held = np.ones_like(tokens)
         efficiency = hardware.matmul_compute
@@ -202,7 +206,11 @@ def _matrix_time(
         half_depth=hardware.matmul_half_depth,
     )
     reading = moved / (hardware.memory_bandwidth_bytes_per_s * hardware.matmul_bandwidth)
-    return np.asarray(time), np.asarray(reading)
+    expansion = held * depth * width * hardware.weight_expansion_s
+    if matrix.experts > 1:
+        busiest = np.where(layout.expert > 1, engine.expert_imbalance, 1.0)
+        time, reading = time * busiest, reading * busiest
+    return np.asarray(time) + expansion, np.asarray(reading)
 
 
 def _attention_time(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.architecture.gguf_recipes import file_bytes
-from advisor.efficiency import ServingFacts
+from advisor.engines import ServingFacts
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving_rows import (
     ServedModel,

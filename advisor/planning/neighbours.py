@@ -93,7 +93,7 @@ def _served(
         )
         if _divides(layout, architecture) and layout.data <= workload.concurrency
     ]
-    kernels, _ = calibration.kernels_for(placement.accelerator)
+    kernels, _ = calibration.served_kernels(placement.accelerator, weight_format)
     compute = compute_format(placement.accelerator, weight_format)
     candidates = Candidates(
         layout=LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)]),

@@ -124,7 +124,9 @@ def search_serving(
     if not len(table):
         return ServingSearch(found=(), searched=0, least_memory_bytes={})
     cards = {system.accelerator.key: system.accelerator for system in systems}
-    kernels = {key: calibration.kernels_for(card)[0] for key, card in cards.items()}
+    kernels = {
+        key: calibration.served_kernels(card, weight_format)[0] for key, card in cards.items()
+    }
     stacked = HardwareArrays.stack(
         [
             (

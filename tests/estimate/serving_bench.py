@@ -11,8 +11,8 @@ from advisor.efficiency import (
     Interval,
     KernelEfficiency,
     MatmulEfficiency,
-    ServingFacts,
 )
+from advisor.engines import ServingFacts
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving_rows import ServedModel
 from advisor.hardware import Accelerator, Confidence, Interconnect, Node, Provenance, Segment

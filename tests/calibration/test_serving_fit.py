@@ -1,0 +1,140 @@
+"""What engines add: fitted on runs whose constants are known, and the ranges they give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from advisor.calibration.engine import Engine
+from advisor.calibration.served_runs import Reading, predicted_s
+from advisor.calibration.serving_errors import ServedReading, fit_serving_intervals
+from advisor.calibration.serving_fit import (
+    LLAMA_CPP,
+    SERVERS,
+    EngineFit,
+    engine_packs,
+    fit_engine,
+    folds_of,
+    section_of,
+    usable,
+    values_of,
+    with_values,
+)
+from advisor.catalog import load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.engines import joined_engines
+from advisor.precision import WEIGHT_FORMATS
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(catalog=load_catalog(), calibration=load_calibration())
+
+
+def reading(source: str, model: str, quantity: str = "token", measured: float = 1.0) -> Reading:
+    return Reading(
+        id="r",
+        source=source,
+        group=f"llm_online | {model} | h100-sxm | vllm | bf16 | 1",
+        date="2026-01",
+        quantity=quantity,
+        measured_s=measured,
+        row=0,
+    )
+
+
+def test_constants_behind_generated_times_come_back(engine):
+    # SGLang's runs with times of an engine that is known: the fit must find its constants.
+    truth = {"step_overhead_s": 2e-3, "request_overhead_s": 0.1, "start_wave": 0.2}
+    calibration = engine.calibration
+    sglang = next(one for one in SERVERS if one.name == "sglang")
+    fit = EngineFit(
+        "sglang", ("llm_online",), tuple(one for one in sglang.parameters if one.name in truth)
+    )
+    packs = engine_packs(fit, engine)
+    times = iter(predicted_s(packs, calibration, with_values(calibration.serving, truth)).tolist())
+    known = tuple(
+        replace(
+            pack,
+            readings=tuple(replace(one, measured_s=next(times)) for one in pack.readings),
+        )
+        for pack in packs
+    )
+
+    found = fit_engine(fit, calibration.serving, known, calibration)
+
+    assert found == pytest.approx(truth, rel=0.03)
+
+
+def test_constants_of_kernels_stand_below_each_of_their_generations():
+    values = {"layer_overhead_s": 1e-6, "RDNA2, RDNA3/expansion": 7.0, "default/compute": 0.5}
+
+    assert section_of(values) == {
+        "layer_overhead_s": 1e-6,
+        "backends": {
+            "RDNA2": {"expansion": 7.0},
+            "RDNA3": {"expansion": 7.0},
+            "default": {"compute": 0.5},
+        },
+    }
+
+
+def test_constants_that_stand_in_the_file_are_found_by_name(engine):
+    facts = engine.calibration.engines["llama_cpp"]
+    values = values_of(LLAMA_CPP, facts)
+
+    assert with_values(facts, values) == facts
+    assert values["Hopper/compute"] == facts.backends["Hopper"].compute
+    assert facts.backends["Hopper"].expansion == facts.backends["default"].expansion
+
+
+def test_what_an_engine_leaves_out_is_as_in_serving():
+    joined = joined_engines(
+        {"step_overhead_s": 1.0, "layer_overhead_s": 2.0},
+        {"fast": {"step_overhead_s": 0.5}},
+    )
+
+    assert joined == {"fast": {"step_overhead_s": 0.5, "layer_overhead_s": 2.0, "backends": {}}}
+
+
+def test_gguf_weights_are_served_by_llama_cpp(engine):
+    calibration = engine.calibration
+
+    assert calibration.engine_for(WEIGHT_FORMATS["q4_k_m"]).chunks_follow
+    assert not calibration.engine_for(WEIGHT_FORMATS["w4a16"]).backends
+
+
+def test_no_model_of_a_site_lies_in_two_parts():
+    readings = [reading(site, model) for site in "ab" for model in "xyzuvw" for _ in range(2)]
+
+    folds = folds_of(readings)
+
+    assert len(set(folds)) == 4
+    assert folds[0::2] == folds[1::2]
+
+
+def test_runs_that_no_engine_of_today_explains_are_left_out():
+    assert usable(reading("a", "Llama-3.1-70B"))
+    assert not usable(replace(reading("a", "Llama-3.1-70B"), date="2023-10"))
+
+
+def test_ranges_are_quantiles_of_what_was_held_out():
+    # Ten groups with residuals 0.5, 0.6, ... 1.4: a tenth lies at or below 0.5, nine at 1.3.
+    rows = [
+        ServedReading(
+            reading=reading("a", f"m{index}", measured=(5 + index) / 10),
+            interval="serving_time",
+            card_measured=True,
+            engine="vllm",
+            online=True,
+            seen_s=1.0,
+            unseen_s=1.0,
+        )
+        for index in range(10)
+    ]
+
+    found = fit_serving_intervals(rows)
+
+    assert set(found) == {"serving_time"}
+    assert (found["serving_time"].low, found["serving_time"].high) == (0.5, 1.3)

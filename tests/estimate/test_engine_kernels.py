@@ -1,0 +1,84 @@
+"""Engines with kernels of their own, worked out by hand on an ideal card."""
+
+import pytest
+
+from advisor.efficiency import Calibration
+from advisor.engines import BackendFacts
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.serving import ServingTimes, serving_times
+from advisor.estimate.serving_rows import ServingLoad
+from advisor.layout import ParallelLayout
+from advisor.precision import WEIGHT_FORMATS
+from advisor.workload import Serving
+from tests.estimate.serving_bench import LLAMA_8B, calibration, card, node, served
+
+BLOCKS_8B = 32 * (4096 * (4096 + 2048) + 4096 * 4096 + 3 * 4096 * 14336)
+HEAD_8B = 4096 * 128256
+
+
+def own_kernels(**changes: float) -> Calibration:
+    """The ideal world under an engine with kernels of its own, for all formats."""
+    facts = {
+        "layer_overhead_s": 1e-4,
+        "prompt_layer_overhead_s": 5e-4,
+        "bandwidth": 0.5,
+        "cache_bandwidth": 1.0,
+        "expansion": 0.0,
+        "expansion_16": 1000.0,
+        "compute": 0.4,
+        "wide": 1.25,
+        "attention": 1.0,
+    }
+    backend = BackendFacts(**(facts | changes))
+    ideal = calibration()
+    engine = ideal.serving.model_copy(
+        update={
+            "backends": {"default": backend},
+            "batched_tokens": 512,
+            "small_batched_tokens": 512,
+            "chunks_follow": True,
+        }
+    )
+    return ideal.model_copy(update={"serving": engine})
+
+
+def times(
+    workload: Serving, constants: Calibration, *, pipeline: int = 1, bandwidth: float = 1e12
+) -> ServingTimes:
+    accelerator = card(bandwidth=bandwidth)
+    kernels, _ = constants.served_kernels(accelerator, WEIGHT_FORMATS["bf16"])
+    hardware = HardwareArrays.of(accelerator, node(), kernels, compute="bf16")
+    layout = LayoutArrays.of(ParallelLayout(pipeline=pipeline))
+    return serving_times(
+        served(LLAMA_8B), ServingLoad.of(workload), Candidates(layout, hardware), constants
+    )
+
+
+def test_a_token_pays_for_launches_reading_and_expanding_each_weight() -> None:
+    # 32 x 0.1 ms, 2 bytes at half of 1 TB/s and 1,000 operations at 1 PFLOP/s for each weight.
+    found = times(Serving(input_tokens=1, output_tokens=2, concurrency=1), own_kernels())
+
+    weights = BLOCKS_8B + HEAD_8B
+    expected = 32 * 1e-4 + weights * 2 / 0.5e12 + weights * 1000 / 1e15
+    assert found.decode_step_s[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_prompt_runs_at_the_rate_of_16_bit_products() -> None:
+    # 0.4 x 1.25 of 1 PFLOP/s where memory has no limit; attention is the causal half at 1 PFLOP/s.
+    constants = own_kernels(expansion_16=0.0, prompt_layer_overhead_s=0.0)
+    workload = Serving(input_tokens=512, output_tokens=1, concurrency=1)
+    found = times(workload, constants, bandwidth=1e19)
+
+    products = 2 * (512 * BLOCKS_8B + HEAD_8B) / 0.5e15
+    attention = 4 * 32 * 4096 * 512 * 256 / 1e15
+    assert found.ttft_s[0] == pytest.approx(products + attention, rel=1e-3)
+
+
+def test_chunks_of_a_prompt_follow_each_other_through_the_stages() -> None:
+    # Eight chunks of 512 on four stages: eleven quarters of a chunk instead of eight chunks.
+    workload = Serving(input_tokens=4096, output_tokens=1, concurrency=1)
+
+    one = times(workload, own_kernels()).ttft_s[0]
+    four = times(workload, own_kernels(), pipeline=4).ttft_s[0]
+
+    assert four / one == pytest.approx((8 + 3) / 4 / 8, rel=0.02)
