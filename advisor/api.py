@@ -301,14 +301,7 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     """
     from advisor.owning.answer import answer_own
 
-    case = _as_case(case)
-    catalog, calibration = with_measured(
-        _priced(case, catalog),
-        load_calibration(),
-        case.limits,
-        only=case.hardware.accelerator if case.hardware else None,
-    )
-    case, architecture = _resolved(case)
+    case, catalog, calibration, architecture = _prepared(case, catalog)
     return answer_own(
         case,
         architecture=architecture,
@@ -325,6 +318,17 @@ def _placed(
     """Resolve a case with hardware: its model, and where and how that runs it."""
     from advisor.planning.single import best_placement
 
+    case, catalog, calibration, architecture = _prepared(case, catalog)
+    placement = best_placement(
+        case, architecture=architecture, catalog=catalog, calibration=calibration
+    )
+    return case, catalog, calibration, architecture, placement
+
+
+def _prepared(
+    case: Case | Mapping[str, Any], catalog: Catalog | None
+) -> tuple[Case, Catalog, Calibration, ModelArchitecture]:
+    """Resolve a case's model, with the prices and constants that hold for its hardware."""
     case = _as_case(case)
     catalog, calibration = with_measured(
         _priced(case, catalog),
@@ -333,10 +337,7 @@ def _placed(
         only=case.hardware.accelerator if case.hardware else None,
     )
     case, architecture = _resolved(case)
-    placement = best_placement(
-        case, architecture=architecture, catalog=catalog, calibration=calibration
-    )
-    return case, catalog, calibration, architecture, placement
+    return case, catalog, calibration, architecture
 
 
 def _resolved(case: Case) -> tuple[Case, ModelArchitecture]:

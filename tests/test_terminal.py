@@ -15,7 +15,7 @@ from advisor.planning.results import Recommendation, Rejection, RejectionCode
 from advisor.quantities import Evidence, Range
 from advisor.references import REFERENCES
 from advisor.terminal.comparison import show_comparison
-from advisor.terminal.console import new_console
+from advisor.terminal.console import new_console, table
 from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_estimate
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
 from advisor.units import GIB
@@ -248,3 +248,14 @@ def test_recalled_values_are_marked() -> None:
 
     assert re.search(r"Purchase price +\$1,599 \(msrp, 2022\) \(\?\)", text)
     assert "(?) recalled by a person and not checked." in text
+
+
+def test_figures_too_wide_for_one_line_wrap_and_keep_every_digit() -> None:
+    """Rich cuts columns that may not wrap: thousands of processors lost the end of their price."""
+    words = ["Intel Xeon 8380", "290,000 days", "11,494x apart", "$186,179,814", "3,300,000 kWh"]
+    out = io.StringIO()
+    new_console(out, width=60).print(
+        table(["Hardware", "A", "B", "C", "D"], [words], right=[1, 2, 3, 4])
+    )
+    shown = out.getvalue().split()
+    assert [word for word in " ".join(words[1:]).split() if word not in shown] == []

@@ -330,7 +330,7 @@ def estimate_configuration(
             calibration.beyond_training(accelerator, compute=recipe.compute, count=placement.count)
         )
         startup = duration(calibration.reliability.startup_s)
-        assumptions.append(f"{startup} from renting to the first step, paid")
+        assumptions.append(f"{startup} of start-up before the first step")
         hours = time.run_hours
         tokens_per_hour = time.run_hours.reciprocal(run.tokens)
     cost = cost_breakdown(

@@ -290,7 +290,10 @@ def _answer(
             f"(at best above {value.low:,.0f}, at worst {worst}) for {years}, else rent from "
             f"{against}."
         )
-    return f"{lead} {_verdict(compared[0].saving_range(), rents[0].title, hours)}"
+    cheapest = rents[0].title
+    if main is not compared[0]:
+        cheapest = f"the cheapest way of all, {cheapest}"
+    return f"{lead} {_verdict(compared[0].saving_range(), cheapest, hours)}"
 
 
 def _verdict(saving: Range, rent: str, hours: float) -> str:

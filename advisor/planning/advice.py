@@ -9,14 +9,14 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.case import Case
 from advisor.catalog.catalog import SHIPPED, PriceState
 from advisor.dates import dated, is_stale
-from advisor.estimate.results import StepTime
+from advisor.estimate.results import Estimate
 from advisor.formatting import duration, money, percent, round_significant
 from advisor.hardware import PriceKind
-from advisor.limits import Objective
+from advisor.limits import Constraints, Objective
 from advisor.planning.options import RANKED_BY, Option, best_option, meets_budget, meets_time
 from advisor.planning.results import Advice, Ranking
 from advisor.planning.search import SearchResult
-from advisor.planning.sentences import OBJECTIVE_WORDS, label, too_close
+from advisor.planning.sentences import OBJECTIVE_WORDS, label, limits_in_reach, too_close
 from advisor.planning.systems import System
 from advisor.precision import RECIPES, WEIGHT_FORMATS
 from advisor.quantities import Evidence
@@ -53,7 +53,7 @@ def advise(
             )
         )
     if plans:
-        found.extend(_limits_in_reach(case, plans[0].estimate.time))
+        found.extend(_limits_in_reach(plans[0].estimate, case.limits))
         found.extend(_stale(plans[0].estimate.cost.price_date, today or date.today()))
         if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
             plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
@@ -64,7 +64,7 @@ def advise(
                     severity="warning",
                     message=(
                         "The ranges rest on assumptions, not on residuals of comparable measured "
-                        "runs. Time a few steps before you commit to a long rental."
+                        "runs. Time a few steps before you commit to a long run."
                     ),
                 )
             )
@@ -87,19 +87,10 @@ def advise(
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
 
 
-def _limits_in_reach(case: Case, time: StepTime | None) -> list[Advice]:
-    deadline = case.limits.deadline_hours
-    if deadline is None or time is None or time.run_hours.high <= deadline:
-        return []
+def _limits_in_reach(estimate: Estimate, limits: Constraints) -> list[Advice]:
     return [
-        Advice(
-            code="deadline-in-range",
-            severity="warning",
-            message=(
-                f"The slow end of the range, {duration(time.run_hours.high * HOUR_S)}, misses the "
-                f"deadline of {duration(deadline * HOUR_S)}."
-            ),
-        )
+        Advice(code="limit-in-range", severity="warning", message=sentence)
+        for sentence in limits_in_reach(estimate, limits)
     ]
 
 
@@ -215,7 +206,10 @@ def _lower_precision(
                 message=f"With {what} it works: {label(best, systems[best.system])}.",
             )
         ]
-    ratio = rank(best)[0] / max(min(map(rank, feasible))[0], 1e-12)
+    # What costs no rent is told by its time.
+    ratio = next(
+        new / old for new, old in zip(rank(best), min(map(rank, feasible)), strict=True) if old > 0
+    )
     if ratio > WORTH_SAYING:
         return []
     figure = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from advisor.architecture.sample import Unit
 from advisor.estimate.curve_results import Curve
 from advisor.estimate.results import Estimate, WayOut
 from advisor.formatting import (
+    Value,
     duration,
     memory,
     memory_against,
@@ -226,21 +227,41 @@ def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
     tuple of str
         Judged by expected values, as the search does.
     """
+    return tuple(
+        f"{lead}: {write(value)}, limit {write(limit)}."
+        for lead, value, limit, write in _limited(estimate, limits)
+        if value.expected > limit
+    )
+
+
+def limits_in_reach(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
+    """Return one sentence for each limit that is met by the expected value but not by its range."""
+    return tuple(
+        f"{lead} at the high end of the range: {write(value.high)}, limit {write(limit)}."
+        for lead, value, limit, write in _limited(estimate, limits)
+        if value.expected <= limit < value.high
+    )
+
+
+def _limited(
+    estimate: Estimate, limits: Constraints
+) -> Iterator[tuple[str, Range, float, Callable[[Value], str]]]:
+    """Yield what each limit bounds: the words of a miss, the value, the limit, how both read."""
     time, serving, rent = estimate.time, estimate.serving, estimate.cost.rent_usd
-    missed = []
-    if time and limits.deadline_hours and time.run_hours.expected > limits.deadline_hours:
-        took, limit = time.run_hours.scaled(HOUR_S), limits.deadline_hours * HOUR_S
-        missed.append(f"Misses the deadline: takes {duration(took)}, limit {duration(limit)}.")
+    if time and limits.deadline_hours:
+        limit = limits.deadline_hours * HOUR_S
+        yield "Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration
     if serving:
         for what, value, most in (
             ("first token", serving.ttft_ms, limits.max_ttft_ms),
             ("time per token", serving.tpot_ms, limits.max_tpot_ms),
         ):
-            if most is not None and value.expected > most:
-                slow = milliseconds(value.scaled(MILLISECOND))
-                target = milliseconds(most * MILLISECOND)
-                missed.append(f"Misses the target for the {what}: {slow}, limit {target}.")
-    if rent and limits.budget_usd and rent.expected > limits.budget_usd:
-        per = " a month" if serving else ""
-        missed.append(f"Over the budget: {money(rent)}{per}, limit {money(limits.budget_usd)}.")
-    return tuple(missed)
+            if most is not None:
+                scaled = value.scaled(MILLISECOND)
+                yield f"Misses the target for the {what}", scaled, most * MILLISECOND, milliseconds
+    if rent and limits.budget_usd:
+        yield "Over the budget", rent, limits.budget_usd, _monthly if serving else money
+
+
+def _monthly(usd: Value) -> str:
+    return f"{money(usd)} a month"

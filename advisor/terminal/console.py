@@ -68,7 +68,7 @@ def definitions(*items: tuple[str, str]) -> Padding:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
 ) -> Table:
-    """Return a table with a rule under its head.
+    """Return a table with a rule under its head, whose figures are never cut or broken.
 
     Parameters
     ----------
@@ -76,18 +76,22 @@ def table(
         Titles.
     rows : iterable of sequence of str
     right : sequence of int
-        Columns of figures, set flush right and never broken.
+        Columns of figures, set flush right. Where room is short they wrap between words.
     """
+    lines = [tuple(row) for row in rows]
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")
     for index, column in enumerate(columns):
         figures = index in right
+        cells = [row[index] for row in lines] if figures else []
+        words = [word for cell in cells for word in cell.split()]
         made.add_column(
             column,
             justify="right" if figures else "left",
-            no_wrap=figures,
+            min_width=max(map(len, words), default=None),
+            no_wrap=figures and len(words) <= len(cells),
             overflow="fold",
         )
-    for row in rows:
+    for row in lines:
         made.add_row(*row)
     return made
 

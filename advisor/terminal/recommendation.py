@@ -201,12 +201,16 @@ def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everythi
         console,
         "; ".join(f"{REASONS[code]}: {totals[code]}" for code in REASONS if totals[code]) + ".",
     )
-    console.print(
-        table(
-            ["Accelerator", "Why, and what would help"],
-            [(item.accelerator_name, f"{item.message} {item.remedy}".strip()) for item in shown],
+    if shown:
+        console.print(
+            table(
+                ["Accelerator", "Why, and what would help"],
+                [
+                    (item.accelerator_name, f"{item.message} {item.remedy}".strip())
+                    for item in shown
+                ],
+            )
         )
-    )
     if len(shown) < len(rejections):
         paragraph(console, "--all shows the rest, --json has them too.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -396,3 +397,32 @@ def test_the_answer_is_told_once_and_first(deadline_hours: float) -> None:
     found = advisor.recommend(case, told=told.append)
 
     assert told == [found.answer]
+
+
+def test_a_target_that_only_the_expected_value_meets_is_warned_of() -> None:
+    case = {
+        "model": {"preset": "qwen3-30b-a3b"},
+        "workload": {"kind": "serving", "concurrency": 50},
+        "limits": {"max_tpot_ms": 50},
+    }
+    answer = advisor.recommend(case)
+    serving = answer.rankings[0].plans[0].estimate.serving
+    assert serving is not None
+    tpot = serving.tpot_ms
+    assert tpot.expected <= 50 < tpot.high
+    [warning] = [item for item in answer.advice if item.code == "limit-in-range"]
+    assert warning.severity == "warning"
+    assert warning.message.startswith("Misses the target for the time per token at the high end")
+    assert warning.message.endswith("limit 50 ms.")
+
+
+def test_on_owned_cards_another_format_is_told_by_the_time_that_it_saves() -> None:
+    """The peak in fp8 is twice that in bf16, so at most half of the time goes."""
+    case = {
+        "model": {"preset": "llama-2-13b"},
+        "workload": {"kind": "pretraining", "tokens": 1e12},
+        "limits": {"owned": [{"accelerator": "h100-sxm", "count": 64}]},
+    }
+    [advice] = [item for item in advisor.recommend(case).advice if item.code == "lower-precision"]
+    [share] = re.findall(r"improves by (\d+) %", advice.message)
+    assert 10 <= int(share) <= 50

@@ -130,5 +130,5 @@ def test_limits_that_a_configuration_misses_are_told() -> None:
     assert len(missed) == 2
     assert missed[0].startswith("Misses the target for the time per token: ")
     assert missed[1].startswith("Over the budget: $")
-    assert missed[1].endswith("a month, limit $100.")
+    assert missed[1].endswith("a month, limit $100 a month.")
     assert advisor.estimate(serving).missed_limits == ()
