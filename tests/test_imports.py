@@ -37,6 +37,7 @@ NOUNS = {
     "limits",
     "money",
     "precision",
+    "stacks",
     "workload",
 }
 BASE = GROUND | NOUNS

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import Unit
-from advisor.efficiency import Calibration, SoftwareFacts
+from advisor.efficiency import Calibration
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.kernel_times import (
     attention_passes,
@@ -27,6 +27,7 @@ from advisor.estimate.kernel_times import (
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.sample_memory import moved_elements
 from advisor.precision import FORMAT_BYTES, RECIPES, WeightFormat
+from advisor.stacks import SoftwareFacts
 from advisor.workload import AttentionKernel, Optimizer, Serving, SoftwareStack
 
 BRANCHES = 1.5

@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
-from advisor.efficiency import SoftwareFacts
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, keys_attended
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
+from advisor.stacks import SoftwareFacts
 from advisor.workload import AttentionKernel
 
 EXPANDED_BYTES = 2.5

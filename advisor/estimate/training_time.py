@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Operator, OperatorKind, Part
 from advisor.architecture.sample import Unit
-from advisor.efficiency import NetworkEfficiency, SoftwareFacts
+from advisor.efficiency import NetworkEfficiency
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
@@ -42,6 +42,7 @@ from advisor.estimate.training_traffic import (
 )
 from advisor.layout import Offload
 from advisor.precision import FORMAT_BYTES
+from advisor.stacks import SoftwareFacts
 from advisor.workload import AttentionKernel, FineTuningMethod, Optimizer
 
 ELEMENTWISE_BACKWARD = 2.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.efficiency import NetworkEfficiency, SoftwareFacts
+from advisor.efficiency import NetworkEfficiency
 from advisor.equations.collectives import (
     all_gather_time_s,
     all_reduce_time_s,
@@ -23,6 +23,7 @@ from advisor.estimate.links import exchange_links, group_link
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_states import gradient_bytes_per_parameter
 from advisor.precision import FORMAT_BYTES
+from advisor.stacks import SoftwareFacts
 from advisor.workload import AttentionKernel
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
-from advisor.efficiency import NetworkEfficiency, SoftwareFacts
+from advisor.efficiency import NetworkEfficiency
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
@@ -19,6 +19,7 @@ from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_time import one_micro_batch
 from advisor.estimate.training_traffic import data_traffic, model_traffic
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
+from advisor.stacks import SoftwareFacts
 
 Indices = NDArray[np.intp]
 
