@@ -205,6 +205,11 @@ def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str
     return f"{text} ({sign}{low}{EN_DASH}{high})"
 
 
+def signed_money(usd: float) -> str:
+    """Return a difference in money with its sign."""
+    return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"
+
+
 def _list_price(amount: float) -> str:
     if 0 < abs(amount) < 0.1:
         return plain(amount, 2)

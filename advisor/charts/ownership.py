@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint, refuse_empty
-from advisor.formatting import money
+from advisor.formatting import money, signed_money
 from advisor.units import HOURS_PER_MONTH
 
 HEIGHT: Final = 360
@@ -168,9 +168,9 @@ def effects_alt(frame: pd.DataFrame) -> str:
     flips = int(((frame["low_usd"] < 0) != (frame["high_usd"] < 0)).sum())
     return (
         f"{top['title']} matters most: from {top['low_text']} to {top['high_text']} it moves the "
-        f"saving from {_signed(top['low_usd'])} to {_signed(top['high_usd'])}. {flips} of "
-        f"{len(frame)} inputs alone can turn the answer. Bar chart around the expected "
-        f"{_signed(top['expected_usd'])}."
+        f"saving from {signed_money(top['low_usd'])} to {signed_money(top['high_usd'])}. "
+        f"{flips} of {len(frame)} inputs alone can turn the answer. Bar chart around the expected "
+        f"{signed_money(top['expected_usd'])}."
     )
 
 
@@ -312,7 +312,3 @@ def _end_label(
         "font": {"size": FONT_SIZE, "color": color},
         "bgcolor": theme.page,
     }
-
-
-def _signed(usd: float) -> str:
-    return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"

@@ -7,7 +7,8 @@ from typing import Final
 import pandas as pd
 
 from advisor.formatting import length_limit, memory, rate
-from advisor.planning.fits_results import Fits, ModelFit, ServedFit, Verdict
+from advisor.planning.fits_results import Fits, ModelFit, Verdict
+from advisor.planning.sentences import context_together
 from advisor.units import GIB
 
 VERDICT_TITLES: Final = {
@@ -28,7 +29,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
                 "Weights": model.served.weight_format,
                 margin: memory(abs(model.margin_bytes)),
                 "Longest context": length_limit(model.served.max_context_tokens),
-                together: _context(model.served_together),
+                together: context_together(model),
                 "Tokens/s": _speed(model),
             }
             for model in fits.having(verdict)
@@ -85,10 +86,6 @@ def fits_memory_frame(fits: Fits) -> pd.DataFrame:
             )
     columns = ["model", "group", "gib", "total_gib", "total_high_gib", "usable_gib"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _context(served: ServedFit | None) -> str:
-    return length_limit(served.max_context_tokens if served else 0)
 
 
 def _speed(model: ModelFit) -> str:

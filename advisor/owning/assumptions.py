@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from advisor.catalog.economy import CARBON_SOURCES, Default, Economy, Place
+from advisor.catalog.nodes import SERVER_MEMORY_BYTES
 from advisor.equations.owning import residual_share
 from advisor.errors import InputError
 from advisor.hardware import Accelerator, Confidence, Segment
 from advisor.money import Owning, Renting
 from advisor.owning.results import Assumption
 from advisor.quantities import Evidence, Range
-
-SERVER_MEMORY_BYTES = 100e9
-"""Processors with more host memory than this in the catalog are server parts."""
 
 DESKTOP_SLOTS = 2
 WORKSTATION_SLOTS = 4

@@ -11,6 +11,7 @@ from advisor.estimate.results import Estimate, WayOut
 from advisor.formatting import (
     Value,
     duration,
+    length_limit,
     memory,
     memory_against,
     milliseconds,
@@ -21,6 +22,7 @@ from advisor.formatting import (
     round_significant,
 )
 from advisor.limits import Constraints, Objective
+from advisor.planning.fits_results import ModelFit
 from advisor.planning.options import Option
 from advisor.planning.systems import System
 from advisor.quantities import Range
@@ -212,6 +214,16 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     fewer = ", with fewer answered at once" if way.sacrifice == "load" else ""
     pace = f"{what}takes {plain(way.time_ratio, 2)} times as long{fewer}"
     return f"{way.change}: up to {need} of {usable}{host}, {pace}"
+
+
+def context_together(model: ModelFit) -> str:
+    """Return the longest context of several sequences, and their weights where these differ."""
+    served = model.served_together
+    if served is None:
+        return "-"
+    length = length_limit(served.max_context_tokens)
+    own = served.weight_format == model.served.weight_format
+    return length if own else f"{length} ({served.weight_format})"
 
 
 def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from typing import Final
 from rich.console import Console
 
 from advisor.formatting import count, length_limit, memory, rate
-from advisor.planning.fits_results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
+from advisor.planning.fits_results import Fits, ModelFit, TrainedFit, Verdict
+from advisor.planning.sentences import context_together
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 TITLES: Final = {
@@ -62,14 +63,10 @@ def _served(model: ModelFit) -> tuple[str, ...]:
         model.preset,
         served.weight_format,
         memory(abs(served.margin_bytes)),
-        _context(served),
-        _context(model.served_together),
+        length_limit(served.max_context_tokens),
+        context_together(model),
         speed.strip(),
     )
-
-
-def _context(served: ServedFit | None) -> str:
-    return length_limit(served.max_context_tokens if served else 0)
 
 
 def _trained(fit: TrainedFit) -> str:

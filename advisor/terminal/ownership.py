@@ -7,7 +7,7 @@ from typing import Final
 from rich.console import Console
 
 from advisor.dates import dated
-from advisor.formatting import count, duration, money, rate, term_value
+from advisor.formatting import count, duration, money, rate, signed_money, term_value
 from advisor.owning.results import (
     Assumption,
     BudgetAnswer,
@@ -105,14 +105,10 @@ def _effect_row(effect: Effect) -> tuple[str, ...]:
     unit = effect.unit if share else ""
     return (
         effect.title if share or not effect.unit else f"{effect.title}, {effect.unit}",
-        f"{input_text(effect.low, unit)}: {_signed(effect.saving_at_low_usd)}",
-        f"{input_text(effect.high, unit)}: {_signed(effect.saving_at_high_usd)}",
+        f"{input_text(effect.low, unit)}: {signed_money(effect.saving_at_low_usd)}",
+        f"{input_text(effect.high, unit)}: {signed_money(effect.saving_at_high_usd)}",
         "-" if effect.flips_at is None else input_text(effect.flips_at, unit),
     )
-
-
-def _signed(usd: float) -> str:
-    return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"
 
 
 def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pytest
 import advisor
 from advisor.planning.fits import SHORT_LIST, longest
 from advisor.planning.fits_results import Fits, ModelFit, Verdict
+from advisor.planning.sentences import context_together
 from advisor.units import GIB
 from advisor.workload import FineTuningMethod
 
@@ -140,3 +141,11 @@ def test_mistakes_are_told() -> None:
         advisor.fits("rtx-9999")
     with pytest.raises(advisor.InputError, match=r"hardware\.count"):
         advisor.fits("rtx-4090", count=0)
+
+
+def test_several_sequences_name_the_weights_that_they_need() -> None:
+    """Fifty caches of 8,192 tokens, each 2 x 48 layers x 4 heads x 128 x 2 bytes, are 37.5 GiB:
+    beside 56.9 GiB of weights in bf16 no card of 80 GiB has room, beside half of that it has."""
+    found = model(advisor.fits("h100-sxm", concurrency=50), "qwen3-30b-a3b")
+    assert found.served.weight_format == "bf16"
+    assert context_together(found).endswith(" (fp8)")
