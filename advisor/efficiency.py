@@ -246,6 +246,8 @@ class Calibration(Noun):
     ones."""
     relatives: dict[str, str]
     """Unmeasured generation -> measured generation it inherits from; keys as of ``kernels``."""
+    sustained: dict[str, Fraction] = Field(default_factory=dict)
+    """Share of the matmul rate in 16 bits and more that remains in a long run, by generation."""
     best_shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         default_factory=dict
     )
@@ -271,8 +273,9 @@ class Calibration(Noun):
     memory: MemoryFacts
     intervals: dict[str, Interval]
     """By quantity: training_time, serving_time (both also with ``_routed``, for mixtures of
-    experts), serving_first_token, serving_memory; each also with ``_unmeasured``, for generations
-    without measurements; training_memory, which does not depend on the card, also with ``_4bit``
+    experts; the former also with ``_adapters``, ``_samples`` and ``_encoder``),
+    serving_first_token, serving_memory; each also with ``_unmeasured``, for generations without
+    measurements; training_memory, which does not depend on the card, also with ``_4bit``
     and ``_guessed``."""
     reliability: Reliability
     trained: dict[str, Trained] = Field(default_factory=dict)
@@ -317,6 +320,9 @@ class Calibration(Noun):
         elif accelerator.key not in found.fitted_on and found.best_share is not None:
             best = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
             found = found if best is None else found.scaled(best / found.best_share)
+        lasting = self.sustained.get(accelerator.architecture)
+        if lasting is not None:
+            found = found.model_copy(update={"sustained": lasting})
         return self._on_vectors(found, accelerator), measured
 
     def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:

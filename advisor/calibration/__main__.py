@@ -19,8 +19,8 @@ from advisor.calibration.constants import (
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.memory_fit import memory_sections, peak_errors
 from advisor.calibration.serving_errors import serving_errors, serving_sections
-from advisor.calibration.software import training_sections
 from advisor.calibration.speed import speed_errors
+from advisor.calibration.training_constants import training_sections
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
 from advisor.resources import data_path

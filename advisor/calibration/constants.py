@@ -86,9 +86,7 @@ def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEf
     pooled = fit_generation(
         tables, cards, POOL, source=f"{SOURCE}: one curve over all measured NVIDIA cards"
     )
-    return pooled.model_copy(
-        update={"fitted_on": (), "sustained": 1.0, "evidence": Evidence.ASSUMED}
-    )
+    return pooled.model_copy(update={"fitted_on": (), "evidence": Evidence.ASSUMED})
 
 
 def _curve_over_best(kernels: Mapping[str, KernelEfficiency], shares: Mapping[str, float]) -> float:

@@ -82,10 +82,6 @@ DECODE_PARAMETERS: Final = (
     Parameter("cache_bandwidth", starts=(0.8,), low=0.05, high=1.0),
 )
 
-SUSTAINED: Final = {"h100-sxm": 0.9, "h200-sxm": 0.9}
-"""Share of the burst rate in a long run, by the power limit. Least median error on a grid of tenths
-over 129 groups of training runs; those of other generations, and in 8 bits, show none."""
-
 CACHE_PRONE: Final = ("l40s", "rtx-pro-6000-blackwell-server")
 """Cards whose second-level cache (96 and 128 MB) holds the weights of many measured layers."""
 
@@ -148,7 +144,6 @@ def fit_generation(
         attention=attention,
         # Narrow matmuls do nothing but stream their weights, as elementwise kernels stream.
         elementwise_bandwidth=matmul["default"].bandwidth,
-        sustained=min(SUSTAINED.get(card, 1.0) for card in accelerators),
         fitted_on=accelerators,
         evidence=Evidence.CALIBRATED,
         source=source,

@@ -1,7 +1,7 @@
-"""What software stacks add to their kernels, and the ranges of training time.
+"""Published training runs beside their predictions, and what software stacks add to kernels.
 
-Both come from published training runs. A step takes its slowdown times the sum of its terms, so
-one prediction of a run tells what slowdown would have met the measurement.
+A step takes its slowdown times the sum of its terms, so one prediction of a run tells what slowdown
+would have met the measurement.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from math import exp, log
 from statistics import fmean, median
 from typing import Final
 
+from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.measurements import FOLDER
-from advisor.calibration.report import ValidationRow, group_quantile
+from advisor.calibration.report import ValidationRow
 from advisor.calibration.robust import rounded
 from advisor.calibration.tables import Row, cell, read_table
-from advisor.calibration.training_rows import settled_run, timed_run
+from advisor.calibration.training_rows import row_node, settled_run, timed_run
 from advisor.calibration.validation import recognise, score
-from advisor.catalog import Catalog
-from advisor.catalog.constants import FITTED, Section, join_calibration
-from advisor.efficiency import Calibration, Interval, Trained
+from advisor.catalog.constants import Section
+from advisor.catalog.nodes import node_for
+from advisor.efficiency import Calibration, Interval
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import TRAINING_INTERVAL, time_quantity
 from advisor.quantities import Evidence
 from advisor.resources import data_path
@@ -32,15 +35,23 @@ from advisor.workload import SoftwareStack
 TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
-LEAST_GROUPS: Final = 10
-"""Groups of runs below which an interval is not read off them."""
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 UNMEASURED: Final = "_unmeasured"
+WORKS: Final = ("", "_routed", "_adapters", "_samples", "_encoder")
 NAMES: Final = tuple(
-    f"{TRAINING_INTERVAL}{work}{card}" for work in ("", "_routed") for card in ("", UNMEASURED)
+    f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)
 )
 """Intervals of training time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a published run computed, and on what."""
+
+    architecture: ModelArchitecture
+    run: TrainingRun
+    candidates: Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,8 @@ class TimedRun:
     accelerators: int
     kinds: tuple[str, ...]
     """Class of the accelerator and of the work, as the table's ``regime`` has them."""
+    work: Work | None = None
+    """To time it again; None for runs made by hand."""
 
     @property
     def kind(self) -> SoftwareStack | None:
@@ -128,10 +141,12 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
 
 def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
     is_rate = found.quantity in RATES
-    _, measured = engine.calibration.kernels_for(engine.accelerator(row))
+    accelerator = engine.accelerator(row)
+    kernels, measured = engine.calibration.kernels_for(accelerator)
     architecture, settled, layout = settled_run(row, engine)
     run = timed_run(row, settled)
-    name = time_quantity(architecture)
+    name = time_quantity(architecture, frozen=run.frozen)
+    node = row_node(row, node_for(accelerator, None))
     return TimedRun(
         source=origin(found.source),
         group=found.group,
@@ -140,10 +155,18 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
         ratio=found.expected / found.measured if is_rate else found.measured / found.expected,
         is_rate=is_rate,
         samples=run.unit is Unit.IMAGE,
-        generation=engine.accelerator(row).architecture,
+        generation=accelerator.architecture,
         compute=run.recipe.compute,
         accelerators=layout.accelerators,
         kinds=tuple(found.regime.split("|")[:2]),
+        work=Work(
+            architecture=architecture,
+            run=run,
+            candidates=Candidates(
+                layout=LayoutArrays.of(layout),
+                hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
+            ),
+        ),
     )
 
 
@@ -154,52 +177,6 @@ def blank_training(intervals: Section) -> Section:
         "software": {stack.value: {"slowdown": 1.0} for stack in SoftwareStack},
         "intervals": {name: neutral.model_dump() for name in NAMES} | intervals,
     }
-
-
-def training_sections(kernels: Section, catalog: Catalog) -> Section:
-    """Sections of ``calibration.yaml`` that training runs determine, given fitted kernels.
-
-    Parameters
-    ----------
-    kernels : dict
-        The sections that the kernel tables and serving runs determine.
-    catalog : Catalog
-
-    Returns
-    -------
-    dict
-        ``software``, ``intervals`` and ``trained``.
-    """
-    found = kernels.get("intervals")
-    stated: Section = found if isinstance(found, dict) else {}
-    calibration = join_calibration(kernels | blank_training(stated), data_path(FITTED))
-    runs = timed_runs(Engine(catalog=catalog, calibration=calibration))
-    intervals = fit_intervals(hold_out_sources(runs))
-    slowdowns = fit_slowdowns(runs)
-    return {
-        "software": {
-            stack.value: {
-                "slowdown": slowdowns[stack],
-                "sample_slowdown": slowdowns[None],
-                "slowdown_groups": len(group_ratios(run for run in runs if run.kind is stack)),
-            }
-            for stack in SoftwareStack
-        },
-        "intervals": stated
-        | {name: found.model_dump(mode="json") for name, found in intervals.items()},
-        "trained": {
-            generation: _trained([run for run in runs if run.generation == generation])
-            for generation in sorted({run.generation for run in runs})
-        },
-    }
-
-
-def _trained(runs: Sequence[TimedRun]) -> Section:
-    """What the runs of one generation cover."""
-    return Trained(
-        formats=tuple(sorted({run.compute for run in runs})),
-        accelerators=max(run.accelerators for run in runs),
-    ).model_dump(mode="json")
 
 
 def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
@@ -229,79 +206,3 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]
         own = group_ratios(run for run in runs if run.kind is kind)
         found[kind] = rounded(max(1.0, median(own) if own else overall), 3)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """One run, predicted by a slowdown that its source had no part in."""
-
-    run: TimedRun
-    slowdown: float
-
-    @property
-    def residual(self) -> float:
-        """Measured over predicted step time."""
-        return self.run.ratio / self.slowdown
-
-
-def hold_out_sources(runs: Sequence[TimedRun]) -> tuple[HeldOut, ...]:
-    """Predict the runs of each source with slowdowns fitted on all other sources."""
-    found = []
-    for source in dict.fromkeys(run.source for run in runs):
-        slowdowns = fit_slowdowns([run for run in runs if run.source != source])
-        found += [HeldOut(run, slowdowns[run.kind]) for run in runs if run.source == source]
-    return tuple(found)
-
-
-def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
-    """80 % intervals of training time, from residuals of runs that the fit has not seen.
-
-    Parameters
-    ----------
-    held_out : sequence of HeldOut
-
-    Returns
-    -------
-    dict of str to Interval
-        By name, each also with ``_unmeasured``, wider by as much as dense models are farther off
-        on cards without kernel measurements. What too few groups were measured for takes the
-        interval of all runs.
-    """
-    names = [name for name in NAMES if not name.endswith(UNMEASURED)]
-    base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
-    strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])
-    # Too fast on one card may be too slow on the next: the larger widening holds both ways.
-    wider = max(1.0, base[0] / strange[0], strange[1] / base[1])
-    found = {}
-    for name in names:
-        own = [run for run in held_out if run.run.interval == name]
-        groups = len({run.run.group for run in own})
-        low, high = _quantiles(own if groups >= LEAST_GROUPS else held_out)
-        found[name] = _interval(
-            low, high, f"{groups} groups of published runs, each source held out"
-        )
-        found[f"{name}{UNMEASURED}"] = _interval(
-            low / wider,
-            high * wider,
-            f"{name}, widened as runs on cards without kernel measurements are",
-            Evidence.ASSUMED,
-        )
-    return found
-
-
-def _interval(
-    low: float, high: float, source: str, evidence: Evidence = Evidence.CALIBRATED
-) -> Interval:
-    return Interval(
-        low=rounded(min(1.0, low), 3),
-        high=rounded(max(1.0, high), 3),
-        evidence=evidence,
-        source=f"10 % and 90 % of measured over predicted step time: {source}",
-    )
-
-
-def _quantiles(runs: Sequence[HeldOut]) -> tuple[float, float]:
-    """10 % and 90 % of the residuals, every group weighing one."""
-    residuals, groups = [item.residual for item in runs], [item.run.group for item in runs]
-    low, high = (group_quantile(residuals, groups, share) for share in TAILS)
-    return low, high

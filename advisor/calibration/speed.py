@@ -9,14 +9,10 @@ from statistics import fmean, median
 from typing import Final
 
 from advisor.calibration.engine import Engine
+from advisor.calibration.joint import HeldOut, RunTimes, hold_out_sources
+from advisor.calibration.ranges import fit_intervals
 from advisor.calibration.report import percentile
-from advisor.calibration.software import (
-    HeldOut,
-    fit_intervals,
-    fit_slowdowns,
-    hold_out_sources,
-    timed_runs,
-)
+from advisor.calibration.software import fit_slowdowns, timed_runs
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.noun import Noun
@@ -109,7 +105,7 @@ def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
     engine = engine or Engine(catalog=load_catalog(), calibration=load_calibration())
     runs = timed_runs(engine)
     slowdowns = fit_slowdowns(runs)
-    held_out = hold_out_sources(runs)
+    held_out = hold_out_sources(RunTimes(runs, engine.calibration))
     covered = _covered(held_out)
 
     def errors(name: str, wanted: Callable[[HeldOut], bool]) -> SpeedErrors:
@@ -119,7 +115,7 @@ def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
                 ScoredRun(
                     group=item.run.group,
                     seen_pct=item.run.error_pct(slowdowns[item.run.kind]),
-                    unseen_pct=item.run.error_pct(item.slowdown),
+                    unseen_pct=item.error_pct,
                     covered=inside,
                 )
                 for item, inside in zip(held_out, covered, strict=True)

@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration, Reliability
 from advisor.equations.goodput import goodput
@@ -46,9 +47,18 @@ def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
     )
 
 
-def time_quantity(architecture: ModelArchitecture) -> str:
-    """Name of the interval that training times of this model have."""
-    return TRAINING_INTERVAL if architecture.num_experts == 1 else f"{TRAINING_INTERVAL}_routed"
+def time_quantity(architecture: ModelArchitecture, *, frozen: bool) -> str:
+    """Name of the interval that training times of this model have; ``frozen``: adapters alone."""
+    if frozen:
+        work = "_adapters"
+    elif architecture.num_experts > 1:
+        work = "_routed"
+    elif architecture.unit is not Unit.TOKEN:
+        work = "_samples"
+    else:
+        scores = [op for op in architecture.operators if op.kind is OperatorKind.ATTENTION]
+        work = "_encoder" if any(not op.causal for op in scores) else ""
+    return f"{TRAINING_INTERVAL}{work}"
 
 
 def evaluate_run_hours(
@@ -137,7 +147,7 @@ def describe_time(
     )
     hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
     interval = calibration.training_interval(
-        time_quantity(architecture),
+        time_quantity(architecture, frozen=run.frozen),
         accelerator,
         compute=run.recipe.compute,
         count=layout.accelerators,

@@ -63,10 +63,12 @@ def model_traffic(
             message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
         )
     )
-    # Scattered sequences travel in pieces beside the products that make and use them. Software
-    # with unfused attention is older than that: Korthikanti et al. 2022 measured without.
+    # Scattered sequences travel in pieces beside the products that make and use them, over links
+    # that write into each other's memory (NVLink). Software with unfused attention is older than
+    # that: Korthikanti et al. 2022 measured without.
     overlap = 0.0 if run.attention is AttentionKernel.EAGER else software.tensor_overlap
-    shown = np.where(layout.sequence_parallel > 0, 1.0 - overlap, 1.0)
+    beside = (layout.sequence_parallel > 0) & (layout.tensor <= candidates.hardware.intra_domain)
+    shown = np.where(beside, 1.0 - overlap, 1.0)
     # One reduction forward and one backward in each branch (Narayanan et al. 2021).
     tensor = nothing_for_one(layout.tensor, branches * (2.0 + again) * reduce * shown)
 

@@ -14,6 +14,7 @@ from advisor.planning.spreads import TimeSpreads
 from advisor.planning.systems import System
 from advisor.quantities import Evidence, Range
 from advisor.units import MILLISECOND
+from advisor.workload import FineTuning, FineTuningMethod, Serving, Workload
 
 CHART_CANDIDATES = 240
 """Points shown in the cost-time chart, the frontier included."""
@@ -23,6 +24,7 @@ def chart_points(
     options: Sequence[Option],
     systems: Sequence[System],
     architecture: ModelArchitecture,
+    workload: Workload,
     calibration: Calibration,
 ) -> tuple[Candidate, ...]:
     """Return the frontier and the best of each system, fastest first."""
@@ -31,7 +33,9 @@ def chart_points(
     on_frontier = set(best)
     shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
     shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
-    return as_candidates(shown, systems, architecture, calibration, on_frontier=on_frontier)
+    return as_candidates(
+        shown, systems, architecture, workload, calibration, on_frontier=on_frontier
+    )
 
 
 def fewest(options: Sequence[Option], systems: Sequence[System]) -> list[Option]:
@@ -50,6 +54,7 @@ def as_candidates(
     options: Sequence[Option],
     systems: Sequence[System],
     architecture: ModelArchitecture,
+    workload: Workload,
     calibration: Calibration,
     *,
     on_frontier: set[Option],
@@ -61,6 +66,7 @@ def as_candidates(
     options : sequence of Option
     systems : sequence of System
     architecture : ModelArchitecture
+    workload : Workload
     calibration : Calibration
     on_frontier : set of Option
         Those that none beats in both cost and time.
@@ -69,8 +75,9 @@ def as_candidates(
     -------
     tuple of Candidate
     """
-    serving = bool(options) and options[0].first_token_s is not None
-    spreads = TimeSpreads(architecture, calibration, serving=serving)
+    serving = isinstance(workload, Serving)
+    frozen = isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL
+    spreads = TimeSpreads(architecture, calibration, serving=serving, frozen=frozen)
     times = [
         spreads.of(
             systems[option.system].accelerator, precision=option.precision, count=option.count

@@ -138,7 +138,9 @@ def recommend(
     answer = _answer(rankings[0].plans, rejections, limits)
     if told is not None and best is None:
         told(answer)
-    chart = chart_points(feasible or result.options, systems, architecture, calibration)
+    chart = chart_points(
+        feasible or result.options, systems, architecture, case.workload, calibration
+    )
     return Recommendation(
         case=case,
         answer=answer,
@@ -150,7 +152,12 @@ def recommend(
         fewest=()
         if limits.deadline_hours is None
         else as_candidates(
-            fewest(feasible, systems), systems, architecture, calibration, on_frontier=set()
+            fewest(feasible, systems),
+            systems,
+            architecture,
+            case.workload,
+            calibration,
+            on_frontier=set(),
         ),
         rejections=rejections,
         advice=advise(

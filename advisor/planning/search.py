@@ -115,7 +115,8 @@ def _search_training(
     served: set[int] = set()
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
-    spreads = TimeSpreads(architecture, calibration, serving=False)
+    frozen = next(iter(runs.values())).frozen
+    spreads = TimeSpreads(architecture, calibration, serving=False, frozen=frozen)
     for name, run in runs.items():
         indices = [
             index

@@ -217,7 +217,7 @@ def _arranged(
         ),
     )
     hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
-    spreads = TimeSpreads(architecture, calibration, serving=False)
+    spreads = TimeSpreads(architecture, calibration, serving=False, frozen=run.frozen)
     high = spreads.of(systems[0].accelerator, precision=precision, count=count).high
     interruptions = interruptions_of(case, calibration)
     return priced_options(

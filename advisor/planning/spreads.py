@@ -21,12 +21,20 @@ class TimeSpreads:
     calibration : Calibration
     serving : bool
         Times per output token instead of hours of a run.
+    frozen : bool
+        Of a run that trains adapters alone.
     """
 
     def __init__(
-        self, architecture: ModelArchitecture, calibration: Calibration, *, serving: bool
+        self,
+        architecture: ModelArchitecture,
+        calibration: Calibration,
+        *,
+        serving: bool,
+        frozen: bool = False,
     ) -> None:
         self._architecture, self._calibration, self._serving = architecture, calibration, serving
+        self._frozen = frozen
         self._known: dict[tuple[str, str, int], Range] = {}
 
     def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
@@ -52,7 +60,7 @@ class TimeSpreads:
             interval = calibration.interval(serving_quantity(architecture), measured=measured)
         else:
             interval = calibration.training_interval(
-                time_quantity(architecture),
+                time_quantity(architecture, frozen=self._frozen),
                 accelerator,
                 compute=RECIPES[precision].compute,
                 count=count,

@@ -147,20 +147,21 @@ def test_cache_of_start_up_logs_is_within_five_percent(quantity: str) -> None:
 
 
 SPEEDS = {
-    # Rows, then median, 90 % and bias in sample, then the median with each source held out. [%]
-    "all runs": (654, 12, 32, 3, 13),
-    "throughput": (535, 14, 32, 2, 14),
-    "A100": (243, 10, 28, 2, 11),
-    "H100": (150, 16, 46, 6, 17),
-    "V100": (56, 13, 20, 7, 13),
-    "Blackwell": (148, 16, 32, 6, 15),
-    "dense models": (302, 10, 24, 3, 11),
-    "mixtures of experts": (122, 18, 42, 8, 17),
+    # Rows, then median, 90 % and bias in sample, then the median with each source held out of all
+    # fits. Without its one large source no run tells what experts cost. [%]
+    "all runs": (654, 12, 33, 3, 14),
+    "throughput": (535, 12.5, 33, 2, 14),
+    "A100": (243, 8, 29, 2, 11),
+    "H100": (150, 17.5, 47, 7, 19),
+    "V100": (56, 12, 20, 7, 14),
+    "Blackwell": (148, 13, 32, 6, 22),
+    "dense models": (302, 9, 23, 3, 11),
+    "mixtures of experts": (122, 18, 40, 8, 28),
     "adapters": (55, 15, 23, 15, 19),
-    "full fine-tuning": (36, 15, 47, 7, 14.5),
-    "convolutional networks": (68, 17, 29, 6, 17),
+    "full fine-tuning": (36, 15, 47, 7, 16),
+    "convolutional networks": (68, 16, 30, 7, 16),
     "detection": (34, 14, 32, 4, 14),
-    "encoders": (20, 27, 47, 15, 30),
+    "encoders": (20, 27, 47, 15, 31),
 }
 
 
@@ -176,11 +177,12 @@ def test_training_speed_holds_in_sample_and_on_sources_that_the_fit_has_not_seen
     assert found.held_out_median_abs_pct <= held_out
 
 
-@pytest.mark.parametrize("name", ["all runs", "throughput"])
+@pytest.mark.parametrize("name", SPEEDS)
 def test_ranges_of_training_speed_cover_what_they_promise_on_unseen_sources(name: str) -> None:
     found = {each.name: each for each in speeds()}[name]
 
-    assert 75 <= found.held_out_coverage_pct <= 90
+    most = 90 if name in ("all runs", "throughput") else 97
+    assert 75 <= found.held_out_coverage_pct <= most
 
 
 SERVED = (

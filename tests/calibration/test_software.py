@@ -1,16 +1,13 @@
-"""Slowdowns of software and intervals of training time, on runs made by hand."""
+"""Constants of software and intervals of training time, on runs made by hand."""
 
 from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.software import (
-    HeldOut,
-    TimedRun,
-    fit_intervals,
-    fit_slowdowns,
-    hold_out_sources,
-)
+from advisor.calibration.joint import HeldOut, RunTimes, hold_out_sources
+from advisor.calibration.ranges import fit_intervals
+from advisor.calibration.software import TimedRun, fit_slowdowns
+from advisor.catalog.constants import load_calibration
 from advisor.workload import SoftwareStack
 
 
@@ -47,7 +44,8 @@ def test_no_stack_is_faster_than_its_kernels_and_one_without_runs_takes_the_medi
 
 
 def test_a_source_has_no_part_in_its_own_prediction():
-    held_out = hold_out_sources([run(1.4, "x", "a"), run(1.1, "y", "b"), run(1.1, "z", "b")])
+    runs = [run(1.4, "x", "a"), run(1.1, "y", "b"), run(1.1, "z", "b")]
+    held_out = hold_out_sources(RunTimes(runs, load_calibration()))
 
     assert [item.slowdown for item in held_out] == [1.1, 1.4, 1.4]
 
@@ -61,12 +59,35 @@ def test_errors_count_in_the_direction_of_the_quantity():
     assert time.error_pct(1.0) == pytest.approx(-16.6667, abs=1e-3)
 
 
-def test_intervals_are_the_tenths_of_residuals_and_wider_on_cards_without_kernels():
-    seen = [HeldOut(run(0.9 + 0.02 * i, f"g{i}"), 1.0) for i in range(11)]
-    strange = [HeldOut(run(ratio, f"s{ratio}", name="_unmeasured"), 1.0) for ratio in (0.46, 1.0)]
-    found = fit_intervals([*seen, *strange])
+def seen(ratio: float, group: str, name: str = "") -> HeldOut:
+    return HeldOut(run=run(ratio, group, name=name), ratio=ratio, slowdown=1.0)
 
-    # Second and tenth of eleven; the strange runs reach down to half of 0.92.
-    assert (found["training_time"].low, found["training_time"].high) == (0.92, 1.08)
-    wide = found["training_time_unmeasured"]
-    assert (wide.low, wide.high) == (0.46, 2.16)
+
+# The tenth of ten in a hundred groups is 0.95, the tenth from above 1.33; on two cards without
+# kernel measurements half of the former.
+DENSE = [seen(0.905 + 0.005 * i, f"g{i}") for i in range(95)]
+STRANGE = [seen(ratio, f"s{ratio}", "_unmeasured") for ratio in (0.475, 1.0)]
+
+
+def test_intervals_are_the_tenths_of_residuals_and_wider_on_cards_without_kernels():
+    found = fit_intervals([*DENSE, *STRANGE])
+
+    narrow, wide = found["training_time"], found["training_time_unmeasured"]
+    assert (narrow.low, narrow.high) == pytest.approx((0.95, 1.33), rel=0.06)
+    assert (wide.low, wide.high) == pytest.approx((narrow.low / 2, narrow.high * 2), rel=0.02)
+
+
+def test_work_that_nobody_measured_has_the_range_of_all_runs_widened():
+    adapters = fit_intervals([*DENSE, *STRANGE])["training_time_adapters"]
+
+    assert adapters.low == pytest.approx(0.95 / 2, rel=0.02)
+    assert adapters.high == pytest.approx(1.33 * 2, rel=0.02)
+
+
+def test_the_more_groups_the_nearer_the_interval_is_to_their_own():
+    wide, narrow = (
+        fit_intervals([*DENSE, *STRANGE, *routed])["training_time_routed"]
+        for routed in ([seen(1.0, f"m{i}", "_routed") for i in range(groups)] for groups in (2, 40))
+    )
+
+    assert wide.low < narrow.low < 1 <= narrow.high < wide.high
