@@ -94,11 +94,7 @@ def recommend(
     case, architecture = _resolved(_as_case(case))
     catalog, calibration = with_measured(_priced(case, catalog), load_calibration(), case.limits)
     return _recommend(
-        case,
-        architecture=architecture,
-        catalog=catalog,
-        calibration=calibration,
-        told=told,
+        case, architecture=architecture, catalog=catalog, calibration=calibration, told=told
     )
 
 
@@ -330,11 +326,9 @@ def _prepared(
 ) -> tuple[Case, Catalog, Calibration, ModelArchitecture]:
     """Resolve a case's model, with the prices and constants that hold for its hardware."""
     case = _as_case(case)
+    only = case.hardware.accelerator if case.hardware else None
     catalog, calibration = with_measured(
-        _priced(case, catalog),
-        load_calibration(),
-        case.limits,
-        only=case.hardware.accelerator if case.hardware else None,
+        _priced(case, catalog), load_calibration(), case.limits, only=only
     )
     case, architecture = _resolved(case)
     return case, catalog, calibration, architecture

@@ -259,3 +259,12 @@ def test_figures_too_wide_for_one_line_wrap_and_keep_every_digit() -> None:
     )
     shown = out.getvalue().split()
     assert [word for word in " ".join(words[1:]).split() if word not in shown] == []
+
+
+def test_a_short_row_leaves_its_last_columns_empty() -> None:
+    """Models that take no adapters have a figure for full fine-tuning alone."""
+    out = io.StringIO()
+    new_console(out, width=60).print(
+        table(["model", "full", "LoRA"], [["one", "8,200"]], right=[1, 2])
+    )
+    assert out.getvalue().split()[-2:] == ["one", "8,200"]

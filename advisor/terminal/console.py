@@ -75,6 +75,7 @@ def table(
     columns : sequence of str
         Titles.
     rows : iterable of sequence of str
+        The last columns of a short one stay empty.
     right : sequence of int
         Columns of figures, set flush right. Where room is short they wrap between words.
     """
@@ -82,7 +83,7 @@ def table(
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")
     for index, column in enumerate(columns):
         figures = index in right
-        cells = [row[index] for row in lines] if figures else []
+        cells = [row[index] for row in lines if index < len(row)] if figures else []
         words = [word for cell in cells for word in cell.split()]
         made.add_column(
             column,
