@@ -41,13 +41,14 @@ def chart_points(
 def fewest(options: Sequence[Option], systems: Sequence[System]) -> list[Option]:
     """Return each accelerator's option with the fewest of them, the cheapest among equals."""
     found: dict[str, Option] = {}
-
-    def rank(option: Option) -> tuple[float, float, float]:
-        return (option.count, option.cost_high_usd, option.time_high)
-
-    for option in sorted(options, key=rank):
+    for option in sorted(options, key=fewest_first):
         found.setdefault(systems[option.system].accelerator.key, option)
     return list(found.values())
+
+
+def fewest_first(option: Option) -> tuple[float, float, float]:
+    """Sort key: the fewest accelerators, then the cheapest."""
+    return (option.count, option.cost_high_usd, option.time_high)
 
 
 def as_candidates(

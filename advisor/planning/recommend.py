@@ -17,19 +17,22 @@ from advisor.estimate.results import Estimate, Parameters
 from advisor.estimate.training import parameters_of
 from advisor.limits import Constraints, Objective
 from advisor.planning.advice import advise
+from advisor.planning.fewest import fewest_machines
 from advisor.planning.neighbours import neighbours
 from advisor.planning.options import (
     Option,
+    Price,
     best_option,
     best_per_accelerator,
     meets_budget,
     meets_time,
 )
-from advisor.planning.points import as_candidates, chart_points, fewest
+from advisor.planning.points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.rejections import Outcome, reject
 from advisor.planning.results import Plan, Ranking, Recommendation, Rejection, RejectionCode
 from advisor.planning.search import SearchResult, search
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
+from advisor.planning.spot import interruptions_of
 from advisor.planning.systems import System, by_host_memory, check_names, check_owned, find_systems
 from advisor.workload import FineTuning, FineTuningMethod, Serving
 
@@ -152,7 +155,7 @@ def recommend(
         fewest=()
         if limits.deadline_hours is None
         else as_candidates(
-            fewest(feasible, systems),
+            _fewest(case, feasible, systems, result, architecture, calibration),
             systems,
             architecture,
             case.workload,
@@ -220,6 +223,28 @@ def _plans(
             )
         )
     return tuple(plans)
+
+
+def _fewest(
+    case: Case,
+    feasible: Sequence[Option],
+    systems: Sequence[System],
+    result: SearchResult,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> list[Option]:
+    """Return the smallest number of each accelerator that meets the limits, fewest first."""
+    interruptions = interruptions_of(case, calibration)
+    found = fewest_machines(
+        fewest(feasible, systems),
+        systems,
+        architecture=architecture,
+        runs=result.runs,
+        limits=case.limits,
+        calibration=calibration,
+        prices=[Price.of(system, case.limits.price_kind, interruptions) for system in systems],
+    )
+    return sorted(found, key=fewest_first)
 
 
 def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Constraints) -> str:

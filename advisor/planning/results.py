@@ -136,8 +136,8 @@ class Recommendation(Noun):
     candidates: tuple[Candidate, ...]
     """Best configurations per accelerator and offer, for the chart (bounded number)."""
     fewest: tuple[Candidate, ...] = ()
-    """With a deadline: the smallest number of each accelerator that meets it and the budget, of
-    the numbers that are searched (powers of two and three times those), fewest first."""
+    """With a deadline: the smallest number of each accelerator that meets it and the budget: one
+    machine fewer does not. Fewest first."""
     rejections: tuple[Rejection, ...]
     """One for every accelerator of the catalog that is in no plan."""
     advice: tuple[Advice, ...]
