@@ -92,7 +92,8 @@ def memory_curves(
                 "sequence_length",
                 run.sequence_length,
                 _doublings(SHORTEST, longest),
-                lambda value: with_work(sequence_length=value),
+                # The batch stays that of the run, whatever its default is at another length.
+                lambda value: with_work(sequence_length=value, global_batch=run.global_batch),
             )
         )
     return tuple(curves)

@@ -130,7 +130,8 @@ def scaling(
         )
         st.caption(
             "The best layout of each number, with the same batch: smaller shares per accelerator "
-            "leave more traffic, bubbles and failures for each second of computing."
+            "leave more traffic, bubbles and failures for each second of computing, and a number "
+            "that does not share the batch evenly waits for its fullest ranks."
         )
         frame = frames.scaling_frame(found)
         draw(

@@ -49,6 +49,20 @@ def test_the_longest_sequence_is_right_within_two_percent() -> None:
     assert not fits(LORA, "workload", sequence_length=round(limit * 1.02) + 1)
 
 
+def test_the_batch_stays_as_sequences_grow() -> None:
+    """By default a batch has 4.2 M tokens: 64 ranks would run out of long sequences."""
+    case = {
+        "model": {"preset": "llama-3.1-405b"},
+        "workload": {"kind": "pretraining"},
+        "hardware": {"accelerator": "b200-sxm", "count": 4096},
+        "layout": {"data": 64, "tensor": 4, "pipeline": 16},
+    }
+    found = curve(case, "sequence_length")
+    assert found.points[-1].value > 4096
+    work = {"kind": "pretraining", "sequence_length": found.limit, "global_batch": 1024}
+    assert advisor.estimate({**case, "workload": work}).memory.fits
+
+
 def test_requests_at_a_time_end_where_the_cache_does() -> None:
     found = curve(SERVING, "concurrency")
 
