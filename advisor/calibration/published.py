@@ -54,8 +54,11 @@ SPEEDS: Final = frozenset(
 REPOSITORY: Final = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-fA-F]{7,40}|HEAD):(\S+)")
 OTHER_GENERATION: Final = 3.0
 OTHER_MODEL_OF_CARD: Final = 0.5
+OTHER_KIND: Final = 2.0
 COUNT_WEIGHT: Final = 0.25
 """Distances, in doublings of the model's size."""
+ROUTED_SHARE: Final = 0.7
+"""Models that use a smaller share of their parameters for a token are mixtures of experts."""
 
 
 class PublishedRun(Noun):
@@ -73,6 +76,8 @@ class PublishedRun(Noun):
     count: int
     task: str
     parameters: float
+    active_parameters: float
+    """Those that one token uses: fewer in mixtures of experts."""
     settings: tuple[tuple[str, str], ...]
     """Column and value of everything else that the source tells."""
 
@@ -131,6 +136,7 @@ def _joined(
         count=int(number(row, "num_accelerators") or number(row, "world") or 1),
         task=TASKS.get(word, word) or fallback,
         parameters=number(row, "parameters") or 0.0,
+        active_parameters=number(row, "active_parameters") or number(row, "parameters") or 0.0,
         settings=tuple(
             (name, value.strip())
             for name, value in row.items()
@@ -145,6 +151,7 @@ def similar_runs(
     accelerator: Accelerator,
     count: int,
     parameters: float,
+    active_parameters: float | None = None,
     most: int = 3,
 ) -> tuple[PublishedRun, ...]:
     """Return the measurements of speed most like a configuration, nearest first.
@@ -157,6 +164,8 @@ def similar_runs(
     count : int
     parameters : float
         Of the model.
+    active_parameters : float, optional
+        Those that one token uses; all by default.
     most : int
         At most this many, one of each group of like measurements.
 
@@ -168,12 +177,13 @@ def similar_runs(
     Notes
     -----
     Distance counts doublings of the model's size; another number of cards counts a quarter as
-    much, another card of the same generation half a doubling, another generation three. It orders
-    what is shown and enters no estimate.
+    much, another card of the same generation half a doubling, another generation three, a mixture
+    of experts for a dense model or the reverse two. It orders what is shown and enters no estimate.
     """
     serving = isinstance(workload, Serving)
     runs = published_runs(["serving_runs" if serving else "training_runs"])
     words = _words(workload)
+    routed = _routed(parameters, active_parameters or parameters)
 
     def distance(run: PublishedRun) -> float:
         card = 0.0
@@ -181,7 +191,8 @@ def similar_runs(
             same = run.generation == accelerator.architecture
             card = OTHER_MODEL_OF_CARD if same else OTHER_GENERATION
         size = abs(log2(run.parameters / parameters))
-        return card + size + COUNT_WEIGHT * abs(log2(run.count / count))
+        kind = OTHER_KIND * (_routed(run.parameters, run.active_parameters) is not routed)
+        return card + size + kind + COUNT_WEIGHT * abs(log2(run.count / count))
 
     comparable = [
         run
@@ -194,6 +205,11 @@ def similar_runs(
         if len(nearest) == most:
             break
     return tuple(nearest.values())
+
+
+def _routed(parameters: float, active: float) -> bool:
+    """Whether a model is a mixture of experts; tables may leave an embedding out."""
+    return active < ROUTED_SHARE * parameters
 
 
 def _words(workload: Workload) -> frozenset[str]:

@@ -172,12 +172,13 @@ def similar(recommendation: api.Recommendation) -> None:
             accelerator=api.load_catalog().accelerator(estimate.accelerator),
             count=estimate.count,
             parameters=estimate.parameters.total,
+            active_parameters=estimate.parameters.active,
         )
         if not found:
             st.markdown("Untested: no comparable run is among the published measurements.")
             return
         text_table(frames.runs_table(found))
         st.caption(
-            "Nearest by card, size of the model and number of cards. The page Accuracy opens each "
-            "with its source."
+            "Nearest by card, kind and size of the model and number of cards. The page Accuracy "
+            "opens each with its source."
         )

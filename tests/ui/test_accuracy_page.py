@@ -76,6 +76,12 @@ def test_similar_runs_are_of_the_same_work_and_nearest_card_first() -> None:
     # llm-foundry measured MPT-70b on 512 H100.
     assert found[0].model == "MPT-70b"
     assert (found[0].accelerator, found[0].count) == ("h100-sxm", 512)
+    # Mixtral 8x7B, 46.7 billion of which a token uses 12.9: other mixtures come before dense.
+    routed = api.similar_runs(
+        Pretraining(), accelerator=card, count=128, parameters=46.7e9, active_parameters=12.9e9
+    )
+    assert {run.accelerator for run in routed} == {"h100-sxm"}
+    assert all(run.active_parameters < run.parameters / 2 for run in routed)
     adapters = api.similar_runs(
         FineTuning(method=FineTuningMethod.QLORA), accelerator=card, count=1, parameters=7e9
     )
