@@ -14,15 +14,15 @@ CASE: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 5e7},
 }
-# One interruption in 8 h of an instance; 60 s to save and 600 s to restart, as calibrated:
-# an interval of sqrt(2 x 60 x 28800) = 1859 s and 1 + 60 / 1859 + (929.5 + 600) / 28800.
-LONGER = 1.0853831
+# One interruption in 8 h of an instance; 10 s to save and 600 s to restart, as calibrated:
+# an interval of sqrt(2 x 10 x 28800) = 758.9 s and 1 + 10 / 758.9 + (379.5 + 600) / 28800.
+LONGER = 1.0471856
 RATE = {"interruptions_per_hour": 0.125}
 
 
 def test_the_calibrated_times_are_those_of_the_arithmetic() -> None:
     reliability = load_calibration().reliability
-    assert (reliability.checkpoint_s, reliability.restart_s) == (60, 600)
+    assert (reliability.checkpoint_s, reliability.restart_s) == (10, 600)
 
 
 def test_a_run_on_one_spot_instance_takes_longer() -> None:
@@ -48,7 +48,7 @@ def test_a_run_on_one_spot_instance_takes_longer() -> None:
     assert spot.time.goodput.expected == pytest.approx(
         plain.time.goodput.expected / LONGER, rel=1e-6
     )
-    assert any("1.09 hours for an hour of work" in line for line in spot.assumptions)
+    assert any("1.05 hours for an hour of work" in line for line in spot.assumptions)
 
 
 def test_plans_and_their_estimates_agree_on_spot() -> None:
