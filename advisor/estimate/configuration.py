@@ -79,9 +79,10 @@ def describe_workload(
     if isinstance(workload, Serving):
         if not generates(architecture):
             return _described_batch(workload, architecture)
+        requests = "request" if workload.concurrency == 1 else "concurrent requests"
         return (
-            f"serve {workload.concurrency:,} concurrent requests of {workload.input_tokens:,} "
-            f"tokens in, {workload.output_tokens:,} out"
+            f"serve {workload.concurrency:,} {requests} of {workload.input_tokens:,} tokens in, "
+            f"{workload.output_tokens:,} out"
         )
     if run is None:
         msg = "a training workload comes with its resolved run"

@@ -189,7 +189,7 @@ def _commitment(
     reduced = cents.times(hourly, plan.price_ratio)
     return Tenancy(
         RentKind.COMMITTED,
-        f"{offer.provider}, {plan.plan}, {plan.term_months} months",
+        f"{offer.provider}, {plan.plan}, {plan.term_months} month{'s' * (plan.term_months > 1)}",
         reduced,
         Range.exact(0.0),
         cents.total((cents.times(reduced, HOURS_PER_MONTH), monthly)),
