@@ -143,6 +143,10 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
     if other.cost_usd == 0:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next: {figure}"
+    if other.cost_usd < option.cost_usd:
+        # Ranked by the upper end of its range, without which it would read as the better one.
+        most = money(round_significant(other.cost_high_usd, 2))
+        return f"Next: {cost_text(other)} expected, up to {most},"
     return f"Next: {cost_text(other)}"
 
 

@@ -426,3 +426,19 @@ def test_on_owned_cards_another_format_is_told_by_the_time_that_it_saves() -> No
     [advice] = [item for item in advisor.recommend(case).advice if item.code == "lower-precision"]
     [share] = re.findall(r"improves by (\d+) %", advice.message)
     assert 10 <= int(share) <= 50
+
+
+@pytest.mark.parametrize("name", [*CASES, "qlora of 70B"])
+def test_the_next_best_never_reads_as_the_better_one(name: str) -> None:
+    """Plans are ranked by the upper end of their range: the next may be expected to cost less."""
+    large = {
+        "model": {"preset": "llama-3.1-70b"},
+        "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7},
+    }
+    result = answer(name) if name in CASES else advisor.recommend(large)
+    plan = next(item for item in result.rankings if item.objective is Objective.CHEAPEST).plans[0]
+    [(figure, rest)] = re.findall(r"Next: \$([\d,.]+\d)(.*)", plan.why)
+    rent = plan.estimate.cost.rent_usd
+    assert rent is not None
+    if float(figure.replace(",", "")) < 0.99 * rent.expected:
+        assert rest.startswith(" expected, up to $")
