@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from advisor.efficiency import KernelEfficiency
 from advisor.hardware import Accelerator, PriceKind
+from advisor.kernels import KernelEfficiency
 from advisor.noun import Noun
 
 PositiveLimit = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]

@@ -30,6 +30,7 @@ NOUNS = {
     "case",
     "case_files",
     "efficiency",
+    "kernels",
     "engines",
     "generations",
     "hardware",

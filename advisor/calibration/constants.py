@@ -15,8 +15,8 @@ from advisor.calibration.network import NetworkFit, fit_network
 from advisor.calibration.robust import rounded
 from advisor.calibration.shares import best_shares
 from advisor.catalog.constants import Section
-from advisor.efficiency import FitQuality, KernelEfficiency
 from advisor.hardware import Accelerator
+from advisor.kernels import FitQuality, KernelEfficiency
 from advisor.noun import Noun
 from advisor.quantities import Evidence
 

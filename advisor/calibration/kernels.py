@@ -10,10 +10,10 @@ import numpy as np
 
 from advisor.calibration.measurements import Decodes, Floats, KernelTables, Matmuls, Prefills
 from advisor.calibration.robust import Parameter, errors, fit_log_times, quality, rounded
-from advisor.efficiency import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.hardware import Accelerator
+from advisor.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 from advisor.quantities import Evidence
 
 GENERATIONS: Final[dict[str, tuple[str, ...]]] = {

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from advisor.calibration.measurements import Collectives, Floats
 from advisor.calibration.robust import Parameter, errors, fit_log_times, quality, rounded
-from advisor.efficiency import FitQuality
 from advisor.equations.collectives import all_gather_time_s, all_reduce_time_s
 from advisor.equations.serving import direct_all_reduce_time_s
 from advisor.hardware import Accelerator
+from advisor.kernels import FitQuality
 from advisor.noun import Noun
 from advisor.units import BITS_PER_BYTE, KIB, MIB
 

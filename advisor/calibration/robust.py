@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.efficiency import FitQuality
+from advisor.kernels import FitQuality
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Floats], Floats]

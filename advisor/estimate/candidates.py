@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.efficiency import KernelEfficiency
 from advisor.hardware import Accelerator, Node, Segment
+from advisor.kernels import KernelEfficiency
 from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 
 Floats = NDArray[np.float64]

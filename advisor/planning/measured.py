@@ -7,12 +7,18 @@ from collections.abc import Collection
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.efficiency import Calibration, Interval, KernelEfficiency
+from advisor.efficiency import Calibration, Interval
+from advisor.kernels import KernelEfficiency
 from advisor.limits import Constraints, MeasuredMachine
 from advisor.quantities import Evidence
 
-NARROWED: Final = ("training_time", "serving_time", "serving_first_token")
-"""Quantities whose range rests on the kernels; memory does not."""
+NARROWED: Final = (
+    *("training_time", "serving_time", "serving_first_token"),
+    *("serving_saturated", "serving_direct", "serving_batch"),
+)
+"""How the names of quantities begin whose range rests on the kernels; memory does not."""
+WIDE: Final = "_unmeasured"
+"""Ends the names of ranges beyond what was scored."""
 MEDIAN_OF_NORMAL: Final = 0.6745
 """Median of the absolute value of a standard normal variable."""
 BOUND_OF_NORMAL: Final = 1.2816
@@ -76,7 +82,7 @@ def _narrowed(
     gain = min(gains)
     result = dict(calibration.intervals)
     for name, interval in calibration.intervals.items():
-        if gain > 0 and name.removesuffix("_routed") in NARROWED:
+        if gain > 0 and name.startswith(NARROWED) and not name.endswith(WIDE):
             result[name] = interval.model_copy(
                 update={
                     "low": math.exp(-_less(-math.log(interval.low), gain)),

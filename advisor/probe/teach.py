@@ -12,10 +12,11 @@ from advisor.calibration.kernels import MATMUL_PARAMETERS
 from advisor.calibration.robust import Floats, errors, fit_log_times, quality, rounded
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration, KernelEfficiency, MatmulEfficiency
+from advisor.efficiency import Calibration
 from advisor.equations.roofline import matmul_time_s
 from advisor.errors import InputError
 from advisor.hardware import Accelerator, Confidence, Provenance, Segment
+from advisor.kernels import KernelEfficiency, MatmulEfficiency
 from advisor.limits import MeasuredMachine, OwnedHardware
 from advisor.probe.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report

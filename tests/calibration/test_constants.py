@@ -11,9 +11,10 @@ from advisor.calibration.kernels import GENERATIONS
 from advisor.calibration.measurements import FOLDER, read_kernel_tables
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration, KernelEfficiency
+from advisor.efficiency import Calibration
 from advisor.equations.roofline import attention_time_s, matmul_time_s
 from advisor.errors import CatalogError
+from advisor.kernels import KernelEfficiency
 from advisor.resources import data_path
 
 

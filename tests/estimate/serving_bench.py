@@ -5,17 +5,12 @@ from pathlib import Path
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import (
-    AttentionEfficiency,
-    Calibration,
-    Interval,
-    KernelEfficiency,
-    MatmulEfficiency,
-)
+from advisor.efficiency import Calibration, Interval
 from advisor.engines import ServingFacts
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.serving_rows import ServedModel
 from advisor.hardware import Accelerator, Confidence, Interconnect, Node, Provenance, Segment
+from advisor.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
 from advisor.layout import ParallelLayout
 from advisor.precision import WEIGHT_FORMATS
 from advisor.quantities import Evidence

@@ -19,7 +19,6 @@ from advisor.architecture.sample import Unit
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
-from advisor.efficiency import KernelEfficiency
 from advisor.errors import InputError
 from advisor.estimate.batch_report import describe_batch
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
@@ -36,6 +35,7 @@ from advisor.estimate.run import (
 from advisor.estimate.sample_memory import backward_walk
 from advisor.estimate.training import describe_time
 from advisor.estimate.training_memory import training_memory
+from advisor.kernels import KernelEfficiency
 from advisor.layout import ParallelLayout
 from advisor.precision import RECIPES, WEIGHT_FORMATS
 from advisor.quantities import Evidence
