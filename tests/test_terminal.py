@@ -268,3 +268,11 @@ def test_a_short_row_leaves_its_last_columns_empty() -> None:
         table(["model", "full", "LoRA"], [["one", "8,200"]], right=[1, 2])
     )
     assert out.getvalue().split()[-2:] == ["one", "8,200"]
+
+
+@pytest.mark.parametrize(("tokens", "told"), [(1e6, False), (1e12, True)])
+def test_only_runs_that_outlast_it_are_told_when_to_save(tokens: float, told: bool) -> None:
+    case = {**TRAIN, "workload": {"kind": "pretraining", "tokens": tokens}, **EIGHT}
+    out = io.StringIO()
+    show_estimate(new_console(out, width=100), api.estimate(case))
+    assert ("Save a checkpoint every" in out.getvalue()) is told

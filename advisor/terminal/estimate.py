@@ -169,9 +169,11 @@ def _training_rows(estimate: Estimate) -> Iterator[Row]:
     yield _row("Throughput", partial(rate, unit=f"{time.unit.value}s/s"), time.tokens_per_s)
     yield _row("Model FLOPs utilization", percent, time.model_flops_utilization)
     yield _row("Goodput", percent, time.goodput)
-    if time.checkpoint_interval_s is not None:
+    every = time.checkpoint_interval_s
+    # A run that ends before its first checkpoint is due has nothing to tell of them.
+    if every is not None and every < time.run_hours.expected * HOUR_S:
         yield ("Interruptions in the run", plain(time.interruptions, 2), "assumed")
-        yield ("Save a checkpoint every", duration(time.checkpoint_interval_s), "assumed")
+        yield ("Save a checkpoint every", duration(every), "assumed")
     yield ("Model FLOPs per step", flops(estimate.flops.model_per_step), "derived")
     yield ("Limited by", BOUND_WORDS[time.bound_by], "")
 
