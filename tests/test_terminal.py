@@ -155,7 +155,10 @@ def with_memory(estimate: Estimate, low: float, expected: float, high: float) ->
         ),
         (
             (45, 50, 57),
-            "Does not fit: 5.6 GiB short; needs 50 GiB (45–57), 44 GiB usable on each accelerator.",
+            (
+                "Does not fit: up to 13 GiB short; needs 50 GiB (45–57), 44 GiB usable on each "
+                "accelerator."
+            ),
         ),
     ],
 )

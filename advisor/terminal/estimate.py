@@ -121,8 +121,11 @@ def fit_sentence(estimate: Estimate) -> str:
         return f"Fits: needs {needed} of {usable} usable on each accelerator."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:
         return f"May not fit: needs {needed}, {usable} usable on each accelerator."
-    short = memory(breakdown.total_bytes.expected - breakdown.usable_bytes)
-    return f"Does not fit: {short} short; needs {needed}, {usable} usable on each accelerator."
+    # A fit is judged by the high end of the range: less than that would not make it fit.
+    short = memory(breakdown.total_bytes.high - breakdown.usable_bytes)
+    return (
+        f"Does not fit: up to {short} short; needs {needed}, {usable} usable on each accelerator."
+    )
 
 
 def numbers(estimate: Estimate) -> list[Row]:
