@@ -115,18 +115,16 @@ def training_memory(
         stage_share(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
     )
     micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
+    dual = bool(np.any(layout.dual))
     # Ranks that hold two stages hold two shares; twice as many ranks hold each of them.
     copies = np.where(layout.dual, 2.0, 1.0)
-    share = share * copies
-    layout = replace(layout, data=layout.data * copies)
+    share, layout = share * copies, replace(layout, data=layout.data * copies)
     embedding = parameters.embedding_divided / tensor + parameters.embedding_replicated
     head = parameters.head_divided / tensor + parameters.head_replicated
     piped = pipeline > 1
     head_copy = head + (parameters.embedding_divided / tensor if parameters.tied else 0.0) * piped
-    given_up = np.where(
-        layout.dual,
-        0.0,
-        end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages),
+    given_up = ~layout.dual * np.asarray(
+        end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
     )
     # Index, layers, parameters of the ends, and whether it has the loss.
     stages: list[tuple[Floats, Floats, Floats, bool]] = [
@@ -166,8 +164,9 @@ def training_memory(
             virtual_stages=layout.virtual_stages,
             micro_batches=micro_batches,
         )
-        # One more than there are ranks, each through one of the two stages.
-        held = np.where(layout.dual, np.minimum(pipeline + 1, micro_batches) / copies, held)
+        if dual:
+            # One more than there are ranks, each through one of the two stages.
+            held = np.where(layout.dual, np.minimum(pipeline + 1, micro_batches) / copies, held)
         states = stage_states(
             architecture, run, layout, stage, block_dense + block_expert, held_layers, facts
         )

@@ -78,10 +78,17 @@ def _shards(layout: LayoutArrays, level: float) -> tuple[Floats, Floats]:
     return dense, expert
 
 
-def _copy(stage: StageParameters, size: float, shards: tuple[Floats, Floats]) -> Floats:
-    dense = state_bytes(parameters=stage.dense, bytes_per_parameter=size, shards=shards[0])
-    expert = state_bytes(parameters=stage.expert, bytes_per_parameter=size, shards=shards[1])
-    return np.asarray(dense + expert)
+def _elements(stage: StageParameters, layout: LayoutArrays) -> tuple[Floats, ...]:
+    """Parameters that a rank keeps: all, and those left by sharding from level 1, 2 and 3 on."""
+    group = layout.data * layout.context
+    whole = stage.dense + stage.expert
+    divided = np.asarray(
+        state_bytes(parameters=stage.dense, bytes_per_parameter=1.0, shards=group)
+        + state_bytes(
+            parameters=stage.expert, bytes_per_parameter=1.0, shards=group / layout.expert
+        )
+    )
+    return whole, *(np.where(layout.sharding >= level, divided, whole) for level in (1, 2, 3))
 
 
 def gradient_bytes_per_parameter(run: TrainingRun) -> float:
@@ -140,28 +147,27 @@ def stage_states(
         )
     recipe = run.recipe
     working = FORMAT_BYTES[recipe.working]
-    level1, level2, level3 = (_shards(layout, level) for level in (1, 2, 3))
+    _, level1, level2, level3 = _elements(stage, layout)
     group = layout.data * layout.context
     gradient_size = gradient_bytes_per_parameter(run)
     megatron = run.software is SoftwareStack.MEGATRON
 
-    weights = _copy(stage, working, level3)
+    weights = working * level3
     master = zero
     if recipe.master is not None:
-        master = _copy(stage, FORMAT_BYTES[recipe.master], level1)
+        master = FORMAT_BYTES[recipe.master] * level1
     if run.has_reference:
-        weights = weights + _copy(stage, FORMAT_BYTES["bf16"], level3)
-    gradients = _copy(stage, gradient_size, level2)
-    optimizer = _copy(stage, optimizer_bytes_per_parameter(architecture, run), level1)
+        weights = weights + FORMAT_BYTES["bf16"] * level3
+    gradients = gradient_size * level2
+    optimizer = optimizer_bytes_per_parameter(architecture, run) * level1
     if recipe.master is None:
-        shards = _copy(stage, working, level2)
-        weights = np.where(layout.sharding == SHARD_GRAD_OP, shards, weights)
+        weights = np.where(layout.sharding == SHARD_GRAD_OP, working * level2, weights)
     buckets = (layout.sharding < 1) & (group > 1) & (not megatron)
     gradient_sets = gradients * buckets
     if run.switches.gradient_bucket_view:
         gradients = np.where(buckets, 0.0, gradients)
-    foreach = _copy(stage, FORMAT_BYTES[recipe.master or recipe.working], level1)
-    foreach = np.where(layout.sharding > SHARD_GRAD_OP, _copy(stage, working, level3), foreach)
+    foreach = _master_size(run) * level1
+    foreach = np.where(layout.sharding > SHARD_GRAD_OP, working * level3, foreach)
     passing = _passing(architecture, run, layout, stage, block_parameters, layers_held)
     if run.switches.update_in_backward:
         # Each gradient is used and freed as soon as it exists; a block's are there at most.
@@ -219,11 +225,12 @@ def _passing(
     reduces = (layout.sharding >= SHARD_GRAD_OP) & together
 
     fold = fold_parameters(architecture)
-    ends = stage.dense + stage.expert - block_parameters
+    whole = stage.dense + stage.expert
+    ends = whole - block_parameters
     apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
     ahead = 0.0 if apart else 1.0
     one_layer = block_parameters / layers_held
-    everything = kept * _copy(stage, gathered_size, _shards(layout, 9))
+    everything = kept * (gathered_size * whole)
     some_ends = gathers * gathered_ends * gathered_size
     blocks = gathers * one_layer * gathered_size
     head = np.minimum(ends, fold.head_divided / layout.tensor)
@@ -232,11 +239,11 @@ def _passing(
         gradients = one_layer * gradient_size
     # Nor does it reduce before the last micro-batch: whole gradients gather in the master's format.
     waits = full & together & (layout.pipeline > 1)
-    summed = waits * _copy(stage, max(reduce_size, _master_size(run)), _shards(layout, 9))
+    summed = waits * (max(reduce_size, _master_size(run)) * whole)
     # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
     embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
-    whole = np.minimum(ends * layout.tensor, fold.embedding_divided)
-    lookup = embedding if megatron else whole
+    undivided = np.minimum(ends * layout.tensor, fold.embedding_divided)
+    lookup = embedding if megatron else undivided
     reduced_ends = embedding + ahead * head
     return _Passing(
         at_loss=everything + some_ends + ahead * blocks + summed,
@@ -311,7 +318,7 @@ def _frozen_states(
         weights = weights + 2.0 * raised / shards[0]
     frozen_gradients = zero
     if run.switches.flat_units:
-        whole = _copy(stage, FORMAT_BYTES["bf16"], _shards(layout, 9))
+        whole = FORMAT_BYTES["bf16"] * (stage.dense + stage.expert)
         frozen_gradients = (layout.sharding > SHARD_GRAD_OP) * whole
     ends_size = 2.0 * run.switches.trained_ends
     in_block = some_ends + (1.0 if apart else 2.0) * one_layer
@@ -343,7 +350,7 @@ def _frozen_weights(
     shards: tuple[Floats, Floats],
 ) -> Floats:
     """Frozen base weights: 16 bits, or NF4 for the matrices of the blocks. [bytes]"""
-    sixteen = _copy(stage, 2.0, shards)
+    sixteen = 2.0 * _elements(stage, layout)[3]
     if run.method is not FineTuningMethod.QLORA:
         return sixteen
     dense, expert = block_matrices(architecture)

@@ -145,15 +145,16 @@ def training_time(
         traffic = model_traffic(architecture, run, candidates, network, software, share, tokens)
         exchange = exposed_exchange(traffic.expert, kernels + launch, layout, software)
         per_micro_batch = kernels + launch + traffic.tensor + exchange + traffic.context
-        bubble = np.where(
-            layout.dual,
-            dualpipe_bubble_time_s(micro_batch_s=per_micro_batch, pipeline=layout.pipeline),
+        bubble = np.asarray(
             bubble_time_s(
                 micro_batch_s=per_micro_batch,
                 pipeline=layout.pipeline,
                 virtual_stages=layout.virtual_stages,
-            ),
+            )
         )
+        if np.any(layout.dual):
+            both = dualpipe_bubble_time_s(micro_batch_s=per_micro_batch, pipeline=layout.pipeline)
+            bubble = np.where(layout.dual, both, bubble)
         # Interleaved stages send while they compute another chunk (Narayanan et al. 2021).
         hops = exposed_time_s(
             traffic_s=traffic.pipeline,
