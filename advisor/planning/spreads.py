@@ -9,7 +9,7 @@ from advisor.estimate.shape import shape_widening
 from advisor.estimate.training import time_quantity
 from advisor.hardware import Accelerator
 from advisor.precision import RECIPES
-from advisor.quantities import Range
+from advisor.quantities import Evidence, Range
 
 
 class TimeSpreads:
@@ -36,6 +36,7 @@ class TimeSpreads:
         self._architecture, self._calibration, self._serving = architecture, calibration, serving
         self._frozen = frozen
         self._known: dict[tuple[str, str, int], Range] = {}
+        self._kernels: dict[str, tuple[Evidence, bool]] = {}
 
     def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
         """Return the range of one configuration's time, 1 expected.
@@ -55,20 +56,21 @@ class TimeSpreads:
 
     def _resolved(self, accelerator: Accelerator, precision: str, count: int) -> Range:
         architecture, calibration = self._architecture, self._calibration
-        kernels, measured = calibration.kernels_for(accelerator)
+        if accelerator.key not in self._kernels:
+            kernels, measured = calibration.kernels_for(accelerator)
+            self._kernels[accelerator.key] = (kernels.evidence, measured)
+        evidence, measured = self._kernels[accelerator.key]
         if self._serving:
-            interval = calibration.interval(serving_quantity(architecture), measured=measured)
+            quantity, beyond = serving_quantity(architecture), False
         else:
-            interval = calibration.training_interval(
-                time_quantity(architecture, frozen=self._frozen),
-                accelerator,
-                compute=RECIPES[precision].compute,
-                count=count,
-            )
+            quantity = time_quantity(architecture, frozen=self._frozen)
+            compute = RECIPES[precision].compute
+            beyond = bool(calibration.beyond_training(accelerator, compute=compute, count=count))
+        interval = calibration.interval(quantity, measured=measured and not beyond)
         widening = shape_widening(architecture)
         return Range.around(
             1.0,
             low_factor=interval.low / widening,
             high_factor=interval.high * widening,
-            evidence=interval.evidence.weakest(kernels.evidence, architecture.evidence),
+            evidence=interval.evidence.weakest(evidence, architecture.evidence),
         )
