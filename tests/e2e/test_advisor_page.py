@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 import advisor
 
 CHART = ".js-plotly-plot .main-svg"
+DONE = '[data-test-script-state="notRunning"]'
 ANSWER = "p[role=status]"
 PHONE = (
     "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -29,6 +30,8 @@ def open_page(page: Page, url: str) -> None:
     page.goto(url)
     page.wait_for_selector(CHART)
     expect(page.locator(ANSWER)).not_to_be_empty()
+    # What follows the answer is drawn after it; a click before that may meet a box made anew.
+    page.wait_for_selector(DONE)
 
 
 def fill(page: Page, label: str, text: str) -> None:
