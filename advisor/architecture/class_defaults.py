@@ -56,7 +56,24 @@ def text_tower_defaults(model_type: str) -> Mapping[str, object]:
     return _tables()[1].get(model_type, {})
 
 
+def default_towers(model_type: str) -> Mapping[str, int]:
+    """Parameters of what a multimodal class builds beside its text tower when no file describes it.
+
+    Parameters
+    ----------
+    model_type : str
+
+    Returns
+    -------
+    Mapping
+        By name of the part; empty for a type without a table.
+    """
+    return _tables()[2].get(model_type, {})
+
+
 @cache
-def _tables() -> tuple[dict[str, dict[str, object]], dict[str, dict[str, object]]]:
+def _tables() -> tuple[
+    dict[str, dict[str, object]], dict[str, dict[str, object]], dict[str, dict[str, int]]
+]:
     content = json.loads(data_path("config_defaults.json").read_text(encoding="utf-8"))
-    return content["fields"], content["text_towers"]
+    return content["fields"], content["text_towers"], content["default_towers"]

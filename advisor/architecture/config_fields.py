@@ -15,7 +15,7 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "hidden_size": ("n_embd", "d_model"),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads"),
-    "num_key_value_heads": ("num_kv_heads",),
+    "num_key_value_heads": ("num_kv_heads", "num_attention_groups"),
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
     "max_position_embeddings": (
         "n_positions",

@@ -277,13 +277,16 @@ def step3(fields: ConfigFields) -> TransformerShape:
     window = fields.optional_count("sliding_window")
     predicted = fields.count("num_nextn_predict_layers", 0, minimum=0, maximum=64)
     windows = typed_windows(fields, window=window, default=[FULL] * layers, trailing=predicted)
-    attention = attention_shape(
+    shape = attention_shape(
         fields, key_value_heads=8, head_dim=128, windows=windows, query_key_norm="head"
-    )
+    ).model_copy(update={"output_gate": "head"})
     dense = min(fields.count("first_k_dense_replace", 3, minimum=0), layers)
     kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
     if kinds is not None:
         dense = kinds.count("dense")
+    elif fields.is_text("moe_layers_enum"):
+        listed = {item.strip() for item in fields.text("moe_layers_enum", "").split(",")}
+        dense = sum(str(index) not in listed for index in range(layers))
     experts = None
     if dense < layers:
         experts = experts_shape(
@@ -295,6 +298,31 @@ def step3(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         norm=FP32_SCALED_NORM,
-        attention=[attention.model_copy(update={"output_gate": "head"})],
+        attention=_step_attention(fields, shape),
         feed_forward=dense_then_routed(fields, dense=dense, routed=experts),
     )
+
+
+def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[AttentionShape]:
+    """Return full and windowed layers apart where these have heads of their own number."""
+    other = ConfigFields(fields.mapping("attention_other_setting") or {})
+    heads = other.count("num_attention_heads", shape.heads)
+    heads = fields.count("num_sliding_attention_heads", heads, maximum=LIMITS["num_attention_heads"])
+    if heads == shape.heads:
+        return [shape]
+    if heads % shape.key_value_heads:
+        fields.fail(
+            "config field num_sliding_attention_heads is no multiple of the key-value heads",
+            "num_sliding_attention_heads",
+            heads,
+            f"a multiple of {shape.key_value_heads}",
+        )
+    kinds = [
+        shape.model_copy(update={"windows": windows, "heads": count})
+        for count, windows in (
+            (shape.heads, tuple(item for item in shape.windows if item.window is None)),
+            (heads, tuple(item for item in shape.windows if item.window is not None)),
+        )
+        if windows
+    ]
+    return kinds

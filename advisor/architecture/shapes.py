@@ -181,6 +181,13 @@ class NormPlaces(Noun):
     feed_forward_output: bool = False
 
 
+class Tower(Noun):
+    """What a multimodal class holds beside its text tower, of which only the size is known."""
+
+    name: str
+    parameters: Count
+
+
 class TransformerShape(Noun):
     """A decoder-only transformer with everything that decides its operator table."""
 
@@ -216,6 +223,8 @@ class TransformerShape(Noun):
     embedding_width: Count | None = None
     """Width of the token embedding where projections lead in and out (OPT-350m)."""
     embedding_norm: bool = False
+    towers: tuple[Tower, ...] = ()
+    """Stored with the model; no text token passes through them."""
 
     @property
     def layers(self) -> int:

@@ -69,6 +69,16 @@ def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
 
 
 def _embedding(shape: TransformerShape) -> Iterator[Operator]:
+    for tower in shape.towers:
+        yield elementwise(
+            f"tower.{tower.name.replace(' ', '_')}",
+            kind=OperatorKind.EMBEDDING,
+            part=Part.EMBEDDING,
+            layers=1,
+            fused=0.0,
+            unfused=0.0,
+            launches=0,
+        ).model_copy(update={"parameters": tower.parameters})
     width = shape.embedding_width or shape.hidden_size
     table = (shape.vocab_size + shape.extra_embeddings) * width
     yield elementwise(

@@ -42,6 +42,18 @@ def test_configs_are_counted_exactly() -> None:
     assert not residuals, residuals
 
 
+def test_towers_that_only_the_class_states_are_counted_and_named() -> None:
+    """Step 3.7's published file nests nothing: the class builds 1,955,848,960 + 25,165,824."""
+    model = architecture_from_config(CONFIGS["stepfun-ai__Step-3.7-Flash"])
+    rows = {op.name: op for op in model.operators}
+    assert rows["tower.vision_tower"].parameters == 1_955_848_960
+    assert rows["tower.projector"].parameters == 25_165_824
+    assert model.vocab_size == 128_815
+    told = " ".join(model.assumptions)
+    assert "vision tower 1,955,848,960" in told
+    assert "vocab_size 128815 (the file says 128896)" in told
+
+
 def test_unseen_configs_are_counted_exactly() -> None:
     residuals = {
         key: counted - row["total"]
