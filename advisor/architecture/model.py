@@ -61,8 +61,18 @@ class ModelArchitecture(Noun):
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token uses, embedding table counted as published counts do."""
+        """Parameters that one token uses, the whole of an untied embedding table among them.
+
+        That is the total less the experts that the token does not visit; prediction heads beyond
+        the last layer and image towers are apart. Publishers differ by the vocabulary's matrices.
+        """
         return sum(op.layers * op.active_parameters for op in self.operators)
+
+    @property
+    def active_without_embedding(self) -> int:
+        """The same without tables of which one token only looks a row up."""
+        tables = (op for op in self.operators if op.kind is OperatorKind.EMBEDDING)
+        return self.active_parameters - sum(op.layers * op.active_parameters for op in tables)
 
     @property
     def denoises(self) -> bool:

@@ -307,7 +307,8 @@ def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[Attenti
     """Return full and windowed layers apart where these have heads of their own number."""
     other = ConfigFields(fields.mapping("attention_other_setting") or {})
     heads = other.count("num_attention_heads", shape.heads)
-    heads = fields.count("num_sliding_attention_heads", heads, maximum=LIMITS["num_attention_heads"])
+    most = LIMITS["num_attention_heads"]
+    heads = fields.count("num_sliding_attention_heads", heads, maximum=most)
     if heads == shape.heads:
         return [shape]
     if heads % shape.key_value_heads:
@@ -317,7 +318,7 @@ def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[Attenti
             heads,
             f"a multiple of {shape.key_value_heads}",
         )
-    kinds = [
+    return [
         shape.model_copy(update={"windows": windows, "heads": count})
         for count, windows in (
             (shape.heads, tuple(item for item in shape.windows if item.window is None)),
@@ -325,4 +326,3 @@ def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[Attenti
         )
         if windows
     ]
-    return kinds

@@ -18,6 +18,12 @@ and the answer says so.
 
 An unknown `model_type` with complete Llama-like fields is computed as a Llama and marked
 *assumed*.
+
+*Active* parameters are the total less the experts that a token does not visit: both matrices of the
+vocabulary, shared experts, routers and dense layers are in, multi-token prediction heads and image
+towers are not. Publishers differ: gpt-oss, Kimi and DeepSeek V3 leave out the input embedding, of
+which a token only looks a row up, GLM and MiniMax-01 both matrices. The count without the input
+embedding is given beside the other.
 """
 
 

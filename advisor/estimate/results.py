@@ -14,6 +14,9 @@ class Parameters(Noun):
 
     total: int
     active: int
+    """What one token uses: the total less the experts that it does not visit."""
+    active_without_embedding: int
+    """The same less the tables of which a token only looks a row up, as some publishers count."""
     trainable: int
     """Parameters that the optimizer updates (adapters only for LoRA)."""
     evidence: Evidence

@@ -126,6 +126,7 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
     return Parameters(
         total=architecture.total_parameters,
         active=architecture.active_parameters,
+        active_without_embedding=architecture.active_without_embedding,
         trainable=0 if run is None else trainable_parameters(architecture, run),
         evidence=architecture.evidence,
     )

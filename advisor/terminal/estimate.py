@@ -133,7 +133,10 @@ def numbers(estimate: Estimate) -> list[Row]:
     parameters = estimate.parameters
     rows: list[Row] = [("Parameters", count(parameters.total), parameters.evidence.value)]
     if parameters.active < parameters.total:
-        rows.append(("Active parameters", count(parameters.active), parameters.evidence.value))
+        shown = count(parameters.active)
+        if parameters.active_without_embedding < parameters.active:
+            shown += f" ({count(parameters.active_without_embedding)} without the embedding table)"
+        rows.append(("Active parameters", shown, parameters.evidence.value))
     if 0 < parameters.trainable < parameters.total:
         rows.append(("Trained parameters", count(parameters.trainable), parameters.evidence.value))
     rows.append(_row("Memory on each", memory, estimate.memory.total_bytes))
