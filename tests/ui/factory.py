@@ -225,7 +225,11 @@ def serving_estimate(case: Case, card: Card, count: int) -> Estimate:
 
 def parameters() -> Parameters:
     return Parameters(
-        total=8_030_261_248, active=8_030_261_248, trainable=41_943_040, evidence=Evidence.DERIVED
+        total=8_030_261_248,
+        active=8_030_261_248,
+        active_without_embedding=7_504_924_672,
+        trainable=41_943_040,
+        evidence=Evidence.DERIVED,
     )
 
 
