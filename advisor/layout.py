@@ -45,7 +45,8 @@ class Schedule(StrEnum):
     """One forward, one backward, interleaved where there are virtual stages."""
     OVERLAPPED = "1f1b_overlapped"
     """The same; exchanges between experts run beside another micro-batch's computation
-    (Megatron-Core's ``overlap_moe_expert_parallel_comm``)."""
+    (Megatron-Core's ``overlap_moe_expert_parallel_comm``, which wants virtual stages in a pipeline
+    and refuses full recomputation: ``transformer_config.py``)."""
     DUALPIPE = "dualpipe"
     """From both ends at once: every rank holds two stages, and exchanges of a forward pass run
     beside the computation of a backward pass (DeepSeek-V3)."""
@@ -83,8 +84,12 @@ class ParallelLayout(Noun):
     @property
     def schedulable(self) -> bool:
         """Whether the schedule can run on these stages."""
-        whole = self.pipeline % 2 == 0 and self.virtual_stages == 1
-        return whole or self.schedule is not Schedule.DUALPIPE
+        if self.schedule is Schedule.DUALPIPE:
+            return self.pipeline % 2 == 0 and self.virtual_stages == 1
+        if self.schedule is Schedule.OVERLAPPED:
+            chunked = self.pipeline == 1 or self.virtual_stages > 1
+            return self.expert > 1 and chunked and self.recompute is not Recompute.FULL
+        return True
 
     @model_validator(mode="after")
     def _consistent(self) -> ParallelLayout:
@@ -98,7 +103,12 @@ class ParallelLayout(Noun):
             msg = "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1"
             raise ValueError(msg)
         if not self.schedulable:
-            msg = "dualpipe needs an even pipeline and virtual_stages 1; change one of them"
+            needs = {
+                Schedule.OVERLAPPED: "expert > 1, virtual_stages > 1 where pipeline > 1, and "
+                "recompute none or selective",
+                Schedule.DUALPIPE: "an even pipeline and virtual_stages 1",
+            }
+            msg = f"{self.schedule.value} needs {needs[self.schedule]}; change one of them"
             raise ValueError(msg)
         if (
             Offload.PARAMETERS in self.offload

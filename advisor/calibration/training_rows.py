@@ -334,16 +334,22 @@ def row_layout(row: Row) -> ParallelLayout:
         # A pipeline is fed in parts, one for each stage: the row tells the batch of a rank.
         micro_batch = max(1, batch // data // pipeline)
     virtual_stages = integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1
-    overlaps = cell(row, "framework") in OVERLAPPING and virtual_stages > 1
+    expert = expert if (data * context) % expert == 0 else gcd(expert, data * context)
+    recompute = choice(row, "recompute", RECOMPUTES)
+    overlaps = (
+        cell(row, "framework") in OVERLAPPING
+        and min(virtual_stages, expert) > 1
+        and recompute is not Recompute.FULL
+    )
     return ParallelLayout(
         data=data,
         tensor=tensor,
         pipeline=pipeline,
         context=context,
-        expert=expert if (data * context) % expert == 0 else gcd(expert, data * context),
+        expert=expert,
         sharding=choice(row, "data_sharding", SHARDINGS),
         micro_batch=micro_batch,
-        recompute=choice(row, "recompute", RECOMPUTES),
+        recompute=recompute,
         # Stacks with unfused attention are older than sequence parallelism.
         sequence_parallel=flag(row, "sequence_parallel")
         or (not cell(row, "sequence_parallel") and cell(row, "attention") != "eager"),

@@ -112,7 +112,12 @@ def end_stage_layers(*, layers: Number, pipeline: Number, virtual_stages: Number
 
 
 def in_flight(
-    *, stage: Number, pipeline: Number, virtual_stages: Number, micro_batches: Number
+    *,
+    stage: Number,
+    pipeline: Number,
+    virtual_stages: Number,
+    micro_batches: Number,
+    beside: Number = 0.0,
 ) -> Number:
     r"""Micro-batches whose activations a stage holds at once, in units of its whole stage.
 
@@ -124,6 +129,9 @@ def in_flight(
         Stages, and model chunks per stage (1: plain 1F1B).
     micro_batches : float or ndarray
         Micro-batches per optimizer step.
+    beside : float or ndarray, optional
+        Forward passes that run beside a backward pass: 1 where the schedule overlaps two
+        micro-batches.
 
     Returns
     -------
@@ -132,13 +140,15 @@ def in_flight(
     Notes
     -----
     .. math::
-        v = 1:\; \min(m, p - r) \qquad
-        v > 1:\; \min\left(m, \frac{2 (p - r - 1) + (v - 1) p + 1}{v}\right)
+        v = 1:\; \min(m, p - r + b) \qquad
+        v > 1:\; \min\left(m, \frac{2 (p - r - 1) + (v - 1) p + 1 + b}{v}\right)
 
     References
     ----------
     .. [1] Narayanan et al., 2021, arXiv:2104.04473, section 2.2 (schedules).
     .. [2] Korthikanti et al., 2022, arXiv:2205.05198, section 4.2.3.
+    .. [3] Megatron-Core, ``pipeline_parallel/schedules.py``: one more forward pass of warm-up
+       with ``overlap_moe_expert_parallel_comm``.
 
     Examples
     --------
@@ -146,12 +156,15 @@ def in_flight(
     8.0
     >>> float(in_flight(stage=7, pipeline=8, virtual_stages=1, micro_batches=64))
     1.0
+    >>> float(in_flight(stage=7, pipeline=8, virtual_stages=2, micro_batches=64, beside=1))
+    5.0
     """
     plain = pipeline - stage
     interleaved = (2 * (pipeline - stage - 1) + (virtual_stages - 1) * pipeline + 1) / (
         virtual_stages
     )
-    held: Number = np.minimum(np.where(virtual_stages > 1, interleaved, plain), micro_batches)
+    first = np.where(virtual_stages > 1, interleaved, plain)
+    held: Number = np.minimum(first + beside / virtual_stages, micro_batches)
     return held
 
 

@@ -55,6 +55,11 @@ class LayoutArrays:
     """0 plain, 1 overlapped, 2 from both ends."""
 
     @property
+    def overlapped(self) -> NDArray[np.bool_]:
+        """Whether exchanges between experts run beside another micro-batch's computation."""
+        return np.asarray(self.schedule == SCHEDULE_LEVEL[Schedule.OVERLAPPED])
+
+    @property
     def dual(self) -> NDArray[np.bool_]:
         """Whether every rank holds two stages of the pipeline."""
         return np.asarray(self.schedule == SCHEDULE_LEVEL[Schedule.DUALPIPE])

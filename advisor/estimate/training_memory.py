@@ -143,9 +143,10 @@ def training_memory(
     ]
     uneven = (given_up > 0) & (pipeline > 2)
     if np.any(uneven):
-        # The second stage has a layer more than the first.
+        # The second stage has a layer more than the first; elsewhere it is the first again.
         second = np.asarray(uneven, dtype=np.float64)
-        stages.append((second, layers * share, 0.0 * embedding, False))
+        held_by_second = np.where(uneven, layers * share, stages[0][1])
+        stages.append((second, held_by_second, 0.0 * embedding, False))
 
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one_block, stored_block = _blocks(architecture, run, layout, tokens, layers)
@@ -163,6 +164,7 @@ def training_memory(
             pipeline=pipeline,
             virtual_stages=layout.virtual_stages,
             micro_batches=micro_batches,
+            beside=layout.overlapped.astype(np.float64),
         )
         if dual:
             # One more than there are ranks, each through one of the two stages.

@@ -136,7 +136,7 @@ def _exchanged_bytes(run: TrainingRun, layout: LayoutArrays) -> Floats:
 
 
 def exposed_exchange(
-    exchange_s: Floats, cover_s: Floats, layout: LayoutArrays, software: SoftwareFacts
+    exchange_s: Floats, cover_s: Floats | float, layout: LayoutArrays, software: SoftwareFacts
 ) -> Floats:
     """Expert traffic of one micro-batch that its schedule does not hide. [s]
 
@@ -153,9 +153,11 @@ def exposed_exchange(
         With what the computation loses to the exchanges. [s]
     """
     beside = np.maximum(0.0, exchange_s - np.minimum(software.expert_overlap * exchange_s, cover_s))
+    found = np.where(layout.overlapped, beside, exchange_s)
+    if not np.any(layout.dual):
+        return found
     dual = dualpipe_pair_time_s(compute_s=cover_s, exchange_s=exchange_s) - cover_s
-    found = np.where(layout.schedule > 0, beside, exchange_s)
-    return np.where(layout.dual & (exchange_s > 0), dual, found)
+    return np.where(layout.dual, np.where(exchange_s > 0, dual, 0.0), found)
 
 
 def local_parameters(

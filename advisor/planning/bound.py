@@ -17,7 +17,7 @@ from advisor.equations.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_time import one_micro_batch
-from advisor.estimate.training_traffic import data_traffic, model_traffic
+from advisor.estimate.training_traffic import data_traffic, exposed_exchange, model_traffic
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
 from advisor.stacks import SoftwareFacts
 
@@ -103,9 +103,10 @@ class StepBound:
         _, one_of_each, link = np.unique(links, axis=1, return_index=True, return_inverse=True)
         self._link: Indices = link.reshape(-1)
         ends = grid.layouts.take(levels[[0, -1]].reshape(-1))
-        self._traffic = _traffic_times(
+        self._traffic, self._exchange = _traffic_times(
             architecture, run, _crossed(ends, systems.take(one_of_each)), network, software
         )
+        self._shown = exposed_exchange(np.ones(grid.rows), np.inf, rows, software)
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
         """Lower bound of the step time, one element per configuration. [s]
@@ -121,7 +122,10 @@ class StepBound:
         """
         everything = policy == RECOMPUTE_LEVELS - 1
         sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
-        once = self._kernels_s(system, policy, row) + self._traffic[sent] * self._share[row]
+        traffic = self._traffic[sent]
+        if self._architecture.num_experts > 1:
+            traffic = traffic + self._exchange[sent] * self._shown[row]
+        once = self._kernels_s(system, policy, row) + traffic * self._share[row]
         return np.asarray(self._passes[row] * once)
 
     def tightened(self, least: Floats, system: Indices, policy: Indices, row: Indices) -> Floats:
@@ -198,11 +202,14 @@ def _traffic_times(
     candidates: Candidates,
     network: NetworkEfficiency,
     software: SoftwareFacts,
-) -> Floats:
-    """Traffic that divides layers, of one micro-batch through all layers. [s]"""
+) -> tuple[Floats, Floats]:
+    """Traffic that divides layers, of one micro-batch through all layers: not of experts, of them.
+
+    [s], [s]
+    """
     tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(
             architecture, run, candidates, network, software, np.ones_like(tokens), tokens
         )
-        return traffic.tensor + traffic.expert + traffic.context
+        return traffic.tensor + traffic.context, traffic.expert

@@ -45,7 +45,9 @@ class LayoutSpace:
         hosted: bool = False,
     ) -> None:
         self.architecture, self.calibration = architecture, calibration
-        self.grid = layout_grid(architecture, run, counts, hosted=hosted)
+        # Megatron's offloading and its overlap of two micro-batches are not used together.
+        overlapping = calibration.software[run.software].expert_overlap > 0 and not hosted
+        self.grid = layout_grid(architecture, run, counts, hosted=hosted, overlapping=overlapping)
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
     def has_layouts(self, count: int) -> bool:

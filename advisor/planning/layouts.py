@@ -27,8 +27,9 @@ WIDE_EXPERT_DEGREES = (1, 4, 8, 16, 32, 64, 128, 256)
 MANY_EXPERTS = 64
 WIDE_FROM = 8
 """Ranks from which many experts are spread over at least as many, or not at all."""
-CHUNKS = (1, 2, 3, 4, 5, 8, 12, 20)
-"""Of one stage (``virtual_stages``), as in Megatron Bridge's recipes and arXiv:2205.05198."""
+CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
+"""Of one stage (``virtual_stages``), as in Megatron Bridge's recipes and arXiv:2205.05198, and the
+power of two between them."""
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 MICRO_BATCH_TOKENS = 131_072
 SHORT_SEQUENCE = 128
@@ -142,7 +143,12 @@ def _moved(run: TrainingRun) -> tuple[tuple[Offload, ...], ...]:
 
 
 def _rows(
-    architecture: ModelArchitecture, run: TrainingRun, counts: Iterable[int], *, hosted: bool
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    counts: Iterable[int],
+    *,
+    hosted: bool,
+    overlapping: bool,
 ) -> Iterator[tuple[float, ...]]:
     moved = _moved(run) if hosted else ((),)
     chunks = {pipeline: _chunks(architecture, pipeline) for pipeline in _stages(architecture)}
@@ -162,8 +168,13 @@ def _rows(
                 fed = -(-run.global_batch // (micro_batch * data))
                 # The interleaved schedule runs micro-batches in groups of as many as stages.
                 for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
-                    for level, offload in product(levels, moved):
+                    # What overlaps holds more, so that both are tried.
+                    beside = expert > 1 and fed > 1 and (pipeline == 1 or virtual_stages > 1)
+                    schedules = (0, 1) if overlapping and beside else (0,)
+                    for level, offload, schedule in product(levels, moved, schedules):
                         if Offload.PARAMETERS in offload and data > 1 and level < 3:
+                            continue
+                        if schedule and level == 3:
                             continue
                         yield (
                             count,
@@ -176,6 +187,7 @@ def _rows(
                             micro_batch,
                             virtual_stages,
                             sum(OFFLOAD_BITS[what] for what in offload),
+                            schedule,
                         )
 
 
@@ -185,6 +197,7 @@ def layout_grid(
     counts: Iterable[int],
     *,
     hosted: bool = False,
+    overlapping: bool = False,
 ) -> LayoutGrid:
     """Return all layouts of ``counts`` accelerators.
 
@@ -196,14 +209,17 @@ def layout_grid(
         Numbers of accelerators.
     hosted : bool, optional
         Those with something in the host's memory, instead of those without.
+    overlapping : bool, optional
+        Whether the software can run exchanges between experts beside computation
+        (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
 
     Returns
     -------
     LayoutGrid
     """
     ordered = sorted(set(counts))
-    rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted))
-    table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 10)
+    rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted, overlapping=overlapping))
+    table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 11)
     rows = len(table)
     count = table[:, 0]
     edges = np.searchsorted(count, [*ordered, np.inf])
@@ -227,6 +243,6 @@ def layout_grid(
             sequence_parallel=np.ones(RECOMPUTE_LEVELS * rows),
             virtual_stages=tripled[:, 8],
             offload=tripled[:, 9],
-            schedule=np.zeros(RECOMPUTE_LEVELS * rows),
+            schedule=tripled[:, 10],
         ),
     )

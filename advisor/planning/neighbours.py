@@ -21,7 +21,7 @@ from advisor.estimate.serving import cache_format, compute_format, serving_times
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.training import evaluate_run_hours
 from advisor.hardware import Node
-from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.workload import Serving
 
@@ -199,6 +199,9 @@ def _training_moves(layout: ParallelLayout) -> Moves:
             if stages >= 1:
                 words = f"virtual stages {layout.virtual_stages} to {stages}"
                 yield words, {"virtual_stages": stages}
+    for schedule in (Schedule.PLAIN, Schedule.OVERLAPPED):
+        if schedule is not layout.schedule and layout.expert > 1:
+            yield f"schedule {layout.schedule.value} to {schedule.value}", {"schedule": schedule}
 
 
 def _divides(layout: ParallelLayout, architecture: ModelArchitecture) -> bool:

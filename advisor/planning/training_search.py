@@ -171,6 +171,8 @@ class _Fitting:
         # Recomputing all of them is quicker than fetching activations from the host.
         rows = space.grid.layouts.take(slice(0, space.grid.rows))
         self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
+        # What overlaps two micro-batches does not recompute everything.
+        self._need[-1, rows.overlapped] = np.inf
         kinds = [
             (
                 system.accelerator.memory_reported_bytes,
