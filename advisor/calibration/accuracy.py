@@ -26,19 +26,25 @@ TABLES: Final = {
     "serving_vision": "Serving of networks that take images",
 }
 """Files below ``data/measurements`` and their headings."""
+UNSEEN: Final = {
+    "outside_training": "Training runs outside the fits",
+    "outside_serving": "Serving outside the fits",
+}
+"""The same of measurements that no fit reads."""
+ALL_TABLES: Final = TABLES | UNSEEN
 
 FARTHEST: Final = 6
 LEAST_GROUPS: Final = 3
 """Regimes with fewer groups are in the line of all regimes only."""
 
 
-def score_tables(names: Iterable[str] = TABLES) -> dict[str, ValidationReport]:
+def score_tables(names: Iterable[str] = ALL_TABLES) -> dict[str, ValidationReport]:
     """Score the engine on the shipped tables.
 
     Parameters
     ----------
     names : iterable of str
-        Keys of ``TABLES``.
+        Keys of ``ALL_TABLES``.
 
     Returns
     -------
@@ -67,25 +73,33 @@ def accuracy_markdown(
     served : iterable of SpeedErrors
         From :func:`advisor.calibration.serving_errors.serving_errors`.
     """
-    overview = "\n".join(
-        _cells(TABLES[name], each)
-        for name, report in reports.items()
-        for each in report.summary
-        if each.regime == "all"
+    overview, unseen = (
+        "\n".join(
+            _cells(ALL_TABLES[name], each)
+            for name, report in reports.items()
+            for each in report.summary
+            if each.regime == "all" and name in tables
+        )
+        for tables in (TABLES, UNSEEN)
     )
     sections = "\n".join(_section(name, report) for name, report in reports.items())
     speed = "\n".join(_speed_cells(each) for each in speeds)
     peak = "\n".join(_cells(each.regime, each) for each in peaks)
     serving = "\n".join(_speed_cells(each) for each in served)
     return PAGE.format(
-        overview=overview, speed=speed, peak=peak, serving=serving, sections=sections
+        overview=overview,
+        unseen=unseen,
+        speed=speed,
+        peak=peak,
+        serving=serving,
+        sections=sections,
     )
 
 
 def _section(name: str, report: ValidationReport) -> str:
     scored = len({row.id for row in report.rows})
     lines = [
-        f"## {TABLES[name]}",
+        f"## {ALL_TABLES[name]}",
         "",
         f"`data/measurements/{name}.csv`: {scored} rows predicted, {len(report.skipped)} not.",
         "",
@@ -187,6 +201,17 @@ memory of tensors were written with these very tables at hand, so their errors a
     + HEAD
     + """
 {overview}
+
+## Measurements that no fit has seen
+
+Collected after the constants were fitted, from sources or rows that the tables above lack, and kept
+out of every fit since: what to expect of a run that nobody told the engine about. Where a constant
+was chosen with a look at them, CHANGELOG says so.
+
+"""
+    + HEAD
+    + """
+{unseen}
 
 ## Speed of training, each source held out
 

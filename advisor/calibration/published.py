@@ -8,7 +8,7 @@ from functools import cache
 from math import log2
 from typing import Final
 
-from advisor.calibration.accuracy import TABLES, score_tables
+from advisor.calibration.accuracy import ALL_TABLES, UNSEEN, score_tables
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.report import ValidationRow
 from advisor.calibration.tables import Row, cell, number, read_table
@@ -65,7 +65,7 @@ class PublishedRun(Noun):
     """One measurement that somebody published, and what the engine predicts for it."""
 
     table: str
-    """Key of ``accuracy.TABLES``."""
+    """Key of ``accuracy.ALL_TABLES``."""
     row: ValidationRow
     model: str
     accelerator: str
@@ -82,6 +82,11 @@ class PublishedRun(Noun):
     """Column and value of everything else that the source tells."""
 
     @property
+    def unseen(self) -> bool:
+        """Whether no fit has read the measurement."""
+        return self.table in UNSEEN
+
+    @property
     def address(self) -> str | None:
         """Web address of the source, None where it is no page."""
         source = self.row.source
@@ -94,13 +99,13 @@ class PublishedRun(Noun):
         return f"https://github.com/{repository}/blob/{commit}/{path}"
 
 
-def published_runs(names: Iterable[str] = TABLES) -> tuple[PublishedRun, ...]:
+def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...]:
     """Score the engine on the shipped tables and join each row with its measurement.
 
     Parameters
     ----------
     names : iterable of str
-        Keys of ``accuracy.TABLES``.
+        Keys of ``accuracy.ALL_TABLES``.
 
     Returns
     -------

@@ -27,16 +27,12 @@ def scored() -> tuple[api.PublishedRun, ...]:
 
 def overview(runs: Sequence[api.PublishedRun]) -> None:
     """Say how far the predictions are off, then show it by quantity."""
-    parts = []
-    for name in HEADLINES:
-        errors = frames.accuracy_summary([run for run in runs if run.row.quantity == name])
-        if errors is not None:
-            title = frames.quantity_title(name).partition(" (")[0].lower()
-            parts.append(f"{title} {errors.median_abs_pct:.0f} %")
+    unseen = [run for run in runs if run.unseen]
     st.markdown(
         plain(
-            f"Half of the predictions are off by less than: {', '.join(parts)}. "
-            f"Scored on {len(runs):,} published measurements, misses included."
+            f"Half of the predictions are off by less than: {_headlines(runs)}. "
+            f"Scored on {len(runs):,} published measurements, misses included. "
+            f"On the {len(unseen):,} of them that no constant was fitted on: {_headlines(unseen)}."
         )
     )
     with st.expander("All quantities", key="accuracy_quantities", icon=":material/table:"):
@@ -47,6 +43,16 @@ def overview(runs: Sequence[api.PublishedRun]) -> None:
             "these rows: docs/accuracy.md says on which. Score the engine on measurements of your "
             "own with: gpu-advisor validate FILE.csv"
         )
+
+
+def _headlines(runs: Sequence[api.PublishedRun]) -> str:
+    parts = []
+    for name in HEADLINES:
+        errors = frames.accuracy_summary([run for run in runs if run.row.quantity == name])
+        if errors is not None:
+            title = frames.quantity_title(name).partition(" (")[0].lower()
+            parts.append(f"{title} {errors.median_abs_pct:.0f} %")
+    return ", ".join(parts)
 
 
 @st.fragment

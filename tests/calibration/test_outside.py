@@ -1,0 +1,79 @@
+"""Measurements that no fit has seen: how far off the engine is on them, told as it is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import advisor
+from advisor.calibration.accuracy import TABLES, UNSEEN, score_tables
+from advisor.calibration.report import ValidationReport
+from advisor.calibration.tables import Row, cell, read_table
+from advisor.resources import data_path
+
+
+class Bound(NamedTuple):
+    """What was seen when the rows were collected, rounded up, in percent."""
+
+    table: str
+    quantity: str
+    rows: int
+    median: float
+    bias: float
+
+
+BOUNDS = (
+    Bound("outside_training", "tokens_per_s_per_accelerator", 59, 19, 3),
+    Bound("outside_serving", "decode_tokens_per_s", 33, 17, 3),
+    Bound("outside_serving", "latency_ms", 24, 24, 24),
+    Bound("outside_serving", "total_output_tokens_per_s", 44, 22, 18),
+)
+
+
+@lru_cache
+def report(table: str) -> ValidationReport:
+    return score_tables([table])[table]
+
+
+def rows_of(table: str) -> list[dict[str, str]]:
+    return read_table(data_path("measurements") / f"{table}.csv")
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: f"{bound.table}-{bound.quantity}")
+def test_errors_on_unseen_measurements_stay_within_what_was_seen(bound: Bound) -> None:
+    found = report(bound.table).of(bound.quantity)
+
+    assert found is not None
+    assert found.n >= bound.rows
+    assert found.median_abs_pct <= bound.median
+    assert abs(found.bias_pct) <= bound.bias
+
+
+@pytest.mark.parametrize("table", UNSEEN)
+def test_unseen_rows_are_in_no_table_that_is_fitted(table: str) -> None:
+    def measured(row: Row) -> tuple[str, ...]:
+        quantity = cell(row, "primary_quantity")
+        columns = ("accelerator", "num_accelerators", "weight_precision", "concurrency")
+        value = f"{float(cell(row, quantity) or 0):.6g}"
+        return (quantity, value, *(cell(row, column) for column in columns))
+
+    fitted = {measured(row) for name in TABLES for row in rows_of(name)}
+    ids = [cell(row, "id") for row in rows_of(table)]
+
+    assert not [cell(row, "id") for row in rows_of(table) if measured(row) in fitted]
+    assert len(ids) == len(set(ids))
+    assert all(cell(row, "source") for row in rows_of(table))
+
+
+def test_only_the_score_names_the_unseen_tables() -> None:
+    package = Path(advisor.__file__).parent
+    naming = {
+        path.name
+        for path in package.rglob("*.py")
+        if any(table in path.read_text(encoding="utf-8") for table in UNSEEN)
+    }
+
+    assert naming == {"accuracy.py"}
