@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from advisor.api import compare as compare
     from advisor.api import estimate as estimate
+    from advisor.api import export as export
     from advisor.api import fits as fits
     from advisor.api import load_case as load_case
     from advisor.api import load_catalog as load_catalog
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "compare": "advisor.api",
     "estimate": "advisor.api",
+    "export": "advisor.api",
     "fits": "advisor.api",
     "load_case": "advisor.api",
     "load_catalog": "advisor.api",
@@ -82,30 +84,21 @@ __all__ = [  # noqa: PLE0604
 ]
 
 
+def _function(name: str) -> property:
+    """Return a name that stays a function when the room of that name is imported."""
+    # The import system finds the module by its full name.
+    return property(lambda _: __getattr__(name), lambda _, module: None)
+
+
 class _Package(ModuleType):
     """The package, where ``advisor.estimate`` is the function and not the room of that name.
 
-    Importing the subpackage ``advisor.estimate`` would bind its module over the function. The
-    same holds for ``advisor.probe``.
+    Importing the subpackage ``advisor.estimate`` would bind its module over the function.
     """
 
-    @property
-    def estimate(self) -> Any:
-        """The function :func:`advisor.api.estimate`."""
-        return __getattr__("estimate")
-
-    @estimate.setter
-    def estimate(self, module: ModuleType) -> None:
-        """Leave the name to the function; the import system finds the module by its full name."""
-
-    @property
-    def probe(self) -> Any:
-        """The function :func:`advisor.probe.run.probe`."""
-        return __getattr__("probe")
-
-    @probe.setter
-    def probe(self, module: ModuleType) -> None:
-        """Leave the name to the function, as with ``estimate``."""
+    estimate = _function("estimate")
+    export = _function("export")
+    probe = _function("probe")
 
 
 sys.modules[__name__].__class__ = _Package

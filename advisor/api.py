@@ -17,6 +17,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration
+from advisor.errors import InputError
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.lengths import fitted
@@ -29,6 +30,7 @@ from advisor.planning.neighbours import neighbours
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
 from advisor.planning.sentences import missed_limits
+from advisor.workload import Serving
 
 if TYPE_CHECKING:
     from advisor.calibration.published import PublishedRun, published_runs, similar_runs
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
     from advisor.catalog.live.refresh import refresh_prices
     from advisor.catalog.overview import PriceOverview, price_overview
     from advisor.estimate.curve_results import Curve
+    from advisor.export.formats import Export
     from advisor.owning.results import Ownership
     from advisor.planning.fits_results import Fits
     from advisor.planning.scaling import Scaling
 
 _LATER: Final = {
     "Curve": "advisor.estimate.curve_results",
+    "Export": "advisor.export.formats",
     "Fits": "advisor.planning.fits_results",
     "Ownership": "advisor.owning.results",
     "PriceOverview": "advisor.catalog.overview",
@@ -308,6 +312,77 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     )
 
 
+def export(
+    case: Case | Mapping[str, Any],
+    to: str,
+    *,
+    answer: Recommendation | Estimate | None = None,
+    checkpoint: str | None = None,
+    link: str | None = None,
+    catalog: Catalog | None = None,
+) -> Export:
+    """Write a plan as a file: a launch configuration, or a report.
+
+    Parameters
+    ----------
+    case : Case or mapping
+    to : str
+        ``vllm``, ``torchrun``, ``accelerate``, ``deepspeed``, ``slurm``, ``kubernetes``,
+        ``skypilot``, ``markdown``, ``html``, ``json`` or ``csv``.
+    answer : Recommendation or Estimate, optional
+        The answer to the case where it is known; else its hardware is estimated, or, without
+        hardware, the catalog searched.
+    checkpoint : str, optional
+        Hub id or folder of weights to load instead of the model's own.
+    link : str, optional
+        Address that opens the answer, for reports.
+    catalog : Catalog, optional
+
+    Returns
+    -------
+    Export
+
+    Raises
+    ------
+    InputError
+        If the format is unknown, nothing is feasible, or the file would not start.
+    """
+    from advisor.export import Format, export_answer
+
+    if to not in list(Format):
+        raise InputError(
+            "unknown format",
+            value=to,
+            allowed=", ".join(Format),
+            remedy="Choose one of the allowed formats.",
+            field="--to",
+        )
+    case = _as_case(case)
+    if answer is None:
+        find = recommend if case.hardware is None else estimate
+        answer = find(case, catalog=catalog)
+    case, catalog, calibration, architecture = _prepared(case, catalog)
+    return export_answer(
+        case,
+        answer,
+        Format(to),
+        architecture=architecture,
+        catalog=catalog,
+        calibration=calibration,
+        today=date.today(),
+        checkpoint=checkpoint,
+        link=link,
+    )
+
+
+def export_formats(case: Case) -> dict[str, str]:
+    """Return the formats that `export` has for a kind of work, with their titles."""
+    from advisor.export import KINDS, REPORTS, SERVES, TRAINS
+
+    launches = SERVES if isinstance(case.workload, Serving) else TRAINS
+    return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
+
+
 def _placed(
     case: Case | Mapping[str, Any], catalog: Catalog | None
 ) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
@@ -369,6 +444,7 @@ __all__ = [
     "Catalog",
     "Curve",
     "Estimate",
+    "Export",
     "Fits",
     "ModelArchitecture",
     "Ownership",
@@ -379,6 +455,8 @@ __all__ = [
     "ValidationReport",
     "compare",
     "estimate",
+    "export",
+    "export_formats",
     "fits",
     "input_error",
     "load_case",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.errors import InputError
-from advisor.flags import ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
+from advisor.flags import AIMS, ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
 from advisor.money_flags import COMPANIONS, INTERRUPTIONS, OWNING, RENTING
 from advisor.parsing import parse_amount
 from advisor.work_flags import SHAPE, WORK
@@ -16,6 +16,7 @@ from advisor.work_flags import SHAPE, WORK
 _FURTHER: Final = {
     "recommend": SEARCH,
     "estimate": (*HARDWARE, *LAYOUT),
+    "export": (*HARDWARE, *LAYOUT, *AIMS),
     "own": (*HARDWARE, *OWNING, *RENTING),
 }
 """Options of the commands that take a case, beside those of the work and its limits."""
@@ -35,7 +36,7 @@ def case_mapping(
     Parameters
     ----------
     arguments : Namespace
-        Of ``recommend``, ``estimate`` or ``own``.
+        Of ``recommend``, ``estimate``, ``export`` or ``own``.
     base : Mapping, optional
         The file's content.
 

@@ -152,6 +152,20 @@ def _estimate(arguments: Namespace) -> None:
     show_estimate(new_console(), result, explain=arguments.explain)
 
 
+def _export(arguments: Namespace) -> None:
+    mapping = case_mapping(arguments, _base(arguments.case))
+    from advisor import api
+
+    _read_owned(mapping)
+    result = api.export(mapping, arguments.to, checkpoint=arguments.checkpoint)
+    if arguments.output:
+        _write(arguments.output, result.content.removesuffix("\n"))
+    if arguments.json:
+        print(result.to_json())
+    else:
+        print(f"Wrote {arguments.output}." if arguments.output else result.content.rstrip("\n"))
+
+
 def _own(arguments: Namespace) -> None:
     mapping = case_mapping(arguments, _base(arguments.case))
     from advisor import api
@@ -354,6 +368,7 @@ def _base(source: str | None) -> Mapping[str, object] | None:
 _COMMANDS: Final = {
     "recommend": _recommend,
     "estimate": _estimate,
+    "export": _export,
     "own": _own,
     "fits": _fits,
     "compare": _compare,

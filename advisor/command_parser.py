@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Final, NoReturn
 
-from advisor.flags import HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
+from advisor.flags import AIMS, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
 from advisor.money_flags import INTERRUPTIONS, OWNING, RENTING
 from advisor.work_flags import SHAPE, WORK
 
 USAGE: Final = {
     "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
     "estimate": "gpu-advisor estimate [CASE] [--model MODEL --task TASK] [options]",
+    "export": "gpu-advisor export [CASE] --to FORMAT [--output FILE] [options]",
     "own": "gpu-advisor own [CASE] [--model MODEL --task TASK] [options]",
 }
 EXAMPLES: Final = {
@@ -35,6 +36,12 @@ examples:
 examples:
   gpu-advisor estimate --model 7B --task pretrain --accelerator h100-sxm --count 8
   gpu-advisor estimate --model llama-3.1-8b --task serve --accelerator l40s --explain
+""",
+    "export": """\
+examples:
+  gpu-advisor export case.yaml --to html --output report.html
+  gpu-advisor export --model llama-3.1-8b --task lora --tokens 50M --to torchrun
+  gpu-advisor export --model llama-3.1-8b --task serve --accelerator l40s --to kubernetes
 """,
     "own": """\
 examples:
@@ -112,6 +119,23 @@ def build_parser(version: str) -> argparse.ArgumentParser:
         "--explain", action="store_true", help="show every term with formula, values and source"
     )
     _add_json(estimate)
+
+    export = command("export", "write a plan as launch configuration or report")
+    _add_case(export, AIMS)
+    _add_flags(export, "the configuration (the best plan where you give none)", HARDWARE)
+    _add_flags(export, "layout (the best one where you give none)", LAYOUT)
+    export.add_argument(
+        "--to",
+        metavar="FORMAT",
+        required=True,
+        help="vllm, torchrun, accelerate, deepspeed, slurm, kubernetes or skypilot; or a report: "
+        "markdown, html (a browser prints it as PDF), json or csv",
+    )
+    export.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
+    export.add_argument(
+        "--checkpoint", metavar="ID", help="hub id or folder of weights to load instead"
+    )
+    _add_json(export)
 
     own = command("own", "rent or buy: break-even hours, total cost, energy, processors")
     _add_case(own, ())

@@ -141,15 +141,7 @@ LIMITS: Final = (
         read_number,
     ),
 )
-SEARCH: Final = (
-    Flag(
-        "--accelerator",
-        "limits.accelerators",
-        "KEY",
-        "allow only this accelerator; repeatable",
-        read_text,
-        repeat=True,
-    ),
+AIMS: Final = (
     Flag(
         "--owned",
         "limits.owned",
@@ -165,6 +157,17 @@ SEARCH: Final = (
     Flag(
         "--objective", "objective", "WHAT", "cheapest (default), fastest or best-value", read_word
     ),
+)
+SEARCH: Final = (
+    Flag(
+        "--accelerator",
+        "limits.accelerators",
+        "KEY",
+        "allow only this accelerator; repeatable",
+        read_text,
+        repeat=True,
+    ),
+    *AIMS,
 )
 HARDWARE: Final = (
     Flag("--accelerator", "hardware.accelerator", "KEY", "e.g. h100-sxm", read_text),

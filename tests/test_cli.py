@@ -35,6 +35,7 @@ HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
 COMMANDS = (
     "recommend",
     "estimate",
+    "export",
     "own",
     "fits",
     "compare",

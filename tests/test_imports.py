@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "owning": BASE | {"catalog", "equations", "estimate", "planning"},
     "calibration": BASE | {"catalog", "equations", "estimate"},
     "probe": BASE | {"calibration", "catalog", "equations", "estimate"},
-    "export": ENGINE - {"calibration"},
+    "export": (ENGINE - {"calibration"}) | {"terminal"},
     "api": ENGINE | {"export", "probe"},
     "__init__": ENGINE | {"api", "export", "probe"},  # lazily: see LAZY
     "frames": ENGINE | {"compare", "export", "probe"},

@@ -157,7 +157,7 @@ def _frontier(console: Console, recommendation: Recommendation, *, everything: b
                 "Cost a month" if serving else "Cost",
                 "What",
             ],
-            [(_time(item), _cost(item), item.label) for item in shown],
+            [(candidate_time(item), candidate_cost(item), item.label) for item in shown],
             right=(0, 1),
         )
     )
@@ -168,7 +168,7 @@ def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) 
         return
     shown = fewest if everything else fewest[:SHOWN_FEWEST]
     heading(console, f"Fewest that meet the deadline ({len(shown)} of {len(fewest)})")
-    rows = [(item.label, _time(item), _cost(item)) for item in shown]
+    rows = [(item.label, candidate_time(item), candidate_cost(item)) for item in shown]
     console.print(table(["What", "Time", "Cost"], rows))
 
 
@@ -179,7 +179,8 @@ def spread(items: Sequence[Item], number: int) -> list[Item]:
     return [items[round(step * (len(items) - 1) / (number - 1))] for step in range(number)]
 
 
-def _time(item: Candidate) -> str:
+def candidate_time(item: Candidate) -> str:
+    """Return the time of a run, or per token, with its range."""
     if item.hours is not None:
         return duration(item.hours.scaled(HOUR_S), with_range=True)
     if item.tpot_ms is not None:
@@ -187,7 +188,8 @@ def _time(item: Candidate) -> str:
     return "unknown"
 
 
-def _cost(item: Candidate) -> str:
+def candidate_cost(item: Candidate) -> str:
+    """Return the cost of a run, or of a month, with its range."""
     return "no rent" if item.cost_usd is None else money(item.cost_usd, with_range=True)
 
 

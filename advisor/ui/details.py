@@ -11,6 +11,7 @@ import yaml
 
 from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
+from advisor.errors import InputError
 from advisor.ui import links, state
 from advisor.ui.drawing import TABLE_PX, draw, table_below
 from advisor.ui.state import Answer
@@ -200,29 +201,41 @@ def share(found: Answer) -> None:
                 icon=":material/link_off:",
             )
         st.markdown("Link with every input, the versions and the price you see now:")
-        st.code(
-            links.address(st.context.url or "", state.link(found)),
-            language=None,
-            wrap_lines=True,
+        link = links.address(st.context.url or "", state.link(found))
+        st.code(link, language=None, wrap_lines=True)
+        _download(found, link)
+        st.download_button(
+            "Case file (YAML)",
+            data=lambda: case_yaml(found),
+            file_name="case.yaml",
+            mime="application/yaml",
+            on_click="ignore",
+            icon=":material/download:",
         )
-        with st.container(horizontal=True):
-            st.download_button(
-                "Case file (YAML)",
-                data=lambda: case_yaml(found),
-                file_name="case.yaml",
-                mime="application/yaml",
-                on_click="ignore",
-                icon=":material/download:",
-            )
-            st.download_button(
-                "Recommendation (JSON)",
-                data=found.recommendation.to_json,
-                file_name="recommendation.json",
-                mime="application/json",
-                on_click="ignore",
-                icon=":material/download:",
-            )
         st.caption("The command line reads the case file: gpu-advisor recommend case.yaml")
+
+
+def _download(found: Answer, link: str) -> None:
+    """Offer the answer as a report, and its first plan as a launch configuration."""
+    case = found.recommendation.case
+    formats = api.export_formats(case)
+    to = st.selectbox(
+        "Report or launch configuration", formats, format_func=lambda name: formats[name], key="to"
+    )
+    try:
+        file = api.export(case, to, answer=found.recommendation, link=link)
+    except InputError as error:
+        st.warning(plain(state.sentence(error)), icon=":material/block:")
+        return
+    st.download_button(
+        "Download",
+        data=file.content,
+        file_name=file.file_name,
+        mime=file.media_type,
+        on_click="ignore",
+        icon=":material/download:",
+        key="download",
+    )
 
 
 def case_yaml(found: Answer) -> str:

@@ -470,3 +470,17 @@ def test_scaling_is_drawn_when_opened(page: AppTest) -> None:
     page.session_state["scaling_table"] = True
     page.run()
     assert page.table[0].value["Efficiency"].tolist()[0] == "100 %"
+
+
+def test_the_answer_downloads_as_report_and_as_launch_configuration(page: AppTest) -> None:
+    page.run()
+    page.session_state["share"] = True
+    page.run()
+    choice = page.selectbox(key="to")
+    assert choice.value == "html"
+    assert choice.options[0] == "Report to print or save as PDF (HTML)"
+    choice.set_value("torchrun").run()
+    assert not page.exception
+    assert not page.warning
+    page.selectbox(key="to").set_value("skypilot").run()
+    assert not page.exception

@@ -1,0 +1,88 @@
+"""A plan, found or given, as a file."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.case import Case
+from advisor.catalog import Catalog
+from advisor.catalog.nodes import node_for, owned_node
+from advisor.efficiency import Calibration
+from advisor.estimate.results import Estimate
+from advisor.export.formats import REPORTS, Export, Format, cannot
+from advisor.export.launchers import launch_file
+from advisor.export.report import report_file
+from advisor.export.setup import Setup
+from advisor.hardware import PriceKind
+from advisor.planning.results import Recommendation
+
+
+def export_answer(
+    case: Case,
+    answer: Recommendation | Estimate,
+    to: Format,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    today: date,
+    checkpoint: str | None = None,
+    link: str | None = None,
+) -> Export:
+    """Return the file of an answer.
+
+    Parameters
+    ----------
+    case : Case
+        With the open lengths of its workload fitted to the model.
+    answer : Recommendation or Estimate
+        Of a recommendation, launch configurations take the first plan.
+    to : Format
+    architecture : ModelArchitecture
+    catalog : Catalog
+    calibration : Calibration
+    today : date
+    checkpoint : str, optional
+        Weights to load instead of the model's own.
+    link : str, optional
+        Address that opens the answer, for reports.
+
+    Raises
+    ------
+    InputError
+        If nothing is feasible, or what was asked for would not start.
+    """
+    if to in REPORTS:
+        made = f"Made on {today.isoformat()} by gpu-advisor"
+        newest = answer.catalog_date if isinstance(answer, Recommendation) else ""
+        made += f" with prices up to {newest}." if newest else "."
+        made += f" Opens again at {link}" if link else ""
+        return Export.of(to, report_file(answer, to, made=made))
+    plan = answer if isinstance(answer, Estimate) else _first(answer)
+    accelerator = catalog.accelerator(plan.accelerator)
+    offers = (item for item in catalog.offers if item.key == plan.cost.offer)
+    offer = next(offers, None)
+    node = node_for(accelerator, offer) if offer else owned_node(accelerator, plan.count)
+    setup = Setup(
+        estimate=plan,
+        workload=case.workload,
+        model=architecture,
+        accelerator=accelerator,
+        machine_size=node.accelerators,
+        calibration=calibration,
+        checkpoint=checkpoint,
+        spot=case.limits.price_kind is PriceKind.SPOT,
+    )
+    return Export.of(to, launch_file(setup, to))
+
+
+def _first(answer: Recommendation) -> Estimate:
+    if not answer.plans:
+        raise cannot(
+            "there is no plan to export",
+            value=answer.answer,
+            allowed="a case with a plan; or a report, which says what would help",
+            remedy="Loosen a limit, or add --accelerator and --count.",
+        )
+    return answer.plans[0].estimate

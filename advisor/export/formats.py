@@ -1,0 +1,85 @@
+"""What a plan can be exported to: launch configurations and reports."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from advisor.errors import InputError
+from advisor.noun import Noun
+
+
+class Format(StrEnum):
+    """What ``export`` writes."""
+
+    VLLM = "vllm"
+    """Shell script that serves with vLLM, the same on each machine."""
+    TORCHRUN = "torchrun"
+    """Shell script that trains, the same on each machine."""
+    ACCELERATE = "accelerate"
+    """Configuration of Hugging Face Accelerate."""
+    DEEPSPEED = "deepspeed"
+    """Configuration of DeepSpeed."""
+    SLURM = "slurm"
+    KUBERNETES = "kubernetes"
+    SKYPILOT = "skypilot"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    """Report on A4 pages; a browser's print dialog saves it as PDF."""
+    JSON = "json"
+    CSV = "csv"
+
+
+class Kind(NamedTuple):
+    """What one format is called, how its file is named, and its media type."""
+
+    title: str
+    file_name: str
+    media_type: str
+
+
+KINDS: Final = {
+    Format.HTML: Kind("Report to print or save as PDF (HTML)", "report.html", "text/html"),
+    Format.MARKDOWN: Kind("Report (Markdown)", "report.md", "text/markdown"),
+    Format.CSV: Kind("Every configuration as figures (CSV)", "report.csv", "text/csv"),
+    Format.JSON: Kind("The whole answer (JSON)", "report.json", "application/json"),
+    Format.VLLM: Kind("Launch with vLLM (shell)", "serve.sh", "text/x-shellscript"),
+    Format.TORCHRUN: Kind("Launch with torchrun (shell)", "train.sh", "text/x-shellscript"),
+    Format.ACCELERATE: Kind("Accelerate (YAML)", "accelerate.yaml", "application/yaml"),
+    Format.DEEPSPEED: Kind("DeepSpeed (JSON)", "ds_config.json", "application/json"),
+    Format.SLURM: Kind("Slurm (sbatch)", "job.sbatch", "text/x-shellscript"),
+    Format.KUBERNETES: Kind("Kubernetes (YAML)", "kubernetes.yaml", "application/yaml"),
+    Format.SKYPILOT: Kind("SkyPilot (YAML)", "sky.yaml", "application/yaml"),
+}
+REPORTS: Final = (Format.HTML, Format.MARKDOWN, Format.CSV, Format.JSON)
+SERVES: Final = (Format.VLLM, Format.SLURM, Format.KUBERNETES, Format.SKYPILOT)
+"""Launch formats of serving."""
+TRAINS: Final = (
+    Format.TORCHRUN,
+    Format.ACCELERATE,
+    Format.DEEPSPEED,
+    Format.SLURM,
+    Format.KUBERNETES,
+    Format.SKYPILOT,
+)
+"""Launch formats of training."""
+
+
+class Export(Noun):
+    """One file to save."""
+
+    format: Format
+    file_name: str
+    media_type: str
+    content: str
+
+    @classmethod
+    def of(cls, to: Format, content: str) -> Export:
+        """Return the file of a format."""
+        kind = KINDS[to]
+        return cls(format=to, file_name=kind.file_name, media_type=kind.media_type, content=content)
+
+
+def cannot(what: str, *, value: object, allowed: str, remedy: str) -> InputError:
+    """Return the error of a plan for which a launcher would not start."""
+    return InputError(what, value=value, allowed=allowed, remedy=remedy, field="--to")

@@ -1,0 +1,289 @@
+"""What starts a program on the machines: shell, Slurm, Kubernetes, SkyPilot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Final
+
+import yaml
+
+from advisor.export.formats import Format, cannot
+from advisor.export.megatron import megatron_launch
+from advisor.export.script import Launch, command, commented, preparation, torchrun
+from advisor.export.serving import PORT, vllm_launch
+from advisor.export.setup import Setup, check_startable
+from advisor.export.trl import accelerate_config, deepspeed_config, trl_launch
+from advisor.units import HOUR_S, MINUTE_S
+from advisor.workload import Serving, SoftwareStack
+
+START: Final = ("#!/usr/bin/env bash",)
+STRICT: Final = "set -euo pipefail"
+FIRST_HOST: Final = "$MASTER_ADDR"
+RANK: Final = "$NODE_RANK"
+RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
+"""Names under which the vendors' device plugins offer cards to Kubernetes."""
+SHARED_MEMORY: Final = "16Gi"
+"""Of a pod, for NCCL and data loaders; Docker's default of 64 MiB is too little."""
+SLACK: Final = 1.5
+"""Time limit of a Slurm job over the high end of its range."""
+SKYPILOT_NAMES: Final = {
+    "t4": "T4",
+    "v100-sxm2-16gb": "V100",
+    "v100-sxm2-32gb": "V100-32GB",
+    "a10g": "A10G",
+    "a10": "A10",
+    "a40": "A40",
+    "a100-sxm-40gb": "A100",
+    "a100-pcie-80gb": "A100-80GB",
+    "a100-sxm-80gb": "A100-80GB",
+    "l4": "L4",
+    "l40": "L40",
+    "l40s": "L40S",
+    "h100-pcie": "H100",
+    "h100-sxm": "H100",
+    "h200-sxm": "H200",
+    "gh200-96gb": "GH200",
+    "b200-sxm": "B200",
+    "mi300x": "MI300X",
+    "rtx-3090": "RTX3090",
+    "rtx-4090": "RTX4090",
+    "rtx-6000-ada": "RTX6000-Ada",
+    "rtx-a6000": "RTXA6000",
+}
+"""Catalog key -> name of SkyPilot (docs.skypilot.co, GPUs and Accelerators, read 2026-11-21)."""
+
+
+def launch_file(setup: Setup, to: Format) -> str:
+    """Return the content of a launch configuration.
+
+    Raises
+    ------
+    InputError
+        If it would not start; the message says why and what would.
+    """
+    check_startable(setup, to)
+    return _WRITERS[to](setup)
+
+
+def _launch(setup: Setup) -> Launch:
+    """Return the program that does the work of a plan."""
+    if isinstance(setup.workload, Serving):
+        return vllm_launch(setup)
+    layout, run = setup.estimate.layout, setup.run
+    split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
+    if run.method is None or split or run.software is SoftwareStack.MEGATRON:
+        return megatron_launch(setup)
+    return trl_launch(setup)
+
+
+def _start(setup: Setup, launch: Launch, *, rank: str = RANK, host: str = FIRST_HOST) -> list[str]:
+    """Return the command of one machine."""
+    if isinstance(setup.workload, Serving):
+        return command(launch.program, launch.options)
+    return torchrun(
+        launch, machines=setup.machines, per_machine=setup.per_machine, rank=rank, host=host
+    )
+
+
+def _text(*parts: tuple[str, ...] | list[str]) -> str:
+    return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def _shell(setup: Setup) -> str:
+    launch = _launch(setup)
+    head = commented((*setup.header, *launch.notes, *_installed(launch)))
+    several: list[str] = []
+    if setup.machines > 1 and not isinstance(setup.workload, Serving):
+        several = [
+            ': "${NODE_RANK:?number of this machine, from 0}"',
+            ': "${MASTER_ADDR:?name of the first machine}"',
+        ]
+    return _text(START, head, (STRICT,), several, preparation(launch), _start(setup, launch))
+
+
+def _installed(launch: Launch) -> tuple[str, ...]:
+    return ("Needs: " + "; ".join(launch.install),)
+
+
+def _accelerate(setup: Setup) -> str:
+    launch = trl_launch(setup, deepspeed=False)
+    on_each = "On every machine, with its --machine_rank and --main_process_ip:"
+    use = command(
+        ("accelerate", "launch", "--config_file", "accelerate.yaml", *launch.program),
+        launch.options,
+    )
+    head = (
+        *setup.header,
+        *launch.notes,
+        *_installed(launch),
+        on_each if setup.machines > 1 else "Start it with:",
+        *(f"  {line}" for line in (*preparation(launch), *use)),
+    )
+    return _text(commented(head)) + accelerate_config(setup)
+
+
+def _slurm(setup: Setup) -> str:
+    launch = _launch(setup)
+    orders = [
+        f"#SBATCH --job-name={setup.slug}",
+        f"#SBATCH --nodes={setup.machines}",
+        "#SBATCH --ntasks-per-node=1",
+        f"#SBATCH --gpus-per-node={setup.per_machine}",
+        "#SBATCH --exclusive",
+    ]
+    if setup.estimate.time is not None:
+        minutes = ceil(SLACK * setup.estimate.time.run_hours.high * HOUR_S / MINUTE_S)
+        orders.append(f"#SBATCH --time={minutes}")
+    first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
+    # Every task expands its own rank, so the command is a script of its own.
+    inner = ["cat > job.sh <<'SCRIPT'", STRICT, *_start(setup, launch, rank="$SLURM_NODEID")]
+    return _text(
+        START,
+        orders,
+        commented((*setup.header, *launch.notes, *_installed(launch))),
+        (STRICT,),
+        preparation(launch),
+        (first, f"export MASTER_ADDR {' '.join(launch.variables)}".rstrip()),
+        [*inner, "SCRIPT", "srun bash job.sh"],
+    )
+
+
+def _skypilot(setup: Setup) -> str:
+    key = setup.accelerator.key
+    if key not in SKYPILOT_NAMES:
+        raise cannot(
+            "SkyPilot's name of the accelerator is not known here",
+            value=key,
+            allowed=", ".join(SKYPILOT_NAMES),
+            remedy="Choose --to slurm, kubernetes or a script instead.",
+        )
+    launch = _launch(setup)
+    resources: dict[str, object] = {
+        "accelerators": f"{SKYPILOT_NAMES[key]}:{setup.per_machine}",
+        "use_spot": setup.spot,
+    }
+    if isinstance(setup.workload, Serving):
+        resources["ports"] = PORT
+    host = 'MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
+    run = [STRICT, host, *preparation(launch)]
+    run += _start(setup, launch, rank="$SKYPILOT_NODE_RANK")
+    content = {
+        "name": setup.slug,
+        "num_nodes": setup.machines,
+        "resources": resources,
+        "setup": _text(launch.install),
+        "run": _text(run),
+    }
+    return _text(commented((*setup.header, *launch.notes))) + _yaml(content)
+
+
+def _kubernetes(setup: Setup) -> str:
+    launch = _launch(setup)
+    head = _text(commented((*setup.header, *launch.notes)))
+    if isinstance(setup.workload, Serving):
+        return head + "---\n".join(_yaml(item) for item in _deployment(setup, launch))
+    return head + "---\n".join(_yaml(item) for item in _job(setup, launch))
+
+
+def _pod(setup: Setup, launch: Launch, lines: list[str]) -> dict[str, object]:
+    name = setup.slug
+    cards: dict[str, object] = {RESOURCES[setup.accelerator.vendor]: setup.per_machine}
+    return {
+        "containers": [
+            {
+                "name": name,
+                "image": launch.image,
+                "command": ["bash", "-c", _text(lines)],
+                "resources": {"limits": cards},
+                "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+                # Gated weights need a token: kubectl create secret generic hf --from-literal=...
+                "envFrom": [{"secretRef": {"name": "hf", "optional": True}}],
+            }
+        ],
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}}],
+    }
+
+
+def _deployment(setup: Setup, launch: Launch) -> list[dict[str, object]]:
+    """Return servers, one for each machine's share, and the service before them."""
+    name, labels = setup.slug, {"app": setup.slug}
+    pod = _pod(setup, launch, [STRICT, *_start(setup, launch)])
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name},
+            "spec": {
+                "replicas": setup.machines,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"selector": labels, "ports": [{"port": PORT, "targetPort": PORT}]},
+        },
+    ]
+
+
+def _job(setup: Setup, launch: Launch) -> list[dict[str, object]]:
+    """Return a job with one pod for each machine, and the service by which they find the first."""
+    name, labels = setup.slug, {"app": setup.slug}
+    host = f"{name}-0.{name}"
+    lines = [STRICT, *launch.install, *preparation(launch)]
+    lines += _start(setup, launch, rank="$JOB_COMPLETION_INDEX", host=host)
+    pod = {**_pod(setup, launch, lines), "restartPolicy": "Never", "subdomain": name}
+    job: dict[str, object] = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completionMode": "Indexed",
+            "completions": setup.machines,
+            "parallelism": setup.machines,
+            "backoffLimit": 0,
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    if setup.machines == 1:
+        return [job]
+    service: dict[str, object] = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True},
+    }
+    return [service, job]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes scripts as blocks, and no anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _block)
+
+
+def _yaml(content: dict[str, object]) -> str:
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000)
+
+
+_WRITERS: Final[dict[Format, Callable[[Setup], str]]] = {
+    Format.VLLM: _shell,
+    Format.TORCHRUN: _shell,
+    Format.ACCELERATE: _accelerate,
+    Format.DEEPSPEED: deepspeed_config,
+    Format.SLURM: _slurm,
+    Format.KUBERNETES: _kubernetes,
+    Format.SKYPILOT: _skypilot,
+}

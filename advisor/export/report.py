@@ -1,0 +1,231 @@
+"""Reports: what the answer is, what it rests on, what else there was; as Markdown, HTML and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+from advisor.estimate.results import Estimate
+from advisor.export.formats import Format
+from advisor.formatting import citation, term_value
+from advisor.planning.results import Plan, Recommendation
+from advisor.planning.sentences import way_out_sentence
+from advisor.quantities import Range, Term
+from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
+from advisor.terminal.recommendation import (
+    SHOWN_REJECTIONS,
+    SHOWN_TRADE_OFFS,
+    TITLES,
+    candidate_cost,
+    candidate_time,
+    offered,
+    shortlist,
+    spread,
+)
+
+STYLE: Final = """\
+:root { color-scheme: light; font: 15px/1.45 system-ui, sans-serif; color: #171614; }
+body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.4rem; line-height: 1.3; } h2 { font-size: 1.05rem; margin-top: 1.6rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0;
+  border-bottom: 1px solid #8A867E; }
+p.made, li.source { color: #6B6862; font-size: .85rem; }
+@page { size: A4; margin: 16mm; }
+@media print {
+  :root { font-size: 10pt; } body { max-width: none; margin: 0; padding: 0; }
+  thead { display: table-header-group; } tr, li, p { break-inside: avoid; }
+  h1, h2 { break-after: avoid; }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled part of a report: paragraphs, a table, a list; each may be absent."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report before it has a format."""
+
+    title: str
+    made: str
+    """When, by what and from which prices it was made, and the link to it."""
+    sections: tuple[Section, ...]
+
+
+def report_file(answer: Recommendation | Estimate, to: Format, *, made: str) -> str:
+    """Return the content of a report.
+
+    Parameters
+    ----------
+    answer : Recommendation or Estimate
+    to : Format
+        One of ``REPORTS``.
+    made : str
+        When, by what and from which prices it was made.
+    """
+    if to is Format.JSON:
+        return answer.to_json() + "\n"
+    if to is Format.CSV:
+        return _csv(answer)
+    report = (
+        _recommended(answer, made) if isinstance(answer, Recommendation) else _one(answer, made)
+    )
+    return _markdown(report) if to is Format.MARKDOWN else _html(report)
+
+
+def _recommended(answer: Recommendation, made: str) -> Report:
+    parts: list[Section] = []
+    if answer.plans:
+        best = answer.plans[0]
+        parts += [_numbers(best.estimate, why=best.why), _memory(best.estimate)]
+        plans = tuple(_plan(TITLES[item.objective], item.plans[0]) for item in answer.rankings)
+        aims = ("Aim", "What", "Time and cost", "Price")
+        parts.append(Section("The best of each aim", columns=aims, rows=plans))
+    trade_offs = tuple(
+        (item.label, candidate_time(item), candidate_cost(item))
+        for item in spread(answer.frontier, SHOWN_TRADE_OFFS)
+    )
+    parts.append(Section("Trade-offs", columns=("What", "Time", "Cost"), rows=trade_offs))
+    lost = tuple(
+        (item.accelerator_name, f"{item.message} {item.remedy}".strip())
+        for item in shortlist(answer.rejections, SHOWN_REJECTIONS)
+    )
+    columns = ("Accelerator", "Why, and what would help")
+    parts.append(Section("Why not the others", columns=columns, rows=lost))
+    advice = tuple(f"{item.severity}: {item.message}" for item in answer.advice)
+    parts.append(Section("Advice", items=advice))
+    parts += _rests_on(answer.assumptions, answer.references)
+    return Report(answer.answer, made, tuple(parts))
+
+
+def _plan(aim: str, plan: Plan) -> tuple[str, ...]:
+    return (aim, plan.title, plan.sentence, offered(plan.estimate))
+
+
+def _one(answer: Estimate, made: str) -> Report:
+    title = f"{answer.model} on {answer.count}x {answer.accelerator_name}: {answer.workload}"
+    ways = tuple(way_out_sentence(way, answer) for way in answer.ways_out)
+    terms = tuple(
+        Section(name, columns=("Term", "Value", "Formula"), rows=_term_rows(group))
+        for name, group in sections(answer)
+    )
+    sure = " ".join((fit_sentence(answer), *answer.missed_limits))
+    parts = (
+        _numbers(answer, why=sure),
+        Section("What would make it fit", items=ways),
+        *terms,
+        *_rests_on(answer.assumptions, answer.references),
+    )
+    return Report(title, made, parts)
+
+
+def _numbers(estimate: Estimate, *, why: str) -> Section:
+    return Section(
+        "The numbers",
+        (why, f"{arrangement(estimate)}.", RANGES),
+        ("Number", "Value", "Evidence"),
+        tuple(numbers(estimate)),
+    )
+
+
+def _memory(estimate: Estimate) -> Section:
+    title, terms = next(iter(sections(estimate)))
+    return Section(title, columns=("Term", "Value", "Formula"), rows=_term_rows(terms))
+
+
+def _term_rows(terms: Iterable[Term]) -> tuple[tuple[str, ...], ...]:
+    return tuple((term.title, term_value(term), term.formula) for term in terms if term.value > 0)
+
+
+def _rests_on(assumptions: Sequence[str], references: Sequence[str]) -> list[Section]:
+    return [
+        Section("Assumed", items=tuple(assumptions)),
+        Section("Sources", items=tuple(f"[{key}] {citation(key)}" for key in references)),
+    ]
+
+
+def _filled(report: Report) -> Iterator[Section]:
+    """Yield the sections that say something."""
+    return (part for part in report.sections if part.rows or part.items)
+
+
+def _markdown(report: Report) -> str:
+    lines = [f"# {report.title}", "", report.made, ""]
+    for part in _filled(report):
+        lines += [f"## {part.title}", ""]
+        for text in part.paragraphs:
+            lines += [text, ""]
+        if part.rows:
+            lines += [_row(part.columns), _row(["---"] * len(part.columns))]
+            lines += [*(_row(row) for row in part.rows), ""]
+        if part.items:
+            lines += [*(f"- {item}" for item in part.items), ""]
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _html(report: Report) -> str:
+    title = escape(report.title)
+    parts = [
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}</title><style>{STYLE}</style></head><body>",
+        f'<h1>{title}</h1>\n<p class="made">{escape(report.made)}</p>',
+    ]
+    for part in _filled(report):
+        parts.append(f"<h2>{escape(part.title)}</h2>")
+        parts += [f"<p>{escape(text)}</p>" for text in part.paragraphs]
+        if part.rows:
+            parts.append(f"<table><thead>{_cells('th', part.columns)}</thead><tbody>")
+            parts += [_cells("td", row) for row in part.rows]
+            parts.append("</tbody></table>")
+        if part.items:
+            kind = ' class="source"' if part.title == "Sources" else ""
+            items = "".join(f"<li{kind}>{escape(item)}</li>" for item in part.items)
+            parts.append(f"<ul>{items}</ul>")
+    return "\n".join((*parts, "</body></html>", ""))
+
+
+def _cells(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+
+def _csv(answer: Recommendation | Estimate) -> str:
+    """Return candidates (of a recommendation) or terms (of an estimate) as figures."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if isinstance(answer, Estimate):
+        writer.writerow(("number", "term", "value", "unit", "formula", "source"))
+        for title, terms in sections(answer):
+            for term in terms:
+                cells = (term.title, term.value, term.unit, term.formula, term.reference or "")
+                writer.writerow((title, *cells))
+        return stream.getvalue()
+    names = ("hours", "tpot_ms", "cost_usd")
+    bounds = [f"{name}_{bound}" for name in names for bound in ("low", "expected", "high")]
+    head = ("label", "accelerator", "count", "provider", "instance_type", "on_frontier")
+    writer.writerow((*head, *bounds))
+    for item in answer.candidates:
+        figures = [figure for name in names for figure in _bounds(getattr(item, name))]
+        writer.writerow((*(getattr(item, name) for name in head), *figures))
+    return stream.getvalue()
+
+
+def _bounds(value: Range | None) -> tuple[float | str, ...]:
+    return ("",) * 3 if value is None else (value.low, value.expected, value.high)

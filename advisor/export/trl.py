@@ -1,0 +1,255 @@
+"""Fine-tuning by Hugging Face TRL, with DeepSpeed where states are shared out."""
+
+from __future__ import annotations
+
+import json
+from math import ceil
+from typing import Final
+
+import yaml
+
+from advisor.export.formats import KINDS, Format, cannot
+from advisor.export.script import Launch, Options
+from advisor.export.setup import Setup
+from advisor.layout import Offload, Recompute, Sharding
+from advisor.workload import (
+    AttentionKernel,
+    FineTuningMethod,
+    Optimizer,
+    Preference,
+    SoftwareStack,
+)
+
+STAGES: Final = {Sharding.DDP: 0, Sharding.ZERO1: 1, Sharding.ZERO2: 2, Sharding.ZERO3: 3}
+OPTIMIZERS: Final = {
+    Optimizer.ADAMW: "adamw_torch_fused",
+    Optimizer.ADAMW_8BIT: "adamw_bnb_8bit",
+    Optimizer.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
+    Optimizer.SGD: "sgd",
+    Optimizer.LION: "lion_32bit",
+    Optimizer.ADAFACTOR: "adafactor",
+}
+"""Names of transformers' ``OptimizerNames``."""
+DTYPES: Final = {
+    "fp32": ("float32", "no"),
+    "fp16_amp": ("float32", "fp16"),
+    "bf16_amp": ("float32", "bf16"),
+    "fp16_mixed": ("float16", "fp16"),
+    "bf16_mixed": ("bfloat16", "bf16"),
+    "bf16_pure": ("bfloat16", "bf16"),
+}
+"""Recipe -> format in which weights are loaded, and of autocast."""
+TARGETS: Final = {
+    "q": "q_proj",
+    "k": "k_proj",
+    "v": "v_proj",
+    "o": "o_proj",
+    "gate": "gate_proj",
+    "up": "up_proj",
+    "down": "down_proj",
+}
+"""Adapted projections in the names of transformers' decoders; all of them is ``all-linear``."""
+RATES: Final = {None: "3e-4", FineTuningMethod.FULL: "2e-5"}
+ADAPTER_RATE: Final = "2e-4"
+IMAGES: Final = {"NVIDIA": "huggingface/trl:latest", "AMD": "rocm/pytorch:latest"}
+DATASETS: Final = {
+    None: ("sft", "trl-lib/tldr"),
+    Preference.DPO: ("dpo", "trl-lib/tldr-preference"),
+}
+"""Script of TRL, and a dataset of its documentation that needs no chat template."""
+
+
+def accumulation(setup: Setup) -> int:
+    """Return micro-steps of one optimizer step, rounded up to whole ones."""
+    layout = setup.estimate.layout
+    return ceil(setup.run.global_batch / (layout.data * layout.micro_batch))
+
+
+def batch_notes(setup: Setup) -> tuple[str, ...]:
+    """Say where the batch is rounded up to what the ranks can share."""
+    layout, asked = setup.estimate.layout, setup.run.global_batch
+    whole = accumulation(setup) * layout.data * layout.micro_batch
+    return (f"Batches of {whole}, as ranks cannot share {asked}.",) if whole != asked else ()
+
+
+def uses_deepspeed(setup: Setup) -> bool:
+    """Whether states are shared out, or 16-bit weights have a master copy."""
+    layout = setup.estimate.layout
+    master = setup.run.recipe.master is not None and not setup.run.frozen
+    return layout.sharding is not Sharding.DDP or bool(layout.offload) or master
+
+
+def zero_stage(setup: Setup) -> int:
+    """Return DeepSpeed's stage; what lives in the host's memory needs a higher one."""
+    layout = setup.estimate.layout
+    if Offload.PARAMETERS in layout.offload:
+        return STAGES[Sharding.ZERO3]
+    least = STAGES[Sharding.ZERO2] if Offload.OPTIMIZER in layout.offload else 0
+    return max(STAGES[layout.sharding], least)
+
+
+def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
+    """Return the training of every rank.
+
+    ``deepspeed=False`` leaves its configuration to Accelerate.
+
+    Raises
+    ------
+    InputError
+        If TRL has no such training.
+    """
+    _check(setup)
+    run, layout = setup.run, setup.estimate.layout
+    script, dataset = DATASETS[run.preference]
+    loaded, autocast = DTYPES[run.recipe.name]
+    steps = ceil(run.tokens / run.tokens_per_step)
+    options: Options = (
+        ("--model_name_or_path", setup.weights),
+        ("--dataset_name", "$DATASET"),
+        ("--output_dir", "$OUTPUT"),
+        ("--max_length", str(run.sequence_length)),
+        ("--per_device_train_batch_size", str(layout.micro_batch)),
+        ("--gradient_accumulation_steps", str(accumulation(setup))),
+        ("--max_steps", str(steps)),
+        ("--learning_rate", ADAPTER_RATE if run.frozen else RATES[run.method]),
+        ("--optim", OPTIMIZERS[run.optimizer]),
+        ("--dtype", loaded),
+        ("--bf16", _true(autocast == "bf16")),
+        ("--fp16", _true(autocast == "fp16")),
+        ("--gradient_checkpointing", _true(layout.recompute is not Recompute.NONE)),
+        ("--attn_implementation", "eager" if run.attention is AttentionKernel.EAGER else "sdpa"),
+    )
+    if run.preference is None:
+        options += (("--packing", "true"), ("--packing_strategy", "wrapped"))
+    if run.frozen:
+        options += _adapters(setup)
+    if run.software is SoftwareStack.LIGER:
+        options += (("--use_liger_kernel", "true"),)
+    if run.software is SoftwareStack.COMPILED:
+        options += (("--torch_compile", "true"),)
+    if Offload.ACTIVATIONS in layout.offload:
+        options += (("--activation_offloading", "true"),)
+    files = {}
+    if deepspeed and uses_deepspeed(setup):
+        name = KINDS[Format.DEEPSPEED].file_name
+        options += (("--deepspeed", name),)
+        files[name] = deepspeed_config(setup)
+    return Launch(
+        program=("-m", f"trl.scripts.{script}"),
+        options=options,
+        install=("pip install 'trl[peft,quantization]' deepspeed liger-kernel",),
+        image=IMAGES[setup.accelerator.vendor],
+        variables={
+            "DATASET": (dataset, "your data: a dataset of the hub, or a folder"),
+            "OUTPUT": ("output", "folder for checkpoints"),
+        },
+        files=files,
+        notes=batch_notes(setup) + _recompute_notes(layout.recompute),
+    )
+
+
+def _true(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _recompute_notes(recompute: Recompute) -> tuple[str, ...]:
+    if recompute is not Recompute.SELECTIVE:
+        return ()
+    return ("Recomputes whole blocks, as TRL has no selective way: less memory, more time.",)
+
+
+def _adapters(setup: Setup) -> Options:
+    run = setup.run
+    whole = set(run.lora_targets) == set(TARGETS)
+    targets = ("all-linear",) if whole else tuple(TARGETS[name] for name in run.lora_targets)
+    options: Options = (
+        ("--use_peft",),
+        ("--lora_r", str(run.lora_rank)),
+        ("--lora_alpha", str(2 * run.lora_rank)),
+        ("--lora_target_modules", *targets),
+    )
+    if run.method is FineTuningMethod.QLORA:
+        options += (("--load_in_4bit", "true"), ("--use_bnb_nested_quant", "true"))
+        if setup.estimate.layout.sharding is Sharding.ZERO3:
+            # Shards have to be stored in the format of the rest.
+            options += (("--bnb_4bit_quant_storage", DTYPES[run.recipe.name][0]),)
+    return options
+
+
+def _check(setup: Setup) -> None:
+    run, layout = setup.run, setup.estimate.layout
+    split = layout.tensor * layout.pipeline * layout.context * layout.expert
+    problems = (
+        (split > 1, "TRL splits no model over accelerators", split, "--tensor 1 --pipeline 1"),
+        (run.method is None, "TRL fine-tunes, and does not pretrain", "pretraining", "torchrun"),
+        (run.recipe.name not in DTYPES, "TRL has no such recipe", run.recipe.name, "bf16_mixed"),
+        (run.optimizer not in OPTIMIZERS, "TRL has no such optimizer", run.optimizer, "adamw"),
+        (run.preference not in DATASETS, "TRL has no such script", run.preference, "dpo"),
+    )
+    for wrong, what, value, allowed in problems:
+        if wrong:
+            raise cannot(what, value=value, allowed=allowed, remedy=f"Choose {allowed}.")
+
+
+def deepspeed_config(setup: Setup) -> str:
+    """Return DeepSpeed's configuration as JSON.
+
+    Raises
+    ------
+    InputError
+        If the plan splits layers or matrices, which this configuration does not say.
+    """
+    _check(setup)
+    layout = setup.estimate.layout
+    stage = zero_stage(setup)
+    zero: dict[str, object] = {"stage": stage}
+    if stage == STAGES[Sharding.ZERO3]:
+        zero["stage3_gather_16bit_weights_on_model_save"] = True
+    if Offload.OPTIMIZER in layout.offload:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    if Offload.PARAMETERS in layout.offload:
+        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
+    autocast = DTYPES[setup.run.recipe.name][1]
+    content: dict[str, object] = {
+        "train_micro_batch_size_per_gpu": layout.micro_batch,
+        "gradient_accumulation_steps": accumulation(setup),
+        "gradient_clipping": 1.0,
+        "bf16": {"enabled": autocast == "bf16"},
+        "fp16": {"enabled": autocast == "fp16"},
+        "zero_optimization": zero,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def accelerate_config(setup: Setup) -> str:
+    """Return Accelerate's configuration as YAML."""
+    layout = setup.estimate.layout
+    content: dict[str, object] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "mixed_precision": DTYPES[setup.run.recipe.name][1],
+        "num_machines": setup.machines,
+        "num_processes": setup.estimate.count,
+        "machine_rank": 0,
+        "main_training_function": "main",
+        "use_cpu": False,
+    }
+    if setup.machines > 1:
+        content |= {"main_process_ip": "127.0.0.1", "main_process_port": 29500}
+        content |= {"rdzv_backend": "static", "same_network": True}
+    if not uses_deepspeed(setup):
+        content["distributed_type"] = "MULTI_GPU" if setup.estimate.count > 1 else "NO"
+        return yaml.safe_dump(content, sort_keys=False)
+    stage = zero_stage(setup)
+    content["distributed_type"] = "DEEPSPEED"
+    content["deepspeed_config"] = {
+        "zero_stage": stage,
+        "gradient_accumulation_steps": accumulation(setup),
+        "gradient_clipping": 1.0,
+        "offload_optimizer_device": "cpu" if Offload.OPTIMIZER in layout.offload else "none",
+        "offload_param_device": "cpu" if Offload.PARAMETERS in layout.offload else "none",
+        "zero3_init_flag": stage == STAGES[Sharding.ZERO3],
+        "zero3_save_16bit_model": stage == STAGES[Sharding.ZERO3],
+        "deepspeed_multinode_launcher": "standard",
+    }
+    return yaml.safe_dump(content, sort_keys=False)

@@ -1,0 +1,206 @@
+"""Launch configurations: what is written says the plan, in options that the programs document."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import advisor
+from advisor.errors import InputError
+
+DOCUMENTED = {
+    program: set(item["options"])
+    for program, item in yaml.safe_load(
+        (Path(__file__).parent / "documented_options.yaml").read_text(encoding="utf-8")
+    ).items()
+}
+LORA: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 40e6, "lora_targets": ["q"]},
+    "hardware": {"accelerator": "h100-sxm", "count": 2},
+    "layout": {"micro_batch": 2, "recompute": "full"},
+}
+FULL: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "fine_tuning", "method": "full", "tokens": 40e6},
+    "hardware": {"accelerator": "h100-sxm", "count": 16},
+    "layout": {"sharding": "zero3", "recompute": "full"},
+}
+PRETRAIN: dict[str, Any] = {
+    "model": {"preset": "qwen3-30b-a3b"},
+    "workload": {"kind": "pretraining", "tokens": 1e9, "precision": "bf16_mixed"},
+    "hardware": {"accelerator": "h200-sxm", "count": 32},
+    "layout": {"tensor": 4, "pipeline": 2, "sharding": "zero1", "recompute": "full"},
+}
+SERVE: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-70b"},
+    "workload": {
+        "kind": "serving",
+        "input_tokens": 3000,
+        "output_tokens": 1000,
+        "concurrency": 64,
+        "weight_format": "fp8",
+        "kv_cache_format": "fp8",
+    },
+    "hardware": {"accelerator": "h100-sxm", "count": 8},
+    "layout": {"tensor": 4},
+}
+
+
+def content(case: dict[str, Any], to: str, **further: Any) -> str:
+    return advisor.export(case, to, **further).content
+
+
+def options(text: str) -> list[str]:
+    return re.findall(r"(?:^|\s)(--?[a-z][\w-]*)", text)
+
+
+def command(text: str, start: str) -> str:
+    """The command that starts with a word, comments and other lines left out."""
+    lines = [line.removeprefix("#").strip() for line in text.splitlines()]
+    first = next(i for i, line in enumerate(lines) if line.startswith(start))
+    last = next(i for i in range(first, len(lines)) if not lines[i].endswith("\\"))
+    return " ".join(line.removesuffix("\\") for line in lines[first : last + 1])
+
+
+@pytest.mark.parametrize(
+    ("case", "to", "start", "programs"),
+    [
+        (LORA, "torchrun", "torchrun", ("torchrun", "trl")),
+        (LORA, "accelerate", "accelerate", ("accelerate", "trl")),
+        (FULL, "slurm", "torchrun", ("torchrun", "trl")),
+        (FULL, "kubernetes", "torchrun", ("torchrun", "trl")),
+        (PRETRAIN, "torchrun", "torchrun", ("torchrun", "megatron")),
+        (PRETRAIN, "skypilot", "torchrun", ("torchrun", "megatron")),
+        (SERVE, "vllm", "vllm", ("vllm",)),
+        (SERVE, "kubernetes", "vllm", ("vllm",)),
+    ],
+)
+def test_every_option_is_documented(
+    case: dict[str, Any], to: str, start: str, programs: tuple[str, ...]
+) -> None:
+    known = set().union(*(DOCUMENTED[program] for program in programs))
+    found = options(command(content(case, to), start))
+    assert found
+    assert not set(found) - known
+
+
+def test_vllm_serves_the_lengths_formats_and_copies_of_the_plan() -> None:
+    text = command(content(SERVE, "vllm"), "vllm")
+    for expected in (
+        "vllm serve meta-llama/Meta-Llama-3.1-70B",
+        "--tensor-parallel-size 4",
+        "--data-parallel-size 2",
+        "--max-model-len 4000",  # 3,000 + 1,000 tokens
+        "--max-num-seqs 32",  # 64 requests over two copies
+        "--gpu-memory-utilization 0.92",  # default of release 0.25
+        "--quantization fp8",
+        "--kv-cache-dtype fp8",
+    ):
+        assert expected in text
+
+
+def test_trl_trains_as_many_steps_in_batches_of_the_plan() -> None:
+    text = command(content(LORA, "torchrun"), "torchrun")
+    for expected in (
+        "--nproc-per-node 2",
+        "-m trl.scripts.sft",
+        "--per_device_train_batch_size 2",
+        "--gradient_accumulation_steps 16",  # 64 sequences / (2 cards x 2)
+        "--max_steps 153",  # 40e6 / (64 x 4,096) = 152.6
+        "--lora_target_modules q_proj",
+        "--gradient_checkpointing true",
+    ):
+        assert expected in text
+
+
+def test_deepspeed_shares_out_what_the_plan_does() -> None:
+    found = json.loads(content(FULL, "deepspeed"))
+    assert found["zero_optimization"]["stage"] == 3
+    assert found["gradient_accumulation_steps"] == 4  # 64 sequences over 16 cards
+    assert found["bf16"] == {"enabled": True}
+
+
+def test_accelerate_reads_one_process_for_each_card() -> None:
+    found = yaml.safe_load(content(FULL, "accelerate"))
+    assert (found["num_machines"], found["num_processes"]) == (2, 16)
+    assert found["deepspeed_config"]["zero_stage"] == 3
+
+
+def test_megatron_has_the_published_shape_and_the_degrees_of_the_plan() -> None:
+    text = command(content(PRETRAIN, "torchrun"), "torchrun")
+    for expected in (  # config.json of Qwen/Qwen3-30B-A3B
+        "--num-layers 48",
+        "--hidden-size 2048",
+        "--num-attention-heads 32",
+        "--num-query-groups 4",
+        "--kv-channels 128",
+        "--num-experts 128",
+        "--moe-router-topk 8",
+        "--moe-ffn-hidden-size 768",
+        "--vocab-size 151936",
+        "--tensor-model-parallel-size 4",
+        "--pipeline-model-parallel-size 2",
+        "--nnodes 4",
+    ):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("case", "to"),
+    [(LORA, "torchrun"), (FULL, "slurm"), (PRETRAIN, "torchrun"), (SERVE, "vllm")],
+)
+def test_scripts_are_valid_shell(case: dict[str, Any], to: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    script.write_text(content(case, to), encoding="utf-8")
+    subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+def test_kubernetes_gives_each_pod_its_cards_and_finds_the_first() -> None:
+    service, job = yaml.safe_load_all(content(FULL, "kubernetes"))
+    container = job["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
+    assert job["spec"]["completions"] == 2
+    name = job["metadata"]["name"]
+    assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"] == name
+    assert f"--master-addr {name}-0.{name}" in container["command"][2]
+
+
+def test_skypilot_asks_for_the_machines_of_the_plan() -> None:
+    found = yaml.safe_load(content(PRETRAIN, "skypilot"))
+    assert found["num_nodes"] == 4
+    assert found["resources"]["accelerators"] == "H200:8"
+
+
+@pytest.mark.parametrize(
+    ("change", "to", "words"),
+    [
+        ({"hardware": {"accelerator": "rtx-4090", "count": 1}, "layout": {}}, "vllm", "not fit"),
+        ({}, "deepspeed", "does not launch serving"),
+        ({}, "pdf", "unknown format"),
+        ({"hardware": {"accelerator": "tpu-v6e", "count": 8}}, "vllm", "NVIDIA and AMD"),
+        ({"model": {"parameters": 7e9}}, "vllm", "which weights"),
+    ],
+)
+def test_what_would_not_start_is_refused(change: dict[str, Any], to: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        advisor.export({**SERVE, **change}, to)
+
+
+def test_weights_in_a_format_that_no_engine_makes_need_a_checkpoint() -> None:
+    case = {**SERVE, "workload": {**SERVE["workload"], "weight_format": "w4a16"}}
+    with pytest.raises(InputError, match="--checkpoint"):
+        advisor.export(case, "vllm")
+    text = content(case, "vllm", checkpoint="org/awq")
+    assert "vllm serve org/awq" in text
+    assert "--quantization" not in text  # the checkpoint says it
+
+
+def test_adapters_of_a_split_model_are_refused() -> None:
+    case = {**LORA, "layout": {"tensor": 2}}
+    with pytest.raises(InputError, match="adapters"):
+        advisor.export(case, "torchrun")
