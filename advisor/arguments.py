@@ -20,12 +20,6 @@ _FURTHER: Final = {
     "own": (*HARDWARE, *OWNING, *RENTING),
 }
 """Options of the commands that take a case, beside those of the work and its limits."""
-CHOOSING: Final = tuple(
-    flag
-    for flag in LIMITS
-    if flag.field not in ("limits.providers", "limits.regions", "limits.usd_per_eur")
-)
-"""Limits that hardware has to meet, where a command looks for some."""
 
 
 def case_mapping(
@@ -131,17 +125,16 @@ def _check_companions(arguments: argparse.Namespace, case: Mapping[str, object])
                 remedy=f"Add {other.option}, or drop {flag.option}.",
                 field=flag.field,
             )
-    if arguments.command == "own" and "accelerator" in _section(case, "hardware"):
-        for flag in CHOOSING:
-            given = getattr(arguments, flag.dest)
-            if given is not None and "budget_usd" not in _section(case, "owning"):
-                raise InputError(
-                    f"{flag.option} chooses hardware, and yours is given",
-                    value=given,
-                    allowed="without --accelerator, or with --buy-budget",
-                    remedy=f"Drop {flag.option}, or name no hardware.",
-                    field=flag.field,
-                )
+    chosen = arguments.command == "own" and "accelerator" in _section(case, "hardware")
+    given = arguments.budget if chosen and "budget_usd" not in _section(case, "owning") else None
+    if given is not None:
+        raise InputError(
+            "--budget chooses hardware, and yours is given",
+            value=given,
+            allowed="without --accelerator, or with --buy-budget",
+            remedy="Drop --budget, or name no hardware.",
+            field="limits.budget_usd",
+        )
     spot = arguments.command == "own" or _section(case, "limits").get("price_kind") == "spot"
     if arguments.interruptions is not None and not spot:
         raise InputError(

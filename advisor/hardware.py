@@ -95,6 +95,11 @@ class Accelerator(Noun):
     """True for parts without a training software stack."""
     notes: str = ""
 
+    @property
+    def shares_host_memory(self) -> bool:
+        """Whether its memory is that of its host: processors and chips that hold both."""
+        return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))
+
     def source_of(self, field: str) -> Provenance:
         """Return where ``field`` comes from; ``peak_flops_per_s.bf16`` names one format."""
         whole = self.provenance.get(field.partition(".")[0], self.provenance["default"])

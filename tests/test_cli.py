@@ -464,8 +464,8 @@ MODEL = "recommend --model llama-3.1-8b"
             r"--slots does nothing without --buy-budget: .* Add --buy-budget",
         ),
         (
-            "own --model llama-3.1-8b --task serve --accelerator l40s --max-ttft-ms 9",
-            r"--max-ttft-ms chooses hardware, and yours is given",
+            "own --model llama-3.1-8b --task serve --accelerator l40s --budget 9",
+            r"--budget chooses hardware, and yours is given",
         ),
         (
             f"{MODEL} --task lora --owned a10 --provider AWS",

@@ -14,6 +14,7 @@ from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.formatting import memory_against
 from advisor.hardware import PriceKind
+from advisor.limits import OwnedHardware
 from advisor.owning.budget import buy_within
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
@@ -137,9 +138,15 @@ def _estimated(
     if case.hardware is None:
         msg = "the case has no hardware"
         raise ValueError(msg)
+    hardware = case.hardware
     # Owned machines are not taken back: spot lengthens the rent alone.
-    limits = case.limits.model_copy(update={"price_kind": PriceKind.ON_DEMAND})
-    case = case.model_copy(update={"limits": limits})
+    update: dict[str, object] = {"price_kind": PriceKind.ON_DEMAND}
+    if all(
+        catalog.accelerator(item.accelerator).key != catalog.accelerator(hardware.accelerator).key
+        for item in case.limits.owned
+    ):
+        update["owned"] = (OwnedHardware(accelerator=hardware.accelerator, count=hardware.count),)
+    case = case.model_copy(update={"limits": case.limits.model_copy(update=update)})
     placement = best_placement(
         case,
         architecture=architecture,

@@ -25,6 +25,7 @@ from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, Ren
 from advisor.owning.spread import Spread
 from advisor.owning.strips import strips
 from advisor.owning.work import Work, work_of
+from advisor.planning.sentences import missed_limits
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOURS_PER_MONTH, MILLION
 from advisor.workload import Serving
@@ -103,7 +104,12 @@ def rent_or_buy(
     main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
     place = economy.place(owning.place)
     return Ownership(
-        answer=_answer(estimate, compared, rents, main, hours),
+        answer=" ".join(
+            (
+                _answer(estimate, compared, rents, main, hours),
+                *missed_limits(estimate, case.limits),
+            )
+        ),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,
         count=estimate.count,

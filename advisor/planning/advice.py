@@ -10,11 +10,12 @@ from advisor.case import Case
 from advisor.catalog.catalog import SHIPPED, PriceState
 from advisor.dates import dated, is_stale
 from advisor.estimate.results import Estimate
-from advisor.formatting import duration, money, percent, round_significant
+from advisor.estimate.shape import shape_widening
+from advisor.formatting import duration, memory, money, percent, round_significant
 from advisor.hardware import PriceKind
 from advisor.limits import Constraints, Objective
 from advisor.planning.options import RANKED_BY, Option, best_option, meets_budget, meets_time
-from advisor.planning.results import Advice, Ranking
+from advisor.planning.results import Advice, Plan, Ranking
 from advisor.planning.search import SearchResult
 from advisor.planning.sentences import OBJECTIVE_WORDS, label, limits_in_reach, too_close
 from advisor.planning.systems import System
@@ -47,8 +48,9 @@ def advise(
                 code="assumed-shape",
                 severity="warning",
                 message=(
-                    f"{architecture.name}: the shape is assumed, so the ranges are wider. Give the "
-                    "config.json of the model to narrow them."
+                    f"{architecture.name}: the shape is assumed, so the ranges are wider."
+                    f"{_moved_by_doubt(architecture, plans, result)} Give the config.json of the "
+                    "model to narrow them."
                 ),
             )
         )
@@ -85,6 +87,22 @@ def advise(
     found.extend(_lower_precision(case, systems, result, feasible))
     found.extend(_prices(prices))
     return tuple(sorted(found, key=lambda item: item.severity != "warning"))
+
+
+def _moved_by_doubt(
+    architecture: ModelArchitecture, plans: Sequence[Plan], result: SearchResult
+) -> str:
+    """Tell that only the wider range of an assumed shape needs the host's memory."""
+    first = plans[0].estimate if plans else None
+    if first is None or not first.layout.offload:
+        return ""
+    known = result.least_memory_bytes[first.accelerator] / shape_widening(architecture)
+    if known > first.memory.usable_bytes:
+        return ""
+    return (
+        " Only for that does the plan use the host's memory: with a known shape up to "
+        f"{memory(known)} of the card's {memory(first.memory.usable_bytes)} are enough."
+    )
 
 
 def _limits_in_reach(estimate: Estimate, limits: Constraints) -> list[Advice]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.sample import Unit
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.efficiency import Calibration
@@ -30,10 +28,10 @@ from advisor.planning.options import (
 from advisor.planning.points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.rejections import Outcome, reject
 from advisor.planning.results import Plan, Ranking, Recommendation, Rejection, RejectionCode
-from advisor.planning.search import SearchResult, search
+from advisor.planning.search import SearchResult, search_and_host
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.spot import interruptions_of
-from advisor.planning.systems import System, by_host_memory, check_names, check_owned, find_systems
+from advisor.planning.systems import System, check_names, check_owned, find_systems
 from advisor.workload import FineTuning, FineTuningMethod, Serving
 
 PLANS_ASKED = 3
@@ -78,15 +76,8 @@ def recommend(
     check_names(limits, catalog)
     check_owned(limits)
     training = not isinstance(case.workload, Serving)
-    systems = find_systems(catalog, limits, training=training)
-    result = search(case, architecture, systems, calibration)
-    if training and not result.options and architecture.unit is Unit.TOKEN:
-        parted = by_host_memory(systems)
-        hosted = search(case, architecture, parted, calibration, hosted=True)
-        if hosted.options:
-            # The cards that still do not fit are told what they need without a host.
-            least = result.least_memory_bytes
-            systems, result = parted, replace(hosted, least_memory_bytes=least)
+    found = find_systems(catalog, limits, training=training)
+    systems, result = search_and_host(case, architecture, found, calibration)
     feasible = [
         option
         for option in result.options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
@@ -22,7 +22,7 @@ from advisor.planning.reach import within_reach
 from advisor.planning.serving_search import replica_table, search_serving
 from advisor.planning.spot import interruptions_of
 from advisor.planning.spreads import TimeSpreads
-from advisor.planning.systems import System
+from advisor.planning.systems import System, by_host_memory
 from advisor.planning.training_search import search_training
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.workload import Pretraining, Serving
@@ -78,6 +78,31 @@ def search(
     if isinstance(case.workload, Serving):
         return _search_serving(case, case.workload, architecture, systems, calibration)
     return _search_training(case, architecture, systems, calibration, hosted=hosted)
+
+
+def search_and_host(
+    case: Case,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> tuple[Sequence[System], SearchResult]:
+    """Evaluate a case on all systems; training that fits none, also with their hosts' memory.
+
+    Returns
+    -------
+    sequence of System, SearchResult
+        What was searched: where the host helps, the systems by the memory of their machines.
+    """
+    result = search(case, architecture, systems, calibration)
+    serving = isinstance(case.workload, Serving)
+    if serving or result.options or architecture.unit is not Unit.TOKEN:
+        return systems, result
+    parted = by_host_memory(systems)
+    hosted = search(case, architecture, parted, calibration, hosted=True)
+    if not hosted.options:
+        return systems, result
+    # The cards that still do not fit are told what they need without a host.
+    return parted, replace(hosted, least_memory_bytes=result.least_memory_bytes)
 
 
 def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:

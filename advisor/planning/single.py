@@ -30,7 +30,7 @@ from advisor.planning.options import (
     meets_time,
     priced_options,
 )
-from advisor.planning.search import proven_recipes, search, served_format
+from advisor.planning.search import proven_recipes, search_and_host, served_format
 from advisor.planning.spot import interruptions_of
 from advisor.planning.spreads import TimeSpreads
 from advisor.planning.systems import System, check_names, find_systems, owned_system
@@ -128,8 +128,8 @@ def best_placement(
     Returns
     -------
     Placement
-        The asked layout; else the fastest that fits; else the leanest, so that the estimate
-        shows by how much it does not fit.
+        The asked layout; else the fastest that fits, with the host's memory only where none
+        fits without; else the leanest, so that the estimate shows by how much it does not fit.
 
     Raises
     ------
@@ -147,14 +147,15 @@ def best_placement(
     accelerator = catalog.accelerator(case.hardware.accelerator)
     check_names(case.limits, catalog)
     count = case.hardware.count
-    systems = hardware_systems(accelerator, count, catalog, case)
+    systems: Sequence[System] = hardware_systems(accelerator, count, catalog, case)
     precision = (
         served_format(case.workload, architecture, accelerator)
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator, architecture)
     )
     if case.layout is None:
-        options: Sequence[Option] = search(case, architecture, systems, calibration).options
+        systems, result = search_and_host(case, architecture, systems, calibration)
+        options: Sequence[Option] = result.options
     else:
         options = _arranged(case, case.layout, precision, architecture, systems, calibration)
     # Where replicas can use all that was asked for, none is left idle.

@@ -183,9 +183,12 @@ def by_host_memory(systems: Sequence[System]) -> list[System]:
     """Part systems by the memory of their machines, as layouts that fill it need.
 
     Machines whose memory is not known have none to fill; the owner's are taken to have enough.
+    Where the accelerator works in its host's memory, there is no other.
     """
     parted = []
     for system in systems:
+        if system.accelerator.shares_host_memory:
+            continue
         groups: dict[float, list[Offer]] = {}
         for offer in system.offers:
             groups.setdefault(offer.host_memory_bytes or 0.0, []).append(offer)

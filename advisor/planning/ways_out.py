@@ -113,6 +113,8 @@ def ways_out(
     found: list[WayOut] = []
     layouts = [("", placement.layout)]
     for title, layout in _rearranged(case, placement.layout):
+        if layout.offload and placement.accelerator.shares_host_memory:
+            continue
         way = evaluated(title, "time", case, replace(placement, layout=layout))
         if way:
             found.append(way)

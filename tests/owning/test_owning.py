@@ -269,3 +269,11 @@ def test_a_budget_without_machines_buys_a_classic_card() -> None:
     assert found.budget is not None
     [bought] = found.budget.best
     assert (bought.accelerator, bought.usd) == ("rtx-4060-ti-16gb", 499)
+
+
+def test_limits_that_the_bought_hardware_misses_are_told() -> None:
+    served = {"workload": {"kind": "serving", "weight_format": "w4a16"}}
+    missed = own(**served, limits={"max_tpot_ms": 1}).answer
+    assert "Misses the target for the time per token: " in missed
+    assert missed.endswith("limit 1.0 ms.")
+    assert "Misses" not in own(**served, limits={"max_tpot_ms": 1000}).answer

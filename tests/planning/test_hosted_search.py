@@ -65,3 +65,40 @@ def test_adapters_keep_their_frozen_base_there() -> None:
     found = best(owned, model={"preset": "llama-3.1-70b"}, workload=workload)
     assert found.layout.offload[0] is Offload.PARAMETERS
     assert Offload.OPTIMIZER not in found.layout.offload
+
+
+def test_an_assumed_shape_tells_that_its_wider_range_asks_for_the_host() -> None:
+    case = {
+        "model": {"parameters": 7e9},
+        "workload": {"kind": "fine_tuning", "method": "qlora"},
+        "limits": {"owned": [{"accelerator": "rtx-3060-12gb"}]},
+    }
+    found = advisor.recommend(case)
+    assert found.rankings[0].plans[0].estimate.layout.offload
+    [shape] = [item.message for item in found.advice if item.code == "assumed-shape"]
+    assert "Only for that does the plan use the host's memory" in shape
+    known = advisor.recommend({**case, "model": {"preset": "llama-2-7b"}})
+    assert not known.rankings[0].plans[0].estimate.layout.offload
+
+
+def test_buying_takes_the_plan_of_those_who_own_the_card() -> None:
+    work = {"workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6}}
+    model = {"model": {"preset": "llama-3.1-8b"}}
+    owned = best({"owned": [{"accelerator": "rtx-4090"}]}, **model, **work)
+    assert owned.layout.offload
+    assert owned.time is not None
+    bought = advisor.own({**model, **work, "hardware": {"accelerator": "rtx-4090"}})
+    first = next(item for item in bought.processors if item.accelerator == "rtx-4090")
+    assert first.hours == owned.time.run_hours
+    told = {
+        "hardware": {"accelerator": "rtx-4090"},
+        "limits": {"owned": [{"accelerator": "rtx-4090"}]},
+    }
+    assert advisor.estimate({**model, **work, **told}).layout == owned.layout
+
+
+def test_what_works_in_its_hosts_memory_has_no_other() -> None:
+    """30B parameters with states take 480 GB (16 bytes each); the processor has 256 GiB."""
+    limits = {"owned": [{"accelerator": "epyc-9654"}]}
+    found = advisor.recommend({**FULL, "model": {"parameters": 30e9}, "limits": limits})
+    assert not found.rankings[0].plans

@@ -99,7 +99,10 @@ def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
     and 30 of 32 layers' 16-bit vectors of half a sequence; two layers' weights, embedding and head
     stay. At the high end of the range."""
     case = changed(
-        LORA, workload={"method": "full"}, hardware={"accelerator": "rtx-4090", "count": 2}
+        LORA,
+        workload={"method": "full"},
+        hardware={"accelerator": "rtx-4090", "count": 2},
+        layout={"tensor": 2, "recompute": "full"},
     )
     high = load_calibration().intervals["training_memory"].high
 
