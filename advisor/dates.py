@@ -9,6 +9,10 @@ STALE_DAYS: Final = 60
 """A price older than this is flagged wherever it is used."""
 
 
+LAUNCH_DAYS: Final = 365
+"""A list price older than this is a launch price: shops ask more or less by now."""
+
+
 def first_day(iso: str) -> date:
     """Return the first day that a date, possibly truncated, can mean.
 

@@ -221,8 +221,10 @@ def _cents(text: str) -> str:
     return f"{whole}.{cents:0<2}"
 
 
-def hourly_price(usd_per_hour: float) -> str:
+def hourly_price(usd_per_hour: Value) -> str:
     """Return a price per hour with two decimals; below a cent, with two digits.
+
+    A price with an upper end of its own is a lower bound.
 
     Examples
     --------
@@ -231,8 +233,11 @@ def hourly_price(usd_per_hour: float) -> str:
     >>> hourly_price(0.00027)
     '$0.00027/h'
     """
-    small = 0 < usd_per_hour < 0.01
-    return f"${plain(usd_per_hour, 2) if small else f'{usd_per_hour:,.2f}'}/h"
+    price = _expected(usd_per_hour)
+    small = 0 < price < 0.01
+    bound = isinstance(usd_per_hour, Range) and usd_per_hour.high > price
+    text = f"${plain(price, 2) if small else f'{price:,.2f}'}/h"
+    return f"from {text}" if bound else text
 
 
 def milliseconds(seconds: Value, *, with_range: bool = False) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import date
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
+from advisor.dates import LAUNCH_DAYS, age_days
 from advisor.noun import Noun
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+LIST_PRICE: Final = "msrp"
+PURCHASE_WORDS: Final = {LIST_PRICE: "list price", "street": "shop price", "estimate": "estimate"}
+"""Kinds of prices to buy in words."""
 
 
 class Confidence(StrEnum):
@@ -100,6 +107,19 @@ class Accelerator(Noun):
         """Whether its memory is that of its host: processors and chips that hold both."""
         return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))
 
+    def at_launch_price(self, *, today: date | None = None) -> bool:
+        """Whether its price to buy is a list price over a year old."""
+        dated = self.purchase_date if self.purchase_kind == LIST_PRICE else None
+        return dated is not None and age_days(dated, today=today) > LAUNCH_DAYS
+
+    def price_words(self, *, today: date | None = None) -> str:
+        """Return what kind of price to buy it has, and of when; empty without a price."""
+        if self.purchase_usd is None:
+            return ""
+        launch = self.at_launch_price(today=today)
+        kind = "launch price" if launch else PURCHASE_WORDS.get(self.purchase_kind or "", "price")
+        return f"{kind} of {self.purchase_date}" if self.purchase_date else kind
+
     def source_of(self, field: str) -> Provenance:
         """Return where ``field`` comes from; ``peak_flops_per_s.bf16`` names one format."""
         whole = self.provenance.get(field.partition(".")[0], self.provenance["default"])
@@ -183,6 +203,12 @@ class Billing(Noun):
     """Shortest time billed. [s]"""
 
 
+FIRM_TIER: Final = "on-demand list"
+"""Tier of a price that a provider's list states for this machine."""
+FROM_TIER: Final = "on-demand list, from"
+"""Tier of the lowest price of a list ("from", "starting at"): a lower bound."""
+
+
 class Offer(Noun):
     """One rentable instance type of one provider, with its price on a date."""
 
@@ -201,6 +227,8 @@ class Offer(Noun):
     on_demand_usd_per_hour: Positive | None
     """Whole instance. [USD/h]"""
     spot_usd_per_hour: Positive | None
+    price_factor: Annotated[float, Field(ge=1)] = 1.0
+    """Upper end of the price over the price; over 1 only for a price "from", never of spot."""
     price_date: str
     """As the source states it, ISO 8601 or truncated."""
     intra_node: str
@@ -212,3 +240,8 @@ class Offer(Noun):
     quote: Quote | None = None
     """The price as the provider states it; None where that is in US dollars."""
     notes: str = ""
+
+    @property
+    def is_from(self) -> bool:
+        """Whether the price on demand is the lowest of a list, and so a lower bound."""
+        return self.tier == FROM_TIER

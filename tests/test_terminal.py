@@ -249,7 +249,7 @@ def test_recalled_values_are_marked() -> None:
         lambda console: show_comparison(console, compare_cards(["rtx-4090"], catalog)), 120
     )
 
-    assert re.search(r"Purchase price +\$1,599 \(msrp, 2022\) \(\?\)", text)
+    assert re.search(r"Purchase price +\$1,599 \(launch price of 2022\) \(\?\)", text)
     assert "(?) recalled by a person and not checked." in text
 
 

@@ -17,6 +17,7 @@ from advisor.catalog.checks import (
 )
 from advisor.catalog.currency import converted
 from advisor.catalog.economy import billing_of
+from advisor.catalog.from_prices import with_upper_ends
 from advisor.catalog.keys import offer_key
 from advisor.catalog.live import cache_file
 from advisor.catalog.reading import read_catalog_file, read_table
@@ -152,7 +153,9 @@ def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], 
             _accelerator(key, record, content.reported_memory_rules, provenance)
             for key, record in content.accelerators.items()
         ),
-        offers=tuple(_offer(record, content) for record in records),
+        offers=with_upper_ends(
+            [_offer(record, content) for record in records], file=offers_path.name
+        ),
         sources=sources,
         excluded=content.excluded,
         exchange_rates={

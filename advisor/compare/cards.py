@@ -100,12 +100,13 @@ def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
 
 def _card(accelerator: Accelerator, catalog: Catalog, doubtful: frozenset[str]) -> ComparedCard:
     priced = [
-        (price / offer.accelerators, offer.key, offer)
+        (price * offer.price_factor / offer.accelerators, offer.key, price, offer)
         for offer in catalog.offers_for(accelerator.key)
         if (price := price_usd_per_hour(offer, PriceKind.ON_DEMAND)) is not None
         and offer.key not in doubtful
     ]
-    rent, _, offer = min(priced) if priced else (None, "", None)
+    _, _, price, offer = min(priced) if priced else (None, "", None, None)
+    rent = None if offer is None or price is None else price / offer.accelerators
     bandwidth = accelerator.memory_bandwidth_bytes_per_s
     bf16 = accelerator.peak_flops_per_s.get("bf16")
     return ComparedCard(

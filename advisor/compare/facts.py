@@ -142,15 +142,14 @@ def _purchase(card: ComparedCard) -> str:
     item = card.accelerator
     if item.purchase_usd is None:
         return f"{UNKNOWN}: {item.no_purchase}" if item.no_purchase else UNKNOWN
-    detail = ", ".join(part for part in (item.purchase_kind, item.purchase_date) if part)
-    return f"{money(item.purchase_usd)} ({detail})" if detail else money(item.purchase_usd)
+    return f"{money(item.purchase_usd)} ({item.price_words()})"
 
 
 def _rent(card: ComparedCard) -> str:
     if card.offer is None or card.usd_per_hour is None:
         return NOT_OFFERED
     price, day = hourly_price(card.usd_per_hour), dated(card.offer.price_date)
-    return f"{price}, {card.offer.provider}, {day}"
+    return f"{'from ' if card.offer.is_from else ''}{price}, {card.offer.provider}, {day}"
 
 
 def _kit(field: str) -> Callable[[ComparedCard], Provenance | None]:

@@ -7,7 +7,7 @@ from advisor.equations.energy import energy_kwh
 from advisor.equations.pricing import instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown
 from advisor.formatting import duration as format_duration
-from advisor.hardware import Accelerator, Billing, Confidence, Offer
+from advisor.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
 from advisor.quantities import Evidence, Range, Term
 from advisor.units import HOUR_S, HOURS_PER_MONTH, MILLION
 
@@ -47,7 +47,8 @@ def cost_breakdown(
     Returns
     -------
     CostBreakdown
-        The price of an hour is exact (a list price); totals inherit the range of the time.
+        The price of an hour is exact (a list price), or has the upper end of a price "from";
+        totals inherit its range and that of the time.
     """
     duration = hours or Range.exact(HOURS_PER_MONTH)
     period = "run" if hours else "month"
@@ -57,8 +58,9 @@ def cost_breakdown(
     if owned or offer is None or usd_per_hour is None:
         return CostBreakdown(purchase_usd=purchase, energy_kwh=energy, terms=tuple(terms))
     whole = instances or int(instances_needed(accelerators=count, per_instance=offer.accelerators))
-    rent = _rent(duration, usd_per_hour, period=period, terms=terms, offer=offer, instances=whole)
-    per_million = tokens_per_hour.reciprocal(usd_per_hour * MILLION)
+    price = _price(usd_per_hour, offer.price_factor)
+    rent = _rent(duration, price, period=period, terms=terms, offer=offer, instances=whole)
+    per_million = _times(tokens_per_hour.reciprocal(MILLION), price)
     terms.append(
         Term(
             name="usd_per_million_tokens",
@@ -70,7 +72,7 @@ def cost_breakdown(
         )
     )
     return CostBreakdown(
-        usd_per_hour=Range.exact(usd_per_hour, Evidence.MEASURED),
+        usd_per_hour=price,
         rent_usd=rent,
         usd_per_million_tokens=per_million,
         purchase_usd=purchase,
@@ -83,6 +85,22 @@ def cost_breakdown(
         price_date=offer.price_date,
         price_source=offer.provenance.source,
         terms=tuple(terms),
+    )
+
+
+def _price(usd_per_hour: float, factor: float) -> Range:
+    """Return the price of an hour; a price "from" is a lower bound. [USD/h]"""
+    evidence = Evidence.MEASURED if factor == 1.0 else Evidence.ASSUMED
+    return Range.around(usd_per_hour, low_factor=1.0, high_factor=factor, evidence=evidence)
+
+
+def _times(amount: Range, price: Range) -> Range:
+    """Return the product of two ranges, both ends together: they may move alike."""
+    return Range(
+        low=amount.low * price.low,
+        expected=amount.expected * price.expected,
+        high=amount.high * price.high,
+        evidence=amount.evidence.weakest(price.evidence),
     )
 
 
@@ -114,14 +132,16 @@ def _step(offer: Offer) -> str:
 
 def _rent(
     duration: Range,
-    usd_per_hour: float,
+    price: Range,
     *,
     instances: int,
     offer: Offer,
     period: str,
     terms: list[Term],
 ) -> Range:
+    usd_per_hour = price.expected
     rent = billed(offer.billing, hours=duration, usd_per_hour=usd_per_hour)
+    rent = _times(rent, _price(1.0, price.high / usd_per_hour))
     terms.append(
         Term(
             name="rent",
@@ -150,14 +170,15 @@ def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range 
             unit="USD",
             formula="accelerators x price",
             substituted=(
-                f"{count} x {accelerator.purchase_usd:,.0f} "
-                f"({accelerator.purchase_kind}, {accelerator.purchase_date})"
+                f"{count} x {accelerator.purchase_usd:,.0f} ({accelerator.price_words()})"
             ),
         )
     )
-    # A street price or an estimate is what somebody saw or guessed, not a list price.
+    # A street price or an estimate is what somebody saw or guessed, not a list price; that of a
+    # launch is history.
     recalled = accelerator.source_of("purchase_usd").confidence is Confidence.MEMORY
-    known = accelerator.purchase_kind == "msrp" and not recalled
+    listed = accelerator.purchase_kind == LIST_PRICE and not accelerator.at_launch_price()
+    known = listed and not recalled
     return Range.exact(total, Evidence.MEASURED if known else Evidence.ASSUMED)
 
 

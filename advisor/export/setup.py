@@ -101,7 +101,7 @@ class Setup:
         if cost.provider is not None and cost.usd_per_hour is not None:
             lines.append(
                 f"Planned at {cost.provider}, {cost.instance_type}, {cost.region}: "
-                f"{hourly_price(cost.usd_per_hour.expected)}, price of {dated(cost.price_date)}."
+                f"{hourly_price(cost.usd_per_hour)}, price of {dated(cost.price_date)}."
             )
         if self.machines > 1:
             lines.append(f"{self.machines} machines, {self.per_machine} accelerators on each.")

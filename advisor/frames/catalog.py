@@ -8,7 +8,16 @@ import pandas as pd
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import load_economy
-from advisor.compare import Comparison, Metric, Row, Spread, Verdict, comparison_rows, spreads
+from advisor.compare import (
+    ComparedCard,
+    Comparison,
+    Metric,
+    Row,
+    Spread,
+    Verdict,
+    comparison_rows,
+    spreads,
+)
 from advisor.compare.cards import compare_all
 from advisor.compare.spread import half_rate, rents
 from advisor.dates import marked
@@ -43,8 +52,8 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
     -------
     DataFrame
         Eight columns: name, memory [GiB], bandwidth [GB/s], dense 16-bit rate [TFLOPS], power
-        [W], rent of one card [USD/h], the date of that price, marked
-        where it is old, purchase price [USD]. Numbers are
+        [W], rent of one card [USD/h], purchase price [USD], and of when both prices are, marked
+        where they are old or of the launch. Numbers are
         missing where not known; a name ends with ``(?)`` where some value is only recalled.
     """
     compared = compare_all([item.key for item in accelerators], catalog)
@@ -57,8 +66,8 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
                 "16-bit rate (TFLOPS)": _scaled(half_rate(card.accelerator), TFLOP),
                 "Power (W)": card.accelerator.board_power_w,
                 "Rent of one (USD/h)": card.usd_per_hour,
-                "Price of": marked(card.offer.price_date) if card.offer else "",
                 "To buy (USD)": card.accelerator.purchase_usd,
+                "Prices of": _priced(card),
             }
             for card in compared.cards
         ],
@@ -69,10 +78,18 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
             "16-bit rate (TFLOPS)",
             "Power (W)",
             "Rent of one (USD/h)",
-            "Price of",
             "To buy (USD)",
+            "Prices of",
         ],
     )
+
+
+def _priced(card: ComparedCard) -> str:
+    """Return of when the prices to rent and to buy are, and which kind the latter is."""
+    words = card.accelerator.price_words()
+    rent = marked(card.offer.price_date) if card.offer else ""
+    lowest = " (from)" if card.offer and card.offer.is_from else ""
+    return "; ".join(part for part in (f"rent {rent}{lowest}" if rent else "", words) if part)
 
 
 def comparison_table(comparison: Comparison, *, differences: bool) -> pd.DataFrame:

@@ -162,6 +162,7 @@ def budget_table(found: Ownership) -> pd.DataFrame:
                 "": kind,
                 "Buy": f"{item.groups:,} x ({item.count:,}x {item.accelerator_name})",
                 "Price": money(item.usd),
+                "Cards' price": item.price_of,
                 "Rated": f"{item.rated_w:,.0f} W",
                 "One run": duration(item.hours * HOUR_S) if item.hours else "-",
                 "Together": (

@@ -180,9 +180,9 @@ def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
             remedy="Enter its price (--purchase-price 25000).",
             field="owning.purchase_usd",
         )
-    value, _ = _spread(economy.default("price_factor", kind), price)
-    origin = accelerator.source_of("purchase_usd").source
-    return value, f"{kind} price of {accelerator.purchase_date} ({origin})"
+    group = "launch" if accelerator.at_launch_price() else kind
+    value, _ = _spread(economy.default("price_factor", group), price)
+    return value, f"{accelerator.price_words()} ({accelerator.source_of('purchase_usd').source})"
 
 
 def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Range, str]:

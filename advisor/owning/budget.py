@@ -204,6 +204,12 @@ def _sentence(
         f"Buy {' and '.join(_words(item) for item in bought)}: {money(usd)} with the machines "
         f"around the cards, {watts:,.0f} W rated. Judged by the low end of the range."
     )
+    for item in bought:
+        if item.at_launch_price:
+            text += (
+                f" {item.accelerator_name} stands at its {item.price_of}, which shops may not "
+                "keep: look up today's before you decide."
+            )
     unproven = [item.accelerator_name for item in bought if not proven(item.accelerator)]
     other = next((item for item in kinds if proven(item.accelerator)), None)
     if unproven and other:
@@ -228,6 +234,8 @@ def _purchase(group: Group, number: int, case: Case) -> Purchase:
         count=group.count,
         groups=number,
         usd=cents.rounded(float(usd)),
+        price_of=group.kind.card.price_words(),
+        at_launch_price=group.kind.card.at_launch_price(),
         rated_w=group.kind.rated_w(float(cards)),
         hours=group.hours,
         tokens_per_s=group.throughput * number if serving else None,

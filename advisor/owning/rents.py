@@ -17,7 +17,7 @@ from advisor.owning.results import RentKind
 from advisor.owning.work import Work
 from advisor.planning.spot import Interruptions
 from advisor.planning.systems import allowed_offers, price_usd_per_hour
-from advisor.quantities import Range
+from advisor.quantities import Evidence, Range
 from advisor.units import HOURS_PER_MONTH, MILLION
 
 SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3}
@@ -147,9 +147,9 @@ def _offered(
             target.append(
                 Tenancy(
                     RentKind.ON_DEMAND,
-                    f"{offer.provider} on demand",
+                    f"{offer.provider} on demand{', price from' if offer.is_from else ''}",
                     hourly,
-                    Range.exact(1.0),
+                    _as_priced(offer),
                     monthly,
                     instances=instances,
                     offer=offer,
@@ -177,10 +177,18 @@ def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
 
 
 def _effective(tenancy: Tenancy) -> float:
-    """Rent of an hour, a commitment's at full use. [USD/h]"""
+    """Rent of an hour, a commitment's at full use, of a price "from" its upper end. [USD/h]"""
+    factor = tenancy.offer.price_factor if tenancy.offer else 1.0
     if tenancy.committed:
-        return tenancy.usd_per_month / HOURS_PER_MONTH
-    return tenancy.usd_per_work_hour
+        return factor * tenancy.usd_per_month / HOURS_PER_MONTH
+    return factor * tenancy.usd_per_work_hour
+
+
+def _as_priced(offer: Offer) -> Range:
+    """Return what an hour on demand costs over its price: more where that is "from"."""
+    if not offer.is_from:
+        return Range.exact(1.0)
+    return Range(low=1.0, expected=1.0, high=offer.price_factor, evidence=Evidence.ASSUMED)
 
 
 def _commitment(

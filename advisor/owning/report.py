@@ -129,7 +129,15 @@ def rent_or_buy(
         budget=budget,
         inputs=inputs,
         assumptions=_assumptions(
-            case, estimate, hours, rents, processors, pack=sold_together(accelerator)
+            case,
+            estimate,
+            hours,
+            rents,
+            processors,
+            pack=sold_together(accelerator),
+            launch_price=accelerator.price_words(today=today)
+            if accelerator.at_launch_price(today=today) and owning.purchase_usd is None
+            else "",
         ),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
@@ -323,8 +331,14 @@ def _assumptions(
     processors: tuple[ProcessorOption, ...],
     *,
     pack: int,
+    launch_price: str,
 ) -> tuple[str, ...]:
     found = []
+    if launch_price:
+        found.append(
+            f"{estimate.accelerator_name} at its {launch_price}, which shops may not keep: look up "
+            "today's and give it (--purchase-price)"
+        )
     if estimate.count % pack:
         found.append(
             f"{estimate.accelerator_name} is sold {pack} at a time: {estimate.count} are priced "

@@ -190,6 +190,9 @@ class Purchase(Noun):
     """Groups that work side by side."""
     usd: float
     """All groups with hosts and network. [USD]"""
+    price_of: str
+    """What kind of price the cards have, and of when."""
+    at_launch_price: bool = False
     rated_w: float
     hours: float | None
     """A run on one group (training). [h]"""

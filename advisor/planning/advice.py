@@ -11,7 +11,7 @@ from advisor.catalog.catalog import SHIPPED, PriceState
 from advisor.dates import dated, is_stale
 from advisor.estimate.results import Estimate
 from advisor.estimate.shape import shape_widening
-from advisor.formatting import duration, memory, money, percent, round_significant
+from advisor.formatting import duration, hourly_price, memory, money, percent, round_significant
 from advisor.hardware import PriceKind
 from advisor.limits import Constraints, Objective
 from advisor.planning.options import RANKED_BY, Option, best_option, meets_budget, meets_time
@@ -56,6 +56,7 @@ def advise(
         )
     if plans:
         found.extend(_limits_in_reach(plans[0].estimate, case.limits))
+        found.extend(_from_price(plans[0].estimate))
         found.extend(_stale(plans[0].estimate.cost.price_date, today or date.today()))
         if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
             plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
@@ -130,6 +131,18 @@ def _stale(price_date: str | None, today: date) -> list[Advice]:
             message=f"Price of {dated(price_date, today=today)}. Check it before you rent.",
         )
     ]
+
+
+def _from_price(estimate: Estimate) -> list[Advice]:
+    price = estimate.cost.usd_per_hour
+    if price is None or price.high == price.expected:
+        return []
+    message = (
+        f"{estimate.cost.provider} states this price as its lowest (from). Others' firm prices for "
+        f"this card come to {hourly_price(price.high)}, the upper end of the cost here. Ask for "
+        "yours before you rent."
+    )
+    return [Advice(code="from-price", severity="warning", message=message)]
 
 
 def _cap(case: Case, rankings: Sequence[Ranking]) -> list[Advice]:

@@ -83,13 +83,16 @@ measurements has a wide range and so has to win clearly.
 
 
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
-    """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]"""
+    """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]
+
+    Judged by the upper end, so that a price "from" has to win clearly over a firm one.
+    """
     if system.owned:
         return None, 0.0
     priced = [(price_usd_per_hour(offer, kind), offer) for offer in system.offers]
     price, offer = min(
         ((price, offer) for price, offer in priced if price is not None),
-        key=lambda item: (item[0], item[1].key),
+        key=lambda item: (item[0] * item[1].price_factor, item[1].key),
     )
     return offer, price
 
@@ -105,6 +108,8 @@ class Price:
     """In one instance."""
     interruptions: Interruptions | None = None
     """Of a run on spot instances."""
+    factor: float = 1.0
+    """Upper end of the price over the price."""
 
     @classmethod
     def of(
@@ -112,7 +117,9 @@ class Price:
     ) -> Price:
         """Return the price of a system's cheapest offer."""
         offer, per_hour = cheapest_offer(system, kind)
-        return cls(offer, per_hour, system.node.accelerators, interruptions if offer else None)
+        if offer is None:
+            return cls(None, per_hour, system.node.accelerators)
+        return cls(offer, per_hour, system.node.accelerators, interruptions, offer.price_factor)
 
 
 @dataclass(slots=True)
@@ -186,7 +193,7 @@ def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> l
             tokens_per_s=item.tokens_per_s,
             usd_per_hour=per_hour[place],
             cost_usd=costs[place][0],
-            cost_high_usd=costs[place][1],
+            cost_high_usd=costs[place][1] * prices[item.system].factor,
             interrupted=interrupted[place],
         )
         for place, item in enumerate(found)

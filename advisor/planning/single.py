@@ -33,7 +33,12 @@ from advisor.planning.options import (
 from advisor.planning.search import proven_recipes, search_and_host, served_format
 from advisor.planning.spot import interruptions_of
 from advisor.planning.spreads import TimeSpreads
-from advisor.planning.systems import System, check_names, find_systems, owned_system
+from advisor.planning.systems import (
+    System,
+    check_names,
+    find_systems,
+    owned_system,
+)
 from advisor.workload import Serving
 
 
@@ -81,8 +86,9 @@ def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case
     kind = case.limits.price_kind
 
     def price(system: System) -> float:
-        _, per_hour = cheapest_offer(system, kind)
-        return per_hour * -(-count // system.node.accelerators)
+        offer, per_hour = cheapest_offer(system, kind)
+        factor = offer.price_factor if offer else 1.0
+        return per_hour * factor * -(-count // system.node.accelerators)
 
     return min(hardware_systems(accelerator, count, catalog, case), key=price)
 

@@ -214,7 +214,7 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
         place = ", ".join(
             part for part in (cost.provider, cost.region, dated(cost.price_date)) if part
         )
-        price = hourly_price(cost.usd_per_hour.expected)
+        price = hourly_price(cost.usd_per_hour)
         yield ("Rent", f"{price} ({place})" if place else price, cost.usd_per_hour.evidence.value)
     if cost.rent_usd is not None:
         yield _row(f"Rent of the {period}", money, cost.rent_usd)

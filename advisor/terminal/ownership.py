@@ -139,18 +139,19 @@ def _budget(console: Console, budget: BudgetAnswer | None) -> None:
         return
     console.print(
         table(
-            ["Buy", "Price", "Rated", "One run", "Together"],
+            ["Buy", "Price", "Cards' price", "Rated", "One run", "Together"],
             [
                 (
                     f"{item.groups} x ({item.count}x {item.accelerator_name})",
                     money(item.usd),
+                    item.price_of,
                     f"{item.rated_w:,.0f} W",
                     duration(item.hours * HOUR_S) if item.hours else "-",
                     rate(item.tokens_per_s, "tokens/s") if item.tokens_per_s else "-",
                 )
                 for item in (*budget.best, *budget.alternatives)
             ],
-            right=range(1, 5),
+            right=(1, 3, 4, 5),
         )
     )
     paragraph(console, f"{budget.sentence} The others are the best with one kind of card.")

@@ -139,7 +139,7 @@ def offered(estimate: Estimate) -> str:
     total = " in all" if many else ""
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
-        f"{hourly_price(cost.usd_per_hour.expected)}{total}, price of {dated(cost.price_date)} "
+        f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
         f"({cost.price_source})."
     )
 

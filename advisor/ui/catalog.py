@@ -159,7 +159,8 @@ def browse(catalog: api.Catalog) -> None:
     st.caption(
         plain(
             f"{len(table):,} shown; a click on a title sorts. Dense rates with fp32 accumulation. "
-            "Rent: cheapest believable offer on demand, divided by its cards. (?): some value is "
+            "Rent: cheapest believable offer on demand, divided by its cards; (from): the lowest "
+            "of a list. Launch price: over a year old, shops ask otherwise. (?): some value is "
             "recalled, not checked. None: not known, or nobody rents it."
         )
     )

@@ -157,7 +157,7 @@ def _price_note(estimate: api.Estimate) -> str:
     where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     return (
-        f"{hourly_price(cost.usd_per_hour.expected)} at {where} ({machines}{cost.instance_type}), "
+        f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
         f"price of {dated(cost.price_date)}."
     )
 

@@ -120,7 +120,7 @@ def test_terms_state_the_arithmetic() -> None:
     assert terms["rent"].substituted == "100 h x 2 x 98.32 (AWS p5.48xlarge, 2023-07)"
     assert terms["rent"].value == pytest.approx(19664.0)
     assert terms["energy"].substituted == "16 x 700 W x 100 h"
-    assert terms["purchase"].substituted == "16 x 30,000 (street, 2026-01)"
+    assert terms["purchase"].substituted == "16 x 30,000 (shop price of 2026-01)"
 
 
 def test_a_recalled_list_price_is_assumed() -> None:

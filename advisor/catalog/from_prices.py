@@ -1,0 +1,53 @@
+"""Prices "from": the lowest of a list, so a lower bound of what a machine will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from advisor.errors import CatalogError
+from advisor.hardware import FIRM_TIER, Offer
+
+
+def with_upper_ends(offers: Sequence[Offer], *, file: str) -> tuple[Offer, ...]:
+    """Give prices "from" the upper end that others' firm prices for the same card tell.
+
+    Parameters
+    ----------
+    offers : sequence of Offer
+        All of the catalog.
+    file : str
+        Where they stand, for messages.
+
+    Returns
+    -------
+    tuple of Offer
+        Of a price "from", ``price_factor`` is the median of firm list prices per card over this
+        one, at least 1.
+
+    Raises
+    ------
+    CatalogError
+        If nobody has a firm price for the card.
+    """
+    firm: dict[str, list[float]] = {}
+    for offer in offers:
+        if offer.tier == FIRM_TIER and offer.on_demand_usd_per_hour is not None:
+            price = offer.on_demand_usd_per_hour / offer.accelerators
+            firm.setdefault(offer.accelerator, []).append(price)
+    return tuple(_bounded(offer, firm.get(offer.accelerator), file) for offer in offers)
+
+
+def _bounded(offer: Offer, firm: list[float] | None, file: str) -> Offer:
+    if not offer.is_from or offer.on_demand_usd_per_hour is None:
+        return offer
+    if firm is None:
+        raise CatalogError(
+            file=file,
+            entry=offer.key,
+            field="tier",
+            value=offer.tier,
+            remedy=f"Add a firm price ({FIRM_TIER}) for {offer.accelerator}, which bounds it.",
+        )
+    each = offer.on_demand_usd_per_hour / offer.accelerators
+    return offer.model_copy(update={"price_factor": max(1.0, median(firm) / each)})
