@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
-from advisor.estimate.lengths import fitted
+from advisor.estimate.lengths import fitted, shortened
 from advisor.estimate.memory_report import on_accelerator
 from advisor.estimate.results import Estimate
 from advisor.estimate.sample import sample_of
@@ -416,6 +416,27 @@ def _resolved(case: Case) -> tuple[Case, ModelArchitecture]:
     return case.model_copy(update={"workload": workload}), architecture
 
 
+def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
+    """Return lengths of requests that the model's positions do not hold, cut to what they do.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        Of serving.
+    given : collection of str
+        Fields of the workload that the user gave; they stay.
+
+    Returns
+    -------
+    dict of str to int
+        New values by field of the workload; empty where all fit. [tokens]
+    """
+    case = _as_case(case)
+    if not isinstance(case.workload, Serving):
+        return {}
+    return shortened(case.workload, resolve_model(case.model), given)
+
+
 def _as_case(case: Case | Mapping[str, Any]) -> Case:
     return case if isinstance(case, Case) else load_case(case)
 
@@ -472,6 +493,7 @@ __all__ = [
     "refresh_prices",
     "resolve_model",
     "scaling",
+    "shorter_lengths",
     "similar_runs",
     "validate",
 ]

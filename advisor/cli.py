@@ -16,7 +16,7 @@ from advisor import __version__
 from advisor.arguments import case_mapping
 from advisor.command_parser import build_parser
 from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
-from advisor.parsing import parse_amount, parse_count, parse_duration
+from advisor.parsing import parse_amount, parse_count, parse_duration, parse_length
 
 MAX_PORT: Final = 65_535
 
@@ -190,7 +190,7 @@ def _fits(arguments: Namespace) -> None:
             field="--accelerator",
         )
     count = parse_count(arguments.count or "1", field="--count")
-    context = parse_count(arguments.context, field="--context")
+    context = parse_length(arguments.context, field="--context")
     concurrency = parse_count(arguments.concurrency, field="--concurrency")
     from advisor import api
 
@@ -212,9 +212,12 @@ def _fits(arguments: Namespace) -> None:
 
 def _compare(arguments: Namespace) -> None:
     from advisor import api
-    from advisor.compare import compare_cards
+    from advisor.compare import Differences, compare_cards
 
     result = compare_cards(arguments.accelerators, api.load_catalog())
+    if arguments.json and arguments.differences:
+        print(Differences.of(result).to_json())
+        return
     if arguments.json:
         print(result.to_json())
         return

@@ -181,7 +181,10 @@ def build_parser(version: str) -> argparse.ArgumentParser:
 def _add_fits(parser: argparse.ArgumentParser) -> None:
     _add_flags(parser, "the cards", HARDWARE)
     parser.add_argument(
-        "--context", metavar="N", default="8192", help="tokens per request or sequence (8192)"
+        "--context",
+        metavar="N",
+        default="8192",
+        help="tokens per request or sequence: 32K is 32,768 (8192)",
     )
     parser.add_argument(
         "--concurrency", metavar="N", default="8", help="requests at once, beside one alone (8)"

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.parsing import parse_amount, parse_count, parse_duration, parse_money, parse_owned
+from advisor.parsing import (
+    parse_amount,
+    parse_count,
+    parse_duration,
+    parse_length,
+    parse_money,
+    parse_owned,
+)
 from advisor.units import HOUR_S
 
 PRETRAINING, FINE_TUNING, SERVING = "pretraining", "fine_tuning", "serving"
@@ -46,6 +53,11 @@ def read_number(text: str, option: str) -> object:
 def read_count(text: str, option: str) -> object:
     """Read a positive whole number."""
     return parse_count(text, field=option)
+
+
+def read_length(text: str, option: str) -> object:
+    """Read a length in tokens: 32K is 32,768."""
+    return parse_length(text, field=option)
 
 
 def _hours(text: str, option: str) -> object:

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from advisor.errors import InputError
-from advisor.units import BILLION, DAY_S, HOUR_S, MILLION, MINUTE_S
+from advisor.units import BILLION, DAY_S, HOUR_S, KIB, MILLION, MINUTE_S
 
 MAX_CHARACTERS: Final = 64
 """Longer texts are no amounts."""
@@ -44,6 +44,7 @@ _NUMBER: Final = (
 )
 _AMOUNT: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]{{0,2}})", re.ASCII)
 _DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*", re.ASCII)
+_KILO: Final = re.compile(r"(\d{1,6})\s*[kK]", re.ASCII)
 _OWNED: Final = re.compile(r"([^:]+?)(?::(\d{1,9}))?", re.ASCII)
 
 
@@ -113,6 +114,30 @@ def parse_count(text: str, *, field: str) -> int:
             field=field,
         )
     return int(number)
+
+
+def parse_length(text: str, *, field: str) -> int:
+    """Read a length of sequence or context, where 32K means 32,768.
+
+    K is 1,024 after a power of two, as the field names lengths, else 1,000.
+
+    Raises
+    ------
+    InputError
+        If the text is no positive whole number.
+
+    Examples
+    --------
+    >>> parse_length("32K", field="context")
+    32768
+    >>> parse_length("50K", field="context")
+    50000
+    """
+    number = parse_count(text, field=field)
+    match = _KILO.fullmatch(_bounded(text))
+    if match and int(match[1]).bit_count() == 1:
+        return int(int(match[1]) * KIB)
+    return number
 
 
 def parse_duration(text: str, *, field: str) -> float:

@@ -10,6 +10,7 @@ from advisor.flags import (
     TRAINING,
     Flag,
     read_count,
+    read_length,
     read_number,
     read_text,
     read_word,
@@ -56,7 +57,12 @@ WORK: Final = (
     ),
     Flag("--tokens", "workload.tokens", "N", "tokens in the whole run: 50M", read_number, TRAINING),
     Flag(
-        "--sequence", "workload.sequence_length", "N", "tokens per sequence", read_count, TRAINING
+        "--sequence",
+        "workload.sequence_length",
+        "N",
+        "tokens per sequence: 4096, or 4K for the same",
+        read_length,
+        TRAINING,
     ),
     Flag(
         "--global-batch",
@@ -81,7 +87,7 @@ WORK: Final = (
         "workload.decoder_sequence_length",
         "N",
         "tokens that the decoder of an encoder-decoder pair writes",
-        read_count,
+        read_length,
     ),
     Flag(
         "--denoising-steps",
@@ -160,8 +166,8 @@ WORK: Final = (
         "--input-tokens",
         "workload.input_tokens",
         "N",
-        "prompt tokens per request",
-        read_count,
+        "prompt tokens per request: 8192, or 8K for the same",
+        read_length,
         ONLY_SERVING,
     ),
     Flag(
@@ -169,7 +175,7 @@ WORK: Final = (
         "workload.output_tokens",
         "N",
         "generated tokens per request",
-        read_count,
+        read_length,
         ONLY_SERVING,
     ),
     Flag(

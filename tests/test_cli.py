@@ -224,7 +224,7 @@ def test_training_arguments_spell_the_case() -> None:
             "kind": "fine_tuning",
             "method": "qlora",
             "tokens": 50e6,
-            "sequence_length": 4000,
+            "sequence_length": 4096,
             "global_batch": 64,
             "precision": "bf16_mixed",
             "optimizer": "adamw_8bit",
@@ -254,7 +254,7 @@ def test_serving_arguments_spell_the_case() -> None:
         "model": {"parameters": 70e9},
         "workload": {
             "kind": "serving",
-            "input_tokens": 2000,
+            "input_tokens": 2048,
             "output_tokens": 500,
             "concurrency": 32,
             "weight_format": "fp8",
@@ -481,7 +481,7 @@ MODEL = "recommend --model llama-3.1-8b"
         ),
         (
             "recommend --model resnet-50 --task serve --input-tokens 2k",
-            r"workload\.input_tokens does not apply to resnet-50, which takes images: got 2000",
+            r"workload\.input_tokens does not apply to resnet-50, which takes images: got 2048",
         ),
         (
             "recommend --model resnet-50 --task serve --kv-cache fp8",
@@ -676,3 +676,25 @@ def test_pruning_and_a_stack_of_layers(capsys: pytest.CaptureFixture[str]) -> No
     path = Path(__file__).parent / "data" / "stacks" / "perceptron.yaml"
     assert cli.main(["estimate", "--model", str(path), *case]) == 0
     assert json.loads(capsys.readouterr().out)["parameters"]["total"] == 535_818
+
+
+def test_differences_in_json_have_the_differing_rows_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["compare", "h100-sxm", "h200-sxm", "--differences", "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["accelerators"] == ["h100-sxm", "h200-sxm"]
+    rows = {row["title"]: row["values"] for row in found["rows"]}
+    assert rows["Bandwidth"] == ["3,350 GB/s", "4,800 GB/s"]
+    assert not {"Vendor", "bf16 rate"} & set(rows)
+
+
+def test_lengths_in_k_are_powers_of_two_and_amounts_of_data_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    work = "--model llama-3.1-8b --task lora --tokens 512K --sequence 32K"
+    assert cli.main(["recommend", *work.split(), "--accelerator", "h100-sxm"]) == 0
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "on 512,000 tokens in sequences of 32,768" in shown

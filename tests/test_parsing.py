@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.errors import InputError
-from advisor.parsing import parse_amount, parse_count, parse_duration, parse_money, parse_owned
+from advisor.parsing import (
+    parse_amount,
+    parse_count,
+    parse_duration,
+    parse_length,
+    parse_money,
+    parse_owned,
+)
 
 
 @pytest.mark.parametrize(
@@ -136,3 +143,21 @@ def test_what_is_not_owned(text: str) -> None:
 def test_any_text_is_read_or_refused(parse: Callable[..., object], text: str) -> None:
     with suppress(InputError):
         assert parse(text, field="field")
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("4K", 4096),
+        ("8k", 8192),
+        ("32 K", 32_768),
+        ("128K", 131_072),
+        ("256K", 262_144),
+        ("50K", 50_000),
+        ("4.5k", 4500),
+        ("1M", 1_000_000),
+        ("32768", 32_768),
+    ],
+)
+def test_lengths_in_k_are_powers_of_two(text: str, tokens: int) -> None:
+    assert parse_length(text, field="context") == tokens

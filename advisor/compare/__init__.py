@@ -1,7 +1,7 @@
 """Cards side by side: facts with their sources, prices, and which differences are real."""
 
 from advisor.compare.cards import MAX_CARDS, ComparedCard, Comparison, compare_cards
-from advisor.compare.facts import RECALLED, Row, comparison_rows
+from advisor.compare.facts import RECALLED, Differences, Row, comparison_rows
 from advisor.compare.spread import METRICS, Metric, Spread, Verdict, spreads, verdicts
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "RECALLED",
     "ComparedCard",
     "Comparison",
+    "Differences",
     "Metric",
     "Row",
     "Spread",

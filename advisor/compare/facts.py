@@ -10,6 +10,7 @@ from advisor.compare.cards import ComparedCard, Comparison
 from advisor.dates import dated
 from advisor.formatting import bandwidth, flops_rate, hourly_price, money, plain
 from advisor.hardware import Confidence, Provenance
+from advisor.noun import Noun
 from advisor.units import GB, GIB, TFLOP
 
 FORMATS: Final = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
@@ -21,8 +22,7 @@ UNSUPPORTED: Final = "none or unknown"
 NOT_OFFERED: Final = "not offered"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Noun):
     """One fact of all cards."""
 
     title: str
@@ -35,6 +35,20 @@ class Row:
     def differs(self) -> bool:
         """Whether the cards differ in it."""
         return len(set(self.values)) > 1
+
+
+class Differences(Noun):
+    """What compared cards differ in."""
+
+    accelerators: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> Differences:
+        """Return the differences of compared cards."""
+        keys = tuple(card.accelerator.key for card in comparison.cards)
+        rows = comparison_rows(comparison, differences=True)
+        return cls(accelerators=keys, rows=tuple(rows))
 
 
 def comparison_rows(comparison: Comparison, *, differences: bool = False) -> list[Row]:

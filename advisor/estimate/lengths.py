@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from advisor.architecture.model import ModelArchitecture
@@ -38,15 +39,12 @@ def fitted(
         read = positions_read(architecture)
         architecture = as_writer(architecture)
         workload = workload.model_copy(update={"input_tokens": read})
-    limit = architecture.max_position_embeddings
-    given = workload.model_fields_set
-    if architecture.unit is Unit.TOKEN and limit is not None:
-        update = _cut(workload, limit, architecture, given)
-        if update:
-            workload = workload.model_copy(update=update)
-            cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
-            words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
-            notes.append(f"{words}, which the model's {limit:,} positions hold")
+    if update := shortened(workload, architecture, workload.model_fields_set):
+        workload = workload.model_copy(update=update)
+        cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
+        words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
+        limit = architecture.max_position_embeddings
+        notes.append(f"{words}, which the model's {limit:,} positions hold")
     if notes:
         architecture = architecture.model_copy(
             update={"assumptions": (*architecture.assumptions, *notes)}
@@ -54,16 +52,32 @@ def fitted(
     return workload, architecture
 
 
-def _cut(
-    workload: Serving, limit: int, architecture: ModelArchitecture, given: set[str]
+def shortened(
+    workload: Serving, architecture: ModelArchitecture, given: Collection[str]
 ) -> dict[str, int]:
-    """Return the lengths that nobody gave and that are too long, cut."""
+    """Return the lengths that nobody gave and that the model's positions do not hold, cut.
+
+    Parameters
+    ----------
+    workload : Serving
+    architecture : ModelArchitecture
+    given : collection of str
+        Fields that somebody gave.
+
+    Returns
+    -------
+    dict of str to int
+        New values by field. [tokens]
+    """
+    limit = architecture.max_position_embeddings
+    if architecture.unit is not Unit.TOKEN or limit is None:
+        return {}
     read, written = workload.input_tokens, workload.output_tokens
     if writes_apart(architecture):
         return {} if written <= limit or "output_tokens" in given else {"output_tokens": limit}
     if not generates(architecture):
         return {} if read <= limit or "input_tokens" in given else {"input_tokens": limit}
-    if read + written <= limit or {"input_tokens", "output_tokens"} <= given:
+    if read + written <= limit or ("input_tokens" in given and "output_tokens" in given):
         return {}
     if "input_tokens" in given:
         return {"output_tokens": limit - read} if read < limit else {}

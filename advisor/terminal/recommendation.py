@@ -73,6 +73,9 @@ def show_recommendation(
         Print the whole frontier and every rejected accelerator instead of about a dozen.
     """
     console.print(recommendation.answer, style="bold")
+    if recommendation.plans:
+        console.print()
+        paragraph(console, f"The work: {recommendation.plans[0].estimate.workload}.")
     _searched(console, recommendation)
     shown: dict[Plan, str] = {}
     for ranking in recommendation.rankings:

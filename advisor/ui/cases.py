@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from advisor.architecture.config_fields import load_config_text
 from advisor.limits import Objective
@@ -60,7 +60,7 @@ OF_THE_COMMAND_LINE: Final = re.compile(
 )
 
 
-def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
+def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, Any]:
     """Return the case that the inputs describe, as ``load_case`` reads it.
 
     Parameters
@@ -69,7 +69,7 @@ def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, objec
     numbers : dict
         As `read` returns them; without problems.
     """
-    case: dict[str, object] = {
+    case: dict[str, Any] = {
         "model": _model(inputs, numbers),
         "workload": _workload(inputs, numbers),
         "limits": _limits(inputs, numbers),

@@ -9,7 +9,7 @@ from typing import Final
 from advisor.architecture.config_fields import load_config_text
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.errors import InputError
-from advisor.parsing import parse_amount, parse_count, parse_duration, parse_money
+from advisor.parsing import parse_amount, parse_count, parse_duration, parse_length, parse_money
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
 from advisor.ui.networks import Network, network_named
 from advisor.ui.rules import RULES, Kind, Rules
@@ -18,6 +18,7 @@ from advisor.units import HOUR_S, MILLISECOND
 EXAMPLES: Final = {
     Kind.COUNT: "a number like 50M or 2e9",
     Kind.WHOLE: "a whole number",
+    Kind.LENGTH: "a whole number, such as 32768 or 32K",
     Kind.HOURS: "a time like 24h or 3 days",
     Kind.USD: "an amount like 500",
     Kind.MS: "a time like 2 s or 500 ms",
@@ -161,6 +162,8 @@ def _number(text: str, rules: Rules) -> float | None:
         return None
     if rules.kind is Kind.WHOLE:
         return parse_count(text, field=rules.label)
+    if rules.kind is Kind.LENGTH:
+        return parse_length(text, field=rules.label)
     if rules.kind is Kind.HOURS:
         return parse_duration(text, field=rules.label) / HOUR_S
     if rules.kind is Kind.MS and text.endswith("ms"):
@@ -182,6 +185,6 @@ def _text(inputs: Inputs, name: str) -> str:
 
 def _bound(value: float, kind: Kind) -> str:
     unit = {Kind.HOURS: " hours", Kind.USD: " USD", Kind.MS: " ms"}.get(kind, "")
-    if value < 1e5 or kind is Kind.WHOLE:
+    if value < 1e5 or kind in (Kind.WHOLE, Kind.LENGTH):
         return f"{value:,.10g}{unit}"
     return f"1e{round(math.log10(value))}{unit}"

@@ -13,14 +13,16 @@ from advisor.charts import Theme, cost_time_alt, cost_time_chart, memory_alt, me
 from advisor.dates import dated
 from advisor.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.quantities import Range
+from advisor.ui import state
 from advisor.ui.drawing import draw, table_below
-from advisor.ui.inputs import ADAPTERS, OWN, Inputs, Task
+from advisor.ui.inputs import ADAPTERS, OWN
 from advisor.ui.links import Opened
 from advisor.ui.networks import TEXT
-from advisor.ui.reading import network_of
+from advisor.ui.reading import network_of, read
 from advisor.ui.state import Answer
 from advisor.ui.words import EVIDENCE, plain, span
 from advisor.units import HOUR_S, MILLISECOND
+from advisor.workload import Serving
 
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8
@@ -84,21 +86,31 @@ def assumed(found: Answer) -> None:
     """Name what the answer takes for granted, and where to change it."""
     plans = found.recommendation.plans
     stated = plans[0].estimate.assumptions if plans else found.recommendation.assumptions
-    stated = tuple(item.rstrip(".") for item in (*_out_of_sight(found.inputs), *stated))
+    stated = tuple(item.rstrip(".") for item in (*_out_of_sight(found), *stated))
     text = "; ".join(stated[:SHOWN_ASSUMPTIONS])
     if more := len(stated[SHOWN_ASSUMPTIONS:]):
         text += f"; and {more} more under Assumptions and sources"
     st.caption(f"**Assumed:** {plain(text)}. {plain('Change it above or under Advanced.')}")
 
 
-def _out_of_sight(inputs: Inputs) -> list[str]:
+def _out_of_sight(found: Answer) -> list[str]:
     """Inputs that shape the answer from under Advanced."""
-    stated = []
-    if inputs.task == Task.SERVE and network_of(inputs) in TEXT:
-        stated.append(f"prompts of {inputs.prompt} and answers of {inputs.answer} tokens")
+    stated, inputs = [], found.inputs
+    numbers = read(inputs).numbers
+    workload = found.recommendation.case.workload
+    if isinstance(workload, Serving) and network_of(inputs) in TEXT:
+        shown = f"prompts of {workload.input_tokens:,} and answers of {workload.output_tokens:,}"
+        if found.recommendation.batches:
+            shown = f"sequences of {workload.input_tokens:,}"
+        asked = (numbers.get(name) for name in state.LENGTHS)
+        whole = tuple(asked) == (workload.input_tokens, workload.output_tokens)
+        cut = "" if whole else ", which is what the model's positions hold"
+        stated.append(f"{shown} tokens{cut}")
         if inputs.first_token:
             stated.append(f"first token within {inputs.first_token}")
-    elif inputs.task in ADAPTERS:
+    elif (sequence := numbers.get("sequence")) is not None:
+        stated.append(f"sequences of {sequence:,.0f} tokens, as entered")
+    if inputs.task in ADAPTERS:
         stated.append(f"LoRA rank {inputs.rank}")
     if inputs.rent != OWN:
         stated.append("list prices in USD without tax")

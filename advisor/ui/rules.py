@@ -23,6 +23,8 @@ class Kind(StrEnum):
     TEXT = "text"
     COUNT = "count"
     WHOLE = "whole"
+    LENGTH = "length"
+    """Tokens of a sequence: 32K is 32,768."""
     HOURS = "hours"
     USD = "usd"
     MS = "ms"
@@ -34,6 +36,7 @@ class Kind(StrEnum):
 BOUNDS: Final = {
     Kind.COUNT: (1.0, 1e15),
     Kind.WHOLE: (1.0, 1e9),
+    Kind.LENGTH: (1.0, 1e7),
     Kind.HOURS: (0.01, 1e6),
     Kind.USD: (0.01, 1e12),
     Kind.MS: (1.0, 1e9),
@@ -162,9 +165,8 @@ RULES: Final[dict[str, Rules]] = {
     ),
     "sequence": Rules(
         "Sequence length",
-        Kind.WHOLE,
+        Kind.LENGTH,
         TRAINING,
-        high=10_000_000,
         blank="Usual",
         advanced=True,
         networks=TEXT,
@@ -230,12 +232,8 @@ RULES: Final[dict[str, Rules]] = {
         advanced=True,
     ),
     "rank": Rules("LoRA rank", Kind.WHOLE, ADAPTERS, high=4096, advanced=True),
-    "prompt": Rules(
-        "Prompt tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True, networks=TEXT
-    ),
-    "answer": Rules(
-        "Answer tokens", Kind.WHOLE, SERVING, high=10_000_000, advanced=True, networks=TEXT
-    ),
+    "prompt": Rules("Prompt tokens", Kind.LENGTH, SERVING, advanced=True, networks=TEXT),
+    "answer": Rules("Answer tokens", Kind.LENGTH, SERVING, advanced=True, networks=TEXT),
     "first_token": Rules(
         "First token within",
         Kind.MS,

@@ -35,6 +35,8 @@ KEY: Final = "in_"
 """Prefix of the widget keys."""
 MODEL: Final = {"model", "config", "parameters", *SHAPE}
 """Inputs that name a model together: where one is wrong, none is new."""
+LENGTHS: Final = {"prompt": "input_tokens", "answer": "output_tokens"}
+"""Inputs whose defaults are cut to what the model holds, and their fields of the workload."""
 CACHED_ANSWERS: Final = 64
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -141,8 +143,13 @@ def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str],
 
 
 def case_mapping(inputs: Inputs) -> dict[str, object]:
-    """Return the case of inputs without problems."""
-    return case_of(inputs, read(inputs).numbers)
+    """Return the case of inputs without problems; lengths left at their default fit the model."""
+    case = case_of(inputs, read(inputs).numbers)
+    left = [name for name in LENGTHS if getattr(inputs, name) == getattr(DEFAULTS, name)]
+    if inputs.task != Task.SERVE or not left or not used("prompt", inputs):
+        return case
+    given = [field for name, field in LENGTHS.items() if name not in left]
+    return case | {"workload": case["workload"] | api.shorter_lengths(case, given)}
 
 
 # A resource, not data: the nouns are frozen, so sessions can share them without copies.

@@ -97,7 +97,7 @@ def test_serving_shows_latencies_and_a_monthly_cost(page: AppTest) -> None:
     assert [item.value for item in page.metric] == ["40 ms", "400 ms", "$730", "27 GiB"]
     assert re.search(r"Output: \*\*[\d,]+ tokens/s from 1 replica\*\*", texts(page))
     [caption] = [item.value for item in page.caption if "Assumed" in item.value]
-    assert "prompts of 7168 and answers of 1024 tokens" in caption
+    assert "prompts of 7,168 and answers of 1,024 tokens" in caption
 
 
 def test_a_changed_input_changes_the_answer(page: AppTest) -> None:
@@ -227,11 +227,23 @@ def test_an_answer_to_another_question_is_called_so(root: Path) -> None:
     page = AppTest.from_file(str(root / "app.py"), default_timeout=60)
     page.query_params["model"] = "bert-base"
     page.query_params["task"] = "serve"
+    page.query_params["prompt"] = "600"
     page.run()
 
     [problem] = [item.value.replace("\\", "") for item in page.error]
     assert problem.startswith("Prompt tokens exceeds the model's context. Allowed: at most 512")
     assert problem.endswith("The answer is for the last inputs that worked.")
+
+
+def test_lengths_that_nobody_entered_fit_the_model(root: Path) -> None:
+    page = AppTest.from_file(str(root / "app.py"), default_timeout=60)
+    page.query_params["model"] = "bert-base"  # 512 positions
+    page.query_params["task"] = "serve"
+    page.run()
+
+    assert not page.error
+    [caption] = [item.value for item in page.caption if "Assumed" in item.value]
+    assert "sequences of 512 tokens, which is what the model's positions hold" in caption
 
 
 def test_owned_cards_can_be_named(page: AppTest, asked: list[Case]) -> None:

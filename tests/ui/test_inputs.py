@@ -86,7 +86,7 @@ def test_advanced_inputs_reach_the_case() -> None:
 
     assert found.workload.kind == "fine_tuning"
     assert (found.workload.method, found.workload.lora_rank) == ("qlora", 64)
-    assert (found.workload.sequence_length, found.workload.global_batch) == (8000, 32)
+    assert (found.workload.sequence_length, found.workload.global_batch) == (8192, 32)
     assert (found.workload.precision, found.workload.optimizer) == ("bf16_amp", "adamw_8bit")
     assert found.workload.software == "liger"
     assert found.limits.providers == ("AWS",)
