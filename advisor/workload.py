@@ -68,6 +68,8 @@ class AttentionKernel(StrEnum):
     """How attention is computed in training."""
 
     FLASH = "flash"
+    FLASH_1 = "flash1"
+    """FlashAttention 1: PyTorch 2.0 and 2.1, and most software before the middle of 2023."""
     EAGER = "eager"
     """Materialises the score matrix."""
 

@@ -77,6 +77,10 @@ so that whole layers need not be computed again; checkpointing of FSDP is of who
 OVERLAPPING = ("nemo",)
 """Frameworks whose recipes overlap exchanges between experts where stages are virtual (Megatron
 Bridge, ``overlap_moe_expert_parallel_comm``, which needs them)."""
+ATTENTION = {"llm_foundry": AttentionKernel.FLASH_1}
+"""Flash attention of frameworks whose published figures are older than FlashAttention-2
+(mosaicml/llm-foundry, scripts/train/benchmarking/submit_benchmarks.py: PyTorch 1.13.1 and the
+Triton kernel of that time)."""
 FLAT_UNITS = ("litgpt", "torchtune")
 """Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
 its documentation on ``use_orig_params``)."""
@@ -254,9 +258,7 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         global_batch=batch,
         recipe=recipe_named(precision),
         optimizer=choice(row, "optimizer", OPTIMIZERS),
-        attention=AttentionKernel.EAGER
-        if cell(row, "attention") == "eager"
-        else AttentionKernel.FLASH,
+        attention=_attention(row),
         software=software,
         method=method,
         lora_rank=integer(row, "lora_rank", 16),
@@ -284,6 +286,13 @@ def _preference(row: Row) -> Preference | None:
         return None
     alone = "no_reference_model" in cell(row, "flags").split(";")
     return Preference.ORPO if alone else Preference.DPO
+
+
+def _attention(row: Row) -> AttentionKernel:
+    """Return the attention of a row: flash where it does not say, as old as its framework."""
+    if cell(row, "attention") == "eager":
+        return AttentionKernel.EAGER
+    return ATTENTION.get(cell(row, "framework"), AttentionKernel.FLASH)
 
 
 def _software(row: Row, *, samples: bool) -> SoftwareStack:

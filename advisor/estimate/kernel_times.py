@@ -30,6 +30,10 @@ DUALPIPE_GROUPED = 1.0
 """Rate of routed experts' products over that of one dense product in the code that DualPipe comes
 with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,025 for 2,048 x 7,168
 (DeepGEMM at its first release, README, H800)."""
+FIRST_FLASH = 0.65
+"""Rate of FlashAttention 1 over that of FlashAttention-2, which is 1.7 to 3 times as fast as it was
+in CUDA and 1.3 to 2.5 times as fast as in Triton (Dao 2023, arXiv:2307.08691, section 4.1). Within
+that, what leaves runs of 512 and of 65,536 tokens equally far off (MPT of llm-foundry, in Triton)."""
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
@@ -159,10 +163,12 @@ def attention_passes(
 ) -> tuple[Floats, Floats]:
     """Forward and backward time of one attention row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
-    if run.attention is AttentionKernel.FLASH:
+    if run.attention is not AttentionKernel.EAGER:
         keys = keys_attended(op, run.sequence_length)
         flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
         rate = hardware.attention_portable if software.portable_attention else 1.0
+        if run.attention is AttentionKernel.FLASH_1:
+            rate = FIRST_FLASH * hardware.attention_portable
         forward = attention_time_s(
             flops=flops,
             keys=keys,
