@@ -129,7 +129,9 @@ WORK: Final = (
         read_word,
         TRAINING,
     ),
-    Flag("--attention", "workload.attention", "KERNEL", "flash or eager", read_word, TRAINING),
+    Flag(
+        "--attention", "workload.attention", "KERNEL", "flash, flash1 or eager", read_word, TRAINING
+    ),
     Flag(
         "--cross-entropy",
         "workload.cross_entropy",

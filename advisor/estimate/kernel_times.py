@@ -33,7 +33,7 @@ with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,02
 FIRST_FLASH = 0.65
 """Rate of FlashAttention 1 over that of FlashAttention-2, which is 1.7 to 3 times as fast as it was
 in CUDA and 1.3 to 2.5 times as fast as in Triton (Dao 2023, arXiv:2307.08691, section 4.1). Within
-that, what leaves runs of 512 and of 65,536 tokens equally far off (MPT of llm-foundry, in Triton)."""
+that, what leaves runs of 512 and of 65,536 tokens equally far off (MPT of llm-foundry)."""
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
