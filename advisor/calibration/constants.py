@@ -167,9 +167,9 @@ Forward: t = t0 + F / (P16 e) * (1 + k_h / k), causal half counted, head size 12
 tokens and more; k is the number of keys that a query attends to on average. Backward passes are
 not in the tables: their rate is 0.85 of the forward rate (arXiv:2307.08691, section 1;
 arXiv:2407.08608, figures 5 and 6). Software that runs FlashAttention-2 everywhere reaches less on
-Hopper (335 TFLOP/s, arXiv:2307.08691, section 4.1), and FlashAttention 1 (`attention: flash1`), which
-PyTorch 2.0 and 2.1 and the published runs of LLM Foundry have, 0.65 of that: the paper tells 0.33
-to 0.77. Decoding reads the cache at a share of the bandwidth that is fitted on measured decode
+Hopper (335 TFLOP/s, arXiv:2307.08691, section 4.1), and FlashAttention 1 (`attention: flash1`),
+which PyTorch 2.0 and 2.1 and the published runs of LLM Foundry have, 0.65 of that: the paper tells
+0.33 to 0.77. Decoding reads the cache at a share of the bandwidth that is fitted on measured decode
 kernels.
 
 Norms, activations and the optimizer are taken to stream as fast as narrow matmuls do.
