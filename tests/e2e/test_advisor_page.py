@@ -6,14 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import advisor
-
-CHART = ".js-plotly-plot .main-svg"
-DONE = '[data-test-script-state="notRunning"]'
-ANSWER = "p[role=status]"
-PHONE = (
-    "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
-    "Chrome/130.0.0.0 Mobile Safari/537.36"
-)
+from tests.e2e.browsing import ANSWER, CHART, PHONE, open_answer, width_beyond_the_window
 
 
 def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendation:
@@ -24,14 +17,6 @@ def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendati
             "limits": {"deadline_hours": 24, **limits},
         }
     )
-
-
-def open_page(page: Page, url: str) -> None:
-    page.goto(url)
-    page.wait_for_selector(CHART)
-    expect(page.locator(ANSWER)).not_to_be_empty()
-    # What follows the answer is drawn after it; a click before that may meet a box made anew.
-    page.wait_for_selector(DONE)
 
 
 def fill(page: Page, label: str, text: str) -> None:
@@ -47,17 +32,8 @@ def choose(page: Page, label: str, text: str, option: str | None = None) -> None
     page.get_by_role("option", name=option or text).first.click()
 
 
-def width_beyond_the_window(page: Page) -> int:
-    """Pixels by which the page could be scrolled sideways."""
-    beyond: int = page.evaluate(
-        "Math.max(...[document.documentElement, document.querySelector('[data-testid=stMain]')]"
-        ".map(element => element.scrollWidth - element.clientWidth))"
-    )
-    return beyond
-
-
 def test_opening_gives_an_answer_and_charts(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
 
     expect(page.locator(ANSWER)).to_have_text(fine_tune().answer)
     expect(page.locator(CHART).first).to_be_visible()
@@ -66,7 +42,7 @@ def test_opening_gives_an_answer_and_charts(page: Page, app_url: str) -> None:
 
 
 def test_the_first_screen_holds_controls_answer_and_numbers(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
 
     for label in ("Tokens", "Deadline", "Budget (USD)"):
         expect(page.get_by_label(label, exact=True)).to_be_in_viewport()
@@ -77,7 +53,7 @@ def test_the_first_screen_holds_controls_answer_and_numbers(page: Page, app_url:
 
 
 def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
 
     fill(page, "Tokens", "200M")
     expect(page.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
@@ -102,7 +78,7 @@ def test_three_inputs_change_the_answer(page: Page, app_url: str) -> None:
 
 
 def test_why_not_gives_the_reason(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
     [rejection] = [item for item in fine_tune().rejections if item.accelerator == "rtx-4090"]
 
     choose(page, "Why not", "RTX 4090", rejection.accelerator_name)
@@ -112,7 +88,7 @@ def test_why_not_gives_the_reason(page: Page, app_url: str) -> None:
 
 
 def test_a_mistake_is_told_below_its_field(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
     before = page.locator(ANSWER).inner_text()
 
     fill(page, "Deadline", "soon")
@@ -130,7 +106,7 @@ def test_a_mistake_is_told_below_its_field(page: Page, app_url: str) -> None:
 
 
 def test_advanced_stays_open_while_its_fields_change(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
 
     page.get_by_text("Advanced", exact=True).click()
     fill(page, "Sequence length", "8192")
@@ -142,7 +118,7 @@ def test_advanced_stays_open_while_its_fields_change(page: Page, app_url: str) -
 def test_the_shape_behind_a_count_is_edited_beside_published_models(
     page: Page, app_url: str
 ) -> None:
-    open_page(page, f"{app_url}/?model=7.2B")
+    open_answer(page, f"{app_url}/?model=7.2B")
     page.get_by_text("Assumed shape").first.click()
 
     # Jiang et al. 2023, arXiv:2310.06825, table 1: Mistral 7B has 8 heads for keys and values.
@@ -156,14 +132,14 @@ def test_a_shared_link_opens_with_the_same_inputs(
     new_page: Callable[..., Page], app_url: str
 ) -> None:
     sender = new_page()
-    open_page(sender, app_url)
+    open_answer(sender, app_url)
     fill(sender, "Tokens", "200M")
     expect(sender.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
     sender.get_by_text("Share and download", exact=True).click()
     link = sender.locator("pre").inner_text().replace("\n", "")
 
     receiver = new_page()
-    open_page(receiver, link)
+    open_answer(receiver, link)
 
     expect(receiver.get_by_label("Tokens", exact=True)).to_have_value("200M")
     expect(receiver.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
@@ -171,14 +147,14 @@ def test_a_shared_link_opens_with_the_same_inputs(
 
 
 def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
-    open_page(page, f"{app_url}/?task=serve&users=5000&model=no-such-model")
+    open_answer(page, f"{app_url}/?task=serve&users=5000&model=no-such-model")
 
     expect(page.get_by_text("Users at once must be 1 to 4,096, not '5000'")).to_be_visible()
     expect(page.get_by_text("not 'no-such-model'. Now: llama-3.1-8b.")).to_be_visible()
 
 
 def test_downloads_hold_what_the_page_shows(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
     page.get_by_text("Share and download", exact=True).click()
 
     with page.expect_download() as download:
@@ -199,7 +175,7 @@ def test_a_phone_needs_no_sideways_scroll(
         has_touch=True,
         color_scheme=scheme,
     )
-    open_page(page, app_url)
+    open_answer(page, app_url)
     for name in ("Advanced", "How the numbers are computed", "Share and download"):
         page.get_by_text(name, exact=True).click()
     page.get_by_text("Accelerators not recommended").click()
@@ -214,7 +190,7 @@ def test_the_charts_follow_the_theme(
     new_page: Callable[..., Page], app_url: str, scheme: str, color: int
 ) -> None:
     page = new_page(color_scheme=scheme)
-    open_page(page, app_url)
+    open_answer(page, app_url)
 
     fill_of_paper = page.locator(".main-svg").first.evaluate(
         "element => getComputedStyle(element).backgroundColor"
@@ -223,7 +199,7 @@ def test_the_charts_follow_the_theme(
 
 
 def test_the_keyboard_alone_reaches_the_answer(page: Page, app_url: str) -> None:
-    open_page(page, app_url)
+    open_answer(page, app_url)
 
     tokens = page.get_by_label("Tokens", exact=True)
     for _ in range(30):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
+from tests.e2e.browsing import CHART, follow, open_page, width_beyond_the_window
+
 
 def test_three_accelerators_and_what_differs(page: Page, app_url: str) -> None:
-    page.goto(app_url)
-    page.get_by_role("link", name="Catalog").first.click()
+    open_page(page, app_url)
+    follow(page, "Catalog")
     expect(page.get_by_text("179 accelerators and 418 offers of 34 providers")).to_be_visible()
-    page.wait_for_selector(".js-plotly-plot .main-svg")
+    page.wait_for_selector(CHART)
     # Three data-centre and consumer cards of one vendor: that row goes, the memory stays.
     expect(page.get_by_role("cell", name="Vendor", exact=True)).to_be_visible()
     page.get_by_text("Differences only").click()
@@ -19,7 +21,7 @@ def test_three_accelerators_and_what_differs(page: Page, app_url: str) -> None:
 
 
 def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:
-    page.goto(f"{app_url}/catalog")
+    open_page(page, f"{app_url}/catalog")
     page.get_by_text("Where each value comes from").click()
 
     expect(page.get_by_text("CUDA 13.2 release notes").first).to_be_visible()
@@ -28,11 +30,6 @@ def test_a_value_opens_to_its_source(page: Page, app_url: str) -> None:
 
 def test_nothing_scrolls_sideways_on_a_phone(page: Page, app_url: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{app_url}/catalog")
-    page.wait_for_selector(".js-plotly-plot .main-svg")
-    wide = page.evaluate(
-        "document.querySelector('[data-testid=stMain]').scrollWidth"
-        " - document.querySelector('[data-testid=stMain]').clientWidth"
-    )
-
-    assert wide <= 0
+    open_page(page, f"{app_url}/catalog")
+    page.wait_for_selector(CHART)
+    assert width_beyond_the_window(page) <= 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 import advisor
+from tests.e2e.browsing import CHART, follow, open_page, width_beyond_the_window
 
 
 def test_a_person_finds_the_break_even_at_200_hours(page: Page, app_url: str) -> None:
-    page.goto(app_url)
-    page.get_by_role("link", name="Rent or buy").first.click()
+    open_page(page, app_url)
+    follow(page, "Rent or buy")
     hours = page.get_by_role("spinbutton", name="Hours a month")
     hours.fill("250")
     hours.press("Enter")
@@ -22,9 +23,5 @@ def test_a_person_finds_the_break_even_at_200_hours(page: Page, app_url: str) ->
         }
     )
     expect(page.get_by_role("status").filter(has_text="hours a month")).to_have_text(found.answer)
-    page.wait_for_selector(".js-plotly-plot .main-svg")
-    wide = page.evaluate(
-        "document.querySelector('[data-testid=stMain]').scrollWidth"
-        " - document.querySelector('[data-testid=stMain]').clientWidth"
-    )
-    assert wide <= 0
+    page.wait_for_selector(CHART)
+    assert width_beyond_the_window(page) <= 0

@@ -15,6 +15,7 @@ from advisor.ui.inputs import Inputs
 from advisor.ui.links import encode
 from advisor.units import HOUR_S, MILLISECOND
 from tests.cases import CASES
+from tests.e2e.browsing import open_answer
 
 ENTERED: dict[str, Inputs] = {
     "lora": Inputs(task="lora", tokens="50M", sequence="4096", deadline="24 h"),
@@ -48,11 +49,10 @@ def test_the_page_gives_the_answer_of_python(
     name: str, app_url: str, new_page: Callable[..., Page]
 ) -> None:
     page = new_page()
-    page.goto(address(app_url, ENTERED[name]))
+    open_answer(page, address(app_url, ENTERED[name]))
     answer = advisor.recommend(CASES[name])
     status = page.get_by_role("status").filter(has_text="Rent").first
     expect(status).to_contain_text(answer.answer, timeout=30_000)
-    page.wait_for_selector(".js-plotly-plot .main-svg")
     body = page.locator("[data-testid=stMain]").inner_text()
     for ranking in answer.rankings:
         best = ranking.plans[0]

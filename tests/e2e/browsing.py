@@ -1,0 +1,53 @@
+"""What every browser test does: open a page, wait until it is whole, measure its width."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+CHART = ".js-plotly-plot .main-svg"
+DONE = '[data-test-script-state="notRunning"]'
+"""Streamlit's mark of a script that has ended: a click before that may meet a box made anew."""
+ANSWER = "p[role=status]"
+PHONE = (
+    "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/130.0.0.0 Mobile Safari/537.36"
+)
+FIRST_ANSWER_MS = 60_000
+
+
+def settle(page: Page) -> None:
+    """Wait until the page has a title, an end of its script, and no more spinners."""
+    page.get_by_role("heading", level=1).wait_for(timeout=FIRST_ANSWER_MS)
+    page.wait_for_selector(DONE, timeout=FIRST_ANSWER_MS)
+    page.locator('[data-testid="stSpinner"]').wait_for(state="detached", timeout=FIRST_ANSWER_MS)
+
+
+def open_page(page: Page, url: str) -> None:
+    """Open an address and wait until the page is whole."""
+    page.goto(url)
+    settle(page)
+
+
+def open_answer(page: Page, url: str) -> None:
+    """Open an address of a page that answers in a sentence and charts."""
+    open_page(page, url)
+    page.wait_for_selector(CHART)
+    expect(page.locator(ANSWER)).not_to_be_empty()
+
+
+def follow(page: Page, name: str) -> None:
+    """Go to another page by its link."""
+    title = page.get_by_role("heading", level=1)
+    before = title.inner_text()
+    page.get_by_role("link", name=name).first.click()
+    expect(title).not_to_have_text(before)
+    settle(page)
+
+
+def width_beyond_the_window(page: Page) -> int:
+    """Pixels by which the page could be scrolled sideways."""
+    beyond: int = page.evaluate(
+        "Math.max(...[document.documentElement, document.querySelector('[data-testid=stMain]')]"
+        ".map(element => element.scrollWidth - element.clientWidth))"
+    )
+    return beyond
