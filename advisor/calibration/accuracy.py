@@ -28,6 +28,7 @@ TABLES: Final = {
 """Files below ``data/measurements`` and their headings."""
 UNSEEN: Final = {
     "outside_training": "Training runs outside the fits",
+    "outside_kv_logs": "Start-up logs outside the fits",
     "outside_serving": "Serving outside the fits",
 }
 """The same of measurements that no fit reads."""

@@ -128,7 +128,7 @@ def _joined(
     table: str, scored: ValidationRow, row: Row, cards: dict[str, Accelerator]
 ) -> PublishedRun:
     word = cell(row, "workload") or cell(row, "kind")
-    fallback = START_UP if table == "cache_logs" else ACCOUNTING
+    fallback = START_UP if table.endswith("_logs") else ACCOUNTING
     key = cell(row, "accelerator")
     card = cards.get(key)
     return PublishedRun(

@@ -83,7 +83,7 @@ ATTENTION = {"llm_foundry": AttentionKernel.FLASH_1}
 Triton kernel of that time)."""
 FLAT_UNITS = ("litgpt", "torchtune")
 """Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
-its documentation on ``use_orig_params``)."""
+its documentation on ``use_orig_params``). Their compiled runs are on the second (torchtune 0.3)."""
 REDUCE_FORMATS = {"nemo": "bf16"}
 """Frameworks whose recipes hold and reduce gradients in another format than their stack
 (Megatron Bridge: ``grad_reduce_in_fp32=False``)."""
@@ -267,7 +267,7 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         cross_entropy=CrossEntropy.CHUNKED if framework in CHUNKED_LOSS and method else None,
         preference=_preference(row),
         switches=MemorySwitches(
-            flat_units=framework in FLAT_UNITS,
+            flat_units=framework in FLAT_UNITS and not flag(row, "compiled"),
             # Qwen's recipe: Q-LoRA on its GPTQ checkpoints, in fp16.
             unpacked_base=framework == "hf_trainer" and precision == "fp16_amp",
             reduce_format=REDUCE_FORMATS.get(framework),
