@@ -126,6 +126,10 @@ class Accelerator(Noun):
         return self.provenance.get(field, whole)
 
 
+VCPUS_PER_ACCELERATOR: Final = 16.0
+"""Median of the 311 offers of the catalog that state their vCPUs (2026-11-21)."""
+
+
 class Node(Noun):
     """A machine with accelerators of one kind, and what joins them and the machines."""
 
@@ -138,7 +142,14 @@ class Node(Noun):
     """Network per accelerator and direction [bytes/s]; None: no usable network, one node only."""
     pcie_bytes_per_s: Positive
     """Host to accelerator, per direction. [bytes/s]"""
+    host_vcpus: Positive | None = None
+    """Hardware threads of the host; None: not stated."""
     assumptions: tuple[str, ...] = ()
+
+    @property
+    def host_cores(self) -> float:
+        """Cores of the host, two threads each; assumed where not stated."""
+        return (self.host_vcpus or VCPUS_PER_ACCELERATOR * self.accelerators) / 2.0
 
 
 class PriceKind(StrEnum):

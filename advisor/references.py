@@ -46,6 +46,13 @@ _ALL = (
         locator="arXiv:2101.06840, sections 4 and 5",
     ),
     Reference(
+        key="mohan2021",
+        title="Analyzing and Mitigating Data Stalls in DNN Training",
+        authors="J. Mohan, A. Phanishayee, A. Raniwala, V. Chidambaram",
+        year=2021,
+        locator="arXiv:2007.06775, section 3",
+    ),
+    Reference(
         key="micikevicius2018",
         title="Mixed Precision Training",
         authors="P. Micikevicius et al.",

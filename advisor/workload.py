@@ -33,13 +33,32 @@ class SoftwareStack(StrEnum):
     """Which code runs the training: decides what is kept for backward and what is fused."""
 
     HUGGINGFACE = "huggingface"
-    """Eager Hugging Face modules, nothing fused."""
+    """Hugging Face Trainer: eager modules, nothing fused."""
+    PLAIN = "plain"
+    """A plain loop of a framework over eager modules (torchtune, timm, reference scripts)."""
+    DEEPSPEED = "deepspeed"
+    """The same modules under DeepSpeed's ZeRO engine."""
     COMPILED = "compiled"
     """torch.compile (torchtitan and similar)."""
     MEGATRON = "megatron"
     """Megatron-class fused kernels and vocabulary-parallel loss."""
     LIGER = "liger"
     """Hugging Face modules with Liger kernels: fused norms, activation and loss."""
+
+    @property
+    def unfused(self) -> bool:
+        """Whether every operation is a kernel of its own, and the loss keeps whole logits."""
+        return self in (SoftwareStack.HUGGINGFACE, SoftwareStack.PLAIN, SoftwareStack.DEEPSPEED)
+
+    @property
+    def eager(self) -> bool:
+        """Whether modules run one by one: each casts its inputs under autocast."""
+        return self.unfused or self is SoftwareStack.LIGER
+
+    @property
+    def divides_layers(self) -> bool:
+        """Whether it cuts matrices and layers over accelerators; others share out data alone."""
+        return self not in (SoftwareStack.PLAIN, SoftwareStack.DEEPSPEED)
 
 
 class CrossEntropy(StrEnum):
@@ -62,6 +81,17 @@ class Preference(StrEnum):
     """Against a frozen reference model."""
     ORPO = "orpo"
     """Without a reference model (ORPO, SimPO)."""
+
+
+class DataLoading(StrEnum):
+    """How images reach the accelerator."""
+
+    JPEG = "jpeg"
+    """Decoded and augmented by workers on the host's cores with Pillow (torchvision's habit)."""
+    TURBO = "turbo"
+    """The same with libjpeg-turbo and vectorised augmentation."""
+    CACHED = "cached"
+    """Synthetic, decoded ahead (FFCV's raw format), or decoded on the accelerator (DALI)."""
 
 
 class AttentionKernel(StrEnum):
@@ -121,6 +151,15 @@ class _Training(_Sized):
     reduce_format: Literal["fp32", "bf16", "fp16"] | None = None
     """Format in which gradients are summed over ranks (Megatron-class: and kept); None takes what
     the software does (Megatron-class: fp32)."""
+
+    data_loading: DataLoading | None = None
+    """Of images; None takes ``jpeg``."""
+    loader_workers: PositiveCount | None = None
+    """Of images: processes that decode, for each accelerator; None takes one on each core."""
+    worker_images_per_s: PositiveAmount | None = None
+    """What one of them makes ready; None takes a published rate. [images/s]"""
+    storage_bytes_per_s: PositiveAmount | None = None
+    """What the storage of one machine reads; None: images lie in memory. [bytes/s]"""
 
     @field_validator("precision")
     @classmethod

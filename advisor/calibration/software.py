@@ -35,6 +35,8 @@ from advisor.workload import SoftwareStack
 TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
+KIN_GROUPS: Final = 4.0
+"""Weight of all unfused stacks beside the groups of one of them."""
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 UNMEASURED: Final = "_unmeasured"
@@ -197,12 +199,19 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]
     Returns
     -------
     dict of SoftwareStack to float
-        At least 1; a stack without runs takes the median over all. Under None, networks that take
-        images: their runs tell no difference between stacks.
+        At least 1; a stack without runs takes the median over all. Unfused stacks run the same
+        kernels: each is drawn towards the median over all of them, as if that were the median of
+        ``KIN_GROUPS`` more of its own groups. Under None, networks that take images: their runs
+        tell no difference between stacks.
     """
     overall = median(group_ratios(runs))
+    kin = group_ratios(run for run in runs if run.kind and run.kind.unfused)
     found: dict[SoftwareStack | None, float] = {}
     for kind in (*SoftwareStack, None):
         own = group_ratios(run for run in runs if run.kind is kind)
-        found[kind] = rounded(max(1.0, median(own) if own else overall), 3)
+        center = median(own) if own else overall
+        if kind and kind.unfused and kin:
+            share = len(own) / (len(own) + KIN_GROUPS)
+            center = center**share * median(kin) ** (1.0 - share)
+        found[kind] = rounded(max(1.0, center), 3)
     return found

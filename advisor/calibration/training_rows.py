@@ -38,9 +38,11 @@ SOFTWARE = {
     "fsdp": SoftwareStack.COMPILED,
     "llm_foundry": SoftwareStack.LIGER,
     "litgpt": SoftwareStack.LIGER,
+    "hf_trainer": SoftwareStack.HUGGINGFACE,
+    "deepspeed": SoftwareStack.DEEPSPEED,
 }
-"""Framework of a row -> software stack; others run eager Hugging Face style modules unless the
-row says compiled, or is a large run."""
+"""Framework of a row -> software stack; others are plain loops over eager modules unless the row
+says compiled, or is a large run."""
 PLAIN_TUNING = "litgpt"
 """Pretrains with fused kernels (TinyLlama), and fine-tunes with its plain modules."""
 CHUNKED_LOSS = ("torchtune", PLAIN_TUNING)
@@ -48,17 +50,17 @@ TUNED_ACCELERATORS = 256
 """Language models on as many accelerators are trained by software that their makers tuned (Meta's
 and others' own), which is taken to be of Megatron's class."""
 
-TIMED_SOFTWARE = {"hf_trainer": SoftwareStack.LIGER}
-"""Frameworks whose speed, but not memory, is that of another stack: Qwen's own model code takes
-FlashAttention's fused norms and rotary embedding, and keeps whole logits."""
+TIMED_SOFTWARE = {("hf_trainer", AttentionKernel.FLASH): SoftwareStack.LIGER}
+"""Frameworks and attention whose speed, but not memory, is that of another stack: Qwen's own model
+code takes FlashAttention's fused norms and rotary embedding, and keeps whole logits."""
 
 SAMPLE_SOFTWARE = SOFTWARE | {"mlperf": SoftwareStack.LIGER}
 """The same for networks that take images: records of MLPerf run fused norms and activations."""
 
 PRECISIONS = {"tf32": "fp32"}
 APEX = "deeplearningexamples"
-FP16_WEIGHTS = ("megatron", APEX)
-"""Frameworks whose fp16 keeps 16-bit weights beside fp32 masters (Megatron, Apex O2)."""
+FP16_WEIGHTS = ("megatron", "deepspeed", APEX)
+"""Frameworks whose fp16 keeps 16-bit weights beside fp32 masters (Megatron, DeepSpeed, Apex O2)."""
 SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
     "": Sharding.DDP,
     "none": Sharding.DDP,
@@ -210,7 +212,8 @@ def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRu
 
 def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
     """Return a row's workload with the software that its speed is that of."""
-    return replace(run, software=TIMED_SOFTWARE.get(cell(row, "framework"), run.software))
+    software = TIMED_SOFTWARE.get((cell(row, "framework"), run.attention), run.software)
+    return replace(run, software=software)
 
 
 def row_interval(row: Row, calibration: Calibration) -> Interval | None:
@@ -308,7 +311,7 @@ def _software(row: Row, *, samples: bool) -> SoftwareStack:
     if flag(row, "compiled"):
         return SoftwareStack.COMPILED
     alone = integer(row, "num_accelerators", 1) < TUNED_ACCELERATORS
-    return SoftwareStack.HUGGINGFACE if alone or samples else SoftwareStack.MEGATRON
+    return SoftwareStack.PLAIN if alone or samples else SoftwareStack.MEGATRON
 
 
 def _targets(row: Row) -> tuple[str, ...]:

@@ -175,6 +175,7 @@ def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
         intra_domain=domain,
         inter_bytes_per_s=network / count if network is not None else None,
         pcie_bytes_per_s=pcie,
+        host_vcpus=offer.vcpus,
         assumptions=tuple(assumptions),
     )
 
@@ -220,7 +221,10 @@ def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
     if form == "SH5 socket":
         return 4, port, "four sockets, one port for each"
     if form.startswith(_MODULE_FORMS):
-        return MODULES_PER_NODE, port, f"a baseboard of {MODULES_PER_NODE}, one port for each"
+        count = MODULES_PER_NODE
+        if link is not None and count < link.domain_size <= MOST_PER_MACHINE:
+            count = link.domain_size  # two boards behind one switch: DGX-2
+        return count, port, f"a baseboard of {count}, one port for each"
     return 4, PCIE_SERVER_GBIT_PER_S, "a server with four cards"
 
 

@@ -16,9 +16,6 @@ from advisor.workload import AttentionKernel, FineTuningMethod, SoftwareStack
 
 SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]
 
-EAGER_STACKS = frozenset({SoftwareStack.HUGGINGFACE, SoftwareStack.LIGER})
-"""Stacks that cast per operation under autocast; a compiled graph casts once."""
-
 
 @dataclass(frozen=True, slots=True)
 class SavedBytes:
@@ -71,7 +68,7 @@ class SavedPolicy:
     @property
     def fused(self) -> bool:
         """Whether norms and activations run as single kernels, recomputed regions included."""
-        return self.selective or self.stack is not SoftwareStack.HUGGINGFACE
+        return self.selective or not self.stack.unfused
 
     def format_bytes(self, form: SavedFormat) -> float:
         """Size of one element of a format. [bytes]"""
@@ -92,7 +89,7 @@ class SavedPolicy:
         if readers is None:
             return 1
         if self.adapted is None:
-            casts = self.recipe.autocast and self.stack in EAGER_STACKS and not self.selective
+            casts = self.recipe.autocast and self.stack.eager and not self.selective
             return len(readers) if casts else 1
         reading = sum(1 for reader in readers if self.adapted & set(reader.split("+")))
         casts = (self.adapter_casts or self.adapter_dropout) and not self.selective
@@ -233,7 +230,7 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
         stack=run.software,
         attention=run.attention,
         adapted=frozenset(run.lora_targets) if run.frozen else None,
-        adapter_casts=apart and run.software in EAGER_STACKS and run.recipe.compute != "fp32",
+        adapter_casts=apart and run.software.eager and run.recipe.compute != "fp32",
         adapter_cast_bytes=FORMAT_BYTES[switches.adapter_format] if plain else SIXTEEN_BIT_BYTES,
         adapter_dropout=switches.adapter_dropout,
         base_raised=switches.base_raised,

@@ -164,6 +164,8 @@ class HardwareArrays:
     inter_bytes_per_s: Floats
     """0 where there is no network between nodes."""
     pcie_bytes_per_s: Floats
+    host_cores: Floats
+    """Of the host, for each accelerator."""
 
     @classmethod
     def of(
@@ -233,6 +235,7 @@ def _rates(
         "intra_domain": node.intra_domain,
         "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
         "pcie_bytes_per_s": node.pcie_bytes_per_s,
+        "host_cores": node.host_cores / node.accelerators,
     }
 
 

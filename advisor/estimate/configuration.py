@@ -14,6 +14,7 @@ from advisor.estimate.batch_report import describe_batch
 from advisor.estimate.batch_serving import generates, passes_per_answer
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
+from advisor.estimate.loading import host_note
 from advisor.estimate.memory_report import describe_memory, on_accelerator
 from advisor.estimate.results import Estimate
 from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
@@ -326,6 +327,8 @@ def estimate_configuration(
             )
         serving = None
         assumptions.extend(run.assumptions)
+        if run.loading is not None and run.loading.workers is None:
+            assumptions.append(host_note(placement.node))
         assumptions.append(f"{recipe.title}, {run.optimizer.value} optimizer")
         assumptions.extend(
             calibration.beyond_training(accelerator, compute=recipe.compute, count=placement.count)

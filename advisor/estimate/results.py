@@ -94,7 +94,7 @@ class StepTime(Noun):
     """Exclusive shares that sum to ``run_hours.expected``. [s]"""
     bound_by: str
     """Largest share of the step: ``compute`` | ``bandwidth`` | ``network`` | ``bubble`` |
-    ``launch`` | ``host``."""
+    ``launch`` | ``host``; ``input`` wherever the step waits for the input pipeline."""
     terms: tuple[Term, ...]
     """Exclusive shares that sum to ``step_s.expected``. [s]"""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.errors import InputError
+from advisor.estimate.loading import Loading, resolve_loading
 from advisor.estimate.sample import check_sample_fields
 from advisor.precision import RECIPES, PrecisionRecipe
 from advisor.workload import (
@@ -94,6 +95,8 @@ class TrainingRun:
     cross_entropy: CrossEntropy | None = None
     """None takes what the software does."""
     preference: Preference | None = None
+    loading: Loading | None = None
+    """How images come; None where the step waits for none."""
     unit: Unit = Unit.TOKEN
     """What ``tokens`` counts. Where it is no token, ``sequence_length`` is 1."""
 
@@ -161,18 +164,8 @@ def resolve_training(
         batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
     software = workload.software
     if software is None:
-        plain = architecture.unit is not Unit.TOKEN
-        fused = method is None and not plain
-        software = SoftwareStack.MEGATRON if fused else SoftwareStack.HUGGINGFACE
-        assumptions.append(
-            "a plain eager training loop, nothing fused"
-            if plain
-            else "Megatron-class software (fused kernels)"
-            if method is None
-            else "Hugging Face Trainer with PEFT, nothing fused"
-            if method is not FineTuningMethod.FULL
-            else "Hugging Face Trainer, nothing fused"
-        )
+        software = _default_software(architecture.unit, method, assumptions)
+    loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
         tokens=float(tokens),
         sequence_length=sequence,
@@ -187,10 +180,26 @@ def resolve_training(
         assumptions=tuple(assumptions),
         cross_entropy=workload.cross_entropy,
         preference=workload.preference if isinstance(workload, FineTuning) else None,
+        loading=loading,
         unit=architecture.unit,
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
         switches=MemorySwitches(reduce_format=workload.reduce_format),
     )
+
+
+def _default_software(
+    unit: Unit, method: FineTuningMethod | None, assumptions: list[str]
+) -> SoftwareStack:
+    """What most people run the task with."""
+    if unit is not Unit.TOKEN:
+        assumptions.append("a plain eager training loop, nothing fused")
+        return SoftwareStack.PLAIN
+    if method is None:
+        assumptions.append("Megatron-class software (fused kernels)")
+        return SoftwareStack.MEGATRON
+    adapters = "" if method is FineTuningMethod.FULL else " with PEFT"
+    assumptions.append(f"Hugging Face Trainer{adapters}, nothing fused")
+    return SoftwareStack.HUGGINGFACE
 
 
 def takes_adapters(architecture: ModelArchitecture, targets: tuple[str, ...]) -> bool:

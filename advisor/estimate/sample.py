@@ -17,6 +17,13 @@ UNIT_FIELDS = {
 }
 """Fields of a workload that say how large one input is, by what the network takes."""
 
+LOADING_FIELDS = (
+    "data_loading",
+    "loader_workers",
+    "worker_images_per_s",
+    "storage_bytes_per_s",
+)
+"""Fields of a workload that say how images are read and decoded."""
 SIZES = ("image_size", "image_channels", "sequence_length", "decoder_sequence_length")
 
 
@@ -96,6 +103,10 @@ def _useless(
             if unit is not Unit.TOKEN and value != Serving.model_fields[name].default:
                 yield name, value, takes, "concurrency: how many at once"
         return
+    for name in LOADING_FIELDS:
+        value = getattr(workload, name)
+        if value is not None and (unit is not Unit.IMAGE or architecture.denoises):
+            yield name, value, "decodes no images", "networks that take images"
     if workload.attention is not AttentionKernel.FLASH and not any(
         op.kind is OperatorKind.ATTENTION for op in architecture.operators
     ):

@@ -18,7 +18,6 @@ from advisor.estimate.activations import fold_saved_bytes
 from advisor.estimate.candidates import Floats
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import SoftwareStack
 
 Rows = NDArray[np.float64]
 Moment = tuple[Floats, Floats, Floats, Floats, float]
@@ -134,4 +133,4 @@ def matrix_elements(operator: Operator) -> float:
 
 
 def _casts(run: TrainingRun) -> bool:
-    return run.recipe.autocast and not run.frozen and run.software is SoftwareStack.HUGGINGFACE
+    return run.recipe.autocast and not run.frozen and run.software.unfused

@@ -101,6 +101,11 @@ TRAINING_TIME: dict[str, TermText] = {
     "software": TermText(
         "Gaps and stragglers of the software", "(slowdown - 1) x sum of the above", None
     ),
+    "input": TermText(
+        "Waiting for images",
+        "max(0, images / (workers x images per second of one, or of storage) - sum of the above)",
+        "mohan2021",
+    ),
 }
 
 

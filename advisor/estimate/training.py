@@ -236,7 +236,9 @@ _BINDING = {
 
 
 def binding(shares: dict[str, float]) -> str:
-    """Return the resource with the largest share of a step."""
+    """Return the resource with the largest share of a step, or that which the rest waits for."""
+    if shares.get("input", 0.0) > 0.0:
+        return "input"
     totals = {
         resource: sum(shares.get(name, 0.0) for name in names)
         for resource, names in _BINDING.items()

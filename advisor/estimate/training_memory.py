@@ -56,13 +56,15 @@ from advisor.workload import CrossEntropy, Optimizer, SoftwareStack
 
 STACK_LOSS_BYTES: Final[dict[SoftwareStack, float]] = {
     SoftwareStack.HUGGINGFACE: 12.0,
+    SoftwareStack.PLAIN: 12.0,
+    SoftwareStack.DEEPSPEED: 12.0,
     SoftwareStack.COMPILED: 6.0,
     SoftwareStack.MEGATRON: 8.0,
     SoftwareStack.LIGER: 0.0,
 }
 """Bytes per token and vocabulary entry at the backward of the loss.
 
-Hugging Face: 16-bit logits, their fp32 upcast, its softmax and gradient (12, PyTorch's own
+Unfused: 16-bit logits, their fp32 upcast, its softmax and gradient (12, PyTorch's own
 accounting of the unfused code). Compiled: 16-bit logits kept, fp32 gradient. Megatron:
 vocabulary-parallel loss on fp32 logits updated in place, and the 16-bit copy and gradient.
 Liger: the loss is computed in chunks and the logits never exist whole."""
@@ -239,9 +241,7 @@ def _loss_bytes(
 ) -> Floats:
     """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
     chosen = run.cross_entropy
-    plain = chosen is CrossEntropy.PLAIN or (
-        chosen is None and run.software is SoftwareStack.HUGGINGFACE
-    )
+    plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.software.unfused)
     size = STACK_LOSS_BYTES[run.software] if chosen is None else LOSS_BYTES[chosen]
     if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]

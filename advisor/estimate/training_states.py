@@ -275,11 +275,12 @@ def _gathered_ends(
     """Whether the ends are sharded apart, and how much of them is held gathered. [elements]
 
     The root unit of plain FSDP keeps both throughout; stacks that wrap them apart hold the
-    larger at a time (Zhao et al. 2023, section 4.2).
+    larger at a time (Zhao et al. 2023, section 4.2), and DeepSpeed gathers module by module
+    (Rajbhandari et al. 2021, arXiv:2104.07857, section 7.1).
     """
     apart = run.switches.ends_apart
     if apart is None:
-        apart = run.software not in (SoftwareStack.HUGGINGFACE, SoftwareStack.LIGER)
+        apart = not run.software.eager or run.software is SoftwareStack.DEEPSPEED
     if not apart:
         return apart, ends
     larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor
@@ -378,7 +379,7 @@ def autocast_copies(
     until its backward. [bytes]
     """
     cached = run.recipe.autocast and not run.frozen
-    if run.software is not SoftwareStack.HUGGINGFACE or not (cached or run.switches.base_raised):
+    if not run.software.unfused or not (cached or run.switches.base_raised):
         return np.zeros_like(layers_held), np.zeros_like(layers_held)
     layers = float(architecture.num_hidden_layers)
     dense, expert = block_matrices(architecture)

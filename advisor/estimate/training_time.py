@@ -30,6 +30,7 @@ from advisor.estimate.kernel_times import (
     recurrence_passes,
     scan_forward,
 )
+from advisor.estimate.loading import loading_time
 from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_offload import offload_time
@@ -77,6 +78,8 @@ class TrainingTime:
     """Traffic with the host and the host's update, where something lives there."""
     software: Floats
     """Host gaps and stragglers of the software stack."""
+    input: Floats
+    """The rest waits for the host to read, decode and augment."""
 
     @property
     def step(self) -> Floats:
@@ -125,7 +128,7 @@ def training_time(
 
     Notes
     -----
-    Leaves out data loading, imbalance between experts beyond the software's slowdown, and
+    Leaves out the reading of tokens, imbalance between experts beyond the software's slowdown, and
     contention between overlapped traffic and kernels.
     """
     layout = candidates.layout
@@ -198,7 +201,11 @@ def training_time(
     for value in shares.values():
         total = total + value
     slowdown = software.slowdown_of(samples=run.unit is Unit.IMAGE)
-    return TrainingTime(**shares, software=(slowdown - 1) * total)
+    waits = np.zeros_like(total)
+    if run.loading is not None:
+        fed = loading_time(run.loading, run.global_batch, candidates)
+        waits = np.maximum(0.0, fed - slowdown * total)
+    return TrainingTime(**shares, software=(slowdown - 1) * total, input=waits)
 
 
 def one_micro_batch(

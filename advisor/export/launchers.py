@@ -72,7 +72,8 @@ def _launch(setup: Setup) -> Launch:
         return vllm_launch(setup)
     layout, run = setup.estimate.layout, setup.run
     split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
-    if run.method is None or split or run.software is SoftwareStack.MEGATRON:
+    pretrains = run.method is None and run.software.divides_layers
+    if pretrains or split or run.software is SoftwareStack.MEGATRON:
         return megatron_launch(setup)
     return trl_launch(setup)
 

@@ -73,10 +73,11 @@ def batch_notes(setup: Setup) -> tuple[str, ...]:
 
 
 def uses_deepspeed(setup: Setup) -> bool:
-    """Whether states are shared out, or 16-bit weights have a master copy."""
+    """Whether it was asked for, states are shared out, or 16-bit weights have a master copy."""
     layout = setup.estimate.layout
     master = setup.run.recipe.master is not None and not setup.run.frozen
-    return layout.sharding is not Sharding.DDP or bool(layout.offload) or master
+    asked = setup.run.software is SoftwareStack.DEEPSPEED
+    return asked or layout.sharding is not Sharding.DDP or bool(layout.offload) or master
 
 
 def zero_stage(setup: Setup) -> int:
@@ -98,6 +99,14 @@ def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
     InputError
         If TRL has no such training.
     """
+    if setup.run.method is None:
+        allowed = "torchrun under Megatron-class software, or deepspeed for a script of your own"
+        raise cannot(
+            "TRL fine-tunes, and does not pretrain",
+            value="pretraining",
+            allowed=allowed,
+            remedy="Choose --software megatron, or --to deepspeed.",
+        )
     _check(setup)
     run, layout = setup.run, setup.estimate.layout
     script, dataset = DATASETS[run.preference]
@@ -181,7 +190,6 @@ def _check(setup: Setup) -> None:
     split = layout.tensor * layout.pipeline * layout.context * layout.expert
     problems = (
         (split > 1, "TRL splits no model over accelerators", split, "--tensor 1 --pipeline 1"),
-        (run.method is None, "TRL fine-tunes, and does not pretrain", "pretraining", "torchrun"),
         (run.recipe.name not in DTYPES, "TRL has no such recipe", run.recipe.name, "bf16_mixed"),
         (run.optimizer not in OPTIMIZERS, "TRL has no such optimizer", run.optimizer, "adamw"),
         (run.preference not in DATASETS, "TRL has no such script", run.preference, "dpo"),

@@ -74,7 +74,7 @@ def _degrees(
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
     experts = wide if architecture.num_experts > 1 else (1,)
     # What takes whole images or samples is divided over data alone.
-    divided = architecture.unit is Unit.TOKEN
+    divided = architecture.unit is Unit.TOKEN and run.software.divides_layers
     stages = _stages(architecture) if divided else (1,)
     for tensor in TENSOR_DEGREES if divided else (1,):
         if count % tensor or heads % tensor:

@@ -11,6 +11,7 @@ from advisor.catalog import Catalog
 from advisor.efficiency import Calibration
 from advisor.estimate.batch_serving import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.loading import decodes_images
 from advisor.estimate.results import Estimate, Parameters
 from advisor.estimate.training import parameters_of
 from advisor.limits import Constraints, Objective
@@ -76,7 +77,8 @@ def recommend(
     check_names(limits, catalog)
     check_owned(limits)
     training = not isinstance(case.workload, Serving)
-    found = find_systems(catalog, limits, training=training)
+    decoding = decodes_images(case.workload, architecture)
+    found = find_systems(catalog, limits, training=training, decoding=decoding)
     systems, result = search_and_host(case, architecture, found, calibration)
     feasible = [
         option

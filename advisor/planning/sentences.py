@@ -41,6 +41,7 @@ BOUND_WORDS = {
     "bubble": "the pipeline bubble",
     "launch": "kernel launches",
     "host": "the host's memory and its link",
+    "input": "the input pipeline on the host",
     "optimizer": "the optimizer update",
     "weights": "reading the weights from memory",
     "cache": "reading the key-value cache from memory",

@@ -16,6 +16,7 @@ from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement
+from advisor.estimate.loading import decodes_images
 from advisor.estimate.run import recipe_named, resolve_training
 from advisor.estimate.training import evaluate_run_hours
 from advisor.hardware import Accelerator
@@ -43,7 +44,12 @@ from advisor.workload import Serving
 
 
 def hardware_systems(
-    accelerator: Accelerator, count: int, catalog: Catalog, case: Case
+    accelerator: Accelerator,
+    count: int,
+    catalog: Catalog,
+    case: Case,
+    *,
+    decoding: bool = False,
 ) -> list[System]:
     """Return what may hold ``count`` accelerators.
 
@@ -75,7 +81,7 @@ def hardware_systems(
     )
     rented = [
         replace(system, counts=(count,))
-        for system in find_systems(catalog, limits, training=False)
+        for system in find_systems(catalog, limits, training=False, decoding=decoding)
         if system.node.accelerators >= count or system.node.inter_bytes_per_s is not None
     ]
     return rented or [replace(owned_system(accelerator, count), counts=(count,))]
@@ -153,7 +159,10 @@ def best_placement(
     accelerator = catalog.accelerator(case.hardware.accelerator)
     check_names(case.limits, catalog)
     count = case.hardware.count
-    systems: Sequence[System] = hardware_systems(accelerator, count, catalog, case)
+    decoding = decodes_images(case.workload, architecture)
+    systems: Sequence[System] = hardware_systems(
+        accelerator, count, catalog, case, decoding=decoding
+    )
     precision = (
         served_format(case.workload, architecture, accelerator)
         if isinstance(case.workload, Serving)

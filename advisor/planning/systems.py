@@ -105,7 +105,9 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
         yield offer
 
 
-def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> list[System]:
+def find_systems(
+    catalog: Catalog, limits: Constraints, *, training: bool, decoding: bool = False
+) -> list[System]:
     """Group the offers that the limits allow into systems; owned hardware replaces them all.
 
     Parameters
@@ -114,6 +116,8 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
     limits : Constraints
     training : bool
         Leave out parts that only serve.
+    decoding : bool, optional
+        Machines whose hosts have unlike numbers of cores are systems of their own.
 
     Returns
     -------
@@ -136,6 +140,8 @@ def find_systems(catalog: Catalog, limits: Constraints, *, training: bool) -> li
         if training and accelerator.inference_only:
             continue
         node = node_for(accelerator, offer)
+        if not decoding:
+            node = node.model_copy(update={"host_vcpus": None})
         groups.setdefault((offer.accelerator, node), []).append(offer)
     systems = []
     for (key, node), offers in groups.items():

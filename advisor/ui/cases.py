@@ -23,6 +23,9 @@ CASE_FIELDS: Final = {
     **{f"model.{field}": name for name, field in SHAPE.items()},
     "workload.samples": "samples",
     "workload.image_size": "image_size",
+    "workload.data_loading": "loading",
+    "workload.loader_workers": "loader_workers",
+    "workload.worker_images_per_s": "worker_rate",
     "workload.denoising_steps": "steps",
     "workload.sequence_length": "sequence",
     "workload.global_batch": "batch",
@@ -131,6 +134,9 @@ def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, obj
         optimizer=str(inputs.optimizer),
         software=inputs.software or None,
         cross_entropy=inputs.cross_entropy or None,
+        data_loading=inputs.loading or None if "loader_workers" in numbers else None,
+        loader_workers=_whole(numbers.get("loader_workers")),
+        worker_images_per_s=numbers.get("worker_rate"),
     )
     if task is Task.PRETRAIN:
         return {"kind": "pretraining", **shared}

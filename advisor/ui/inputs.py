@@ -98,6 +98,9 @@ class Inputs:
     weights: str = ""
     cache: str = ""
     image_size: str = ""
+    loading: str = ""
+    loader_workers: str = ""
+    worker_rate: str = ""
     steps: str = "30"
     guidance: str = YES
 

@@ -24,7 +24,8 @@ class Network(StrEnum):
 ALL: Final = frozenset(Network)
 TEXT: Final = frozenset({Network.LANGUAGE, Network.RECURRENT})
 """What is counted in tokens."""
-IMAGES: Final = frozenset({Network.VISION, Network.DIFFUSION})
+VISION: Final = frozenset({Network.VISION})
+IMAGES: Final = VISION | {Network.DIFFUSION}
 SAMPLES: Final = ALL - TEXT
 """What is counted in images or samples."""
 EXAMPLES: Final = {

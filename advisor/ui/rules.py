@@ -13,8 +13,8 @@ from advisor.limits import Objective
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.ui.inputs import ADAPTERS, ALL, FINE_TUNING, NO, OWN, SERVING, TRAINING, YES, Task
 from advisor.ui.networks import ALL as ALL_NETWORKS
-from advisor.ui.networks import IMAGES, SAMPLES, TEXT, Network
-from advisor.workload import CrossEntropy, Optimizer, Preference, SoftwareStack
+from advisor.ui.networks import IMAGES, SAMPLES, TEXT, VISION, Network
+from advisor.workload import CrossEntropy, DataLoading, Optimizer, Preference, SoftwareStack
 
 
 class Kind(StrEnum):
@@ -200,9 +200,11 @@ RULES: Final[dict[str, Rules]] = {
         TRAINING,
         options={
             "": "Usual for the task",
-            SoftwareStack.HUGGINGFACE: "Hugging Face, nothing fused",
+            SoftwareStack.HUGGINGFACE: "Hugging Face Trainer, nothing fused",
             SoftwareStack.LIGER: "Hugging Face with Liger kernels",
-            SoftwareStack.COMPILED: "torch.compile (torchtitan)",
+            SoftwareStack.PLAIN: "Plain framework loop, nothing fused",
+            SoftwareStack.DEEPSPEED: "DeepSpeed (ZeRO), nothing fused",
+            SoftwareStack.COMPILED: "torch.compile with FSDP (torchtitan)",
             SoftwareStack.MEGATRON: "Megatron-class",
         },
         advanced=True,
@@ -264,6 +266,36 @@ RULES: Final[dict[str, Rules]] = {
         blank="Usual",
         advanced=True,
         networks=IMAGES,
+    ),
+    "loading": Rules(
+        "Images are",
+        Kind.CHOICE,
+        TRAINING,
+        options={
+            "": "JPEG, decoded on the host",
+            DataLoading.TURBO: "JPEG, decoded by libjpeg-turbo",
+            DataLoading.CACHED: "Synthetic, cached, or decoded on the card",
+        },
+        advanced=True,
+        networks=VISION,
+    ),
+    "loader_workers": Rules(
+        "Loader workers per card",
+        Kind.WHOLE,
+        TRAINING,
+        high=4096,
+        blank="One on each core",
+        advanced=True,
+        networks=VISION,
+    ),
+    "worker_rate": Rules(
+        "Images/s per worker",
+        Kind.COUNT,
+        TRAINING,
+        high=1e6,
+        blank="As published",
+        advanced=True,
+        networks=VISION,
     ),
     "steps": Rules(
         "Denoising steps",

@@ -7,6 +7,7 @@ import pytest
 from advisor.calibration.joint import HeldOut, RunTimes, hold_out_sources
 from advisor.calibration.ranges import fit_intervals
 from advisor.calibration.software import TimedRun, fit_slowdowns
+from advisor.calibration.training_rows import row_run
 from advisor.catalog.constants import load_calibration
 from advisor.workload import SoftwareStack
 
@@ -41,6 +42,37 @@ def test_no_stack_is_faster_than_its_kernels_and_one_without_runs_takes_the_medi
 
     assert slowdowns[SoftwareStack.MEGATRON] == 1.0
     assert slowdowns[SoftwareStack.COMPILED] == 1.05
+
+
+def test_an_unfused_stack_with_few_groups_is_drawn_towards_the_others() -> None:
+    # Four groups of 1.5 count as much as the median of all unfused runs, 1.5: DeepSpeed's one group
+    # of 2.0 is drawn to 2.0^(1/5) 1.5^(4/5) = 1.589, and the Trainer without runs takes 1.5.
+    plain = [run(1.5, f"p{i}", stack="plain") for i in range(4)]
+    slowdowns = fit_slowdowns([*plain, run(2.0, "d", stack="deepspeed"), run(1.1, "m")])
+
+    assert slowdowns[SoftwareStack.PLAIN] == 1.5
+    assert slowdowns[SoftwareStack.DEEPSPEED] == 1.59
+    assert slowdowns[SoftwareStack.HUGGINGFACE] == 1.5
+    assert slowdowns[SoftwareStack.MEGATRON] == 1.1
+
+
+@pytest.mark.parametrize(
+    ("told", "stack"),
+    [
+        ({"framework": "deepspeed"}, "deepspeed"),
+        ({"framework": "hf_trainer"}, "huggingface"),
+        ({"framework": "torchtune"}, "plain"),
+        ({"framework": "torchtune", "compiled": "1"}, "compiled"),
+        ({"framework": "torchtitan"}, "compiled"),
+        ({"framework": "nemo"}, "megatron"),
+        ({"framework": "llm_foundry"}, "liger"),
+        ({"framework": "other", "num_accelerators": "2048"}, "megatron"),
+    ],
+)
+def test_a_row_runs_under_the_stack_that_its_framework_is(told: dict[str, str], stack: str) -> None:
+    row = {"workload": "pretraining", "sequence_length": "2048", "precision": "bf16_mixed"}
+
+    assert row_run(row | told).software is SoftwareStack(stack)
 
 
 def test_a_source_has_no_part_in_its_own_prediction():

@@ -122,7 +122,7 @@ def test_an_image_is_one_token() -> None:
     assert (resolved.unit, resolved.sequence_length) == (Unit.IMAGE, 1)
     assert resolved.tokens == PRETRAINING_SAMPLES == 115_305_030
     assert resolved.tokens_per_step == SAMPLE_BATCH
-    assert resolved.software is SoftwareStack.HUGGINGFACE
+    assert resolved.software is SoftwareStack.PLAIN
     assert run({"samples": 1e6, "global_batch": 100}).tokens == 1e6
 
 

@@ -204,3 +204,43 @@ def test_adapters_of_a_split_model_are_refused() -> None:
     case = {**LORA, "layout": {"tensor": 2}}
     with pytest.raises(InputError, match="adapters"):
         advisor.export(case, "torchrun")
+
+
+def under_deepspeed(case: dict[str, Any], **layout: object) -> dict[str, Any]:
+    workload = {**case["workload"], "software": "deepspeed"}
+    return {**case, "workload": workload, "layout": {**case.get("layout", {}), **layout}}
+
+
+def test_the_software_deepspeed_starts_with_a_configuration_of_its_own() -> None:
+    assert "--deepspeed" not in content(LORA, "torchrun")
+    assert "--deepspeed ds_config.json" in content(under_deepspeed(LORA), "torchrun")
+
+
+def test_pretraining_under_deepspeed_has_the_stage_offload_and_batches_of_the_layout() -> None:
+    case = under_deepspeed(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {
+                "kind": "pretraining",
+                "tokens": 1e9,
+                "sequence_length": 4096,
+                "global_batch": 256,
+                "precision": "bf16_mixed",
+            },
+            "hardware": {"accelerator": "h100-sxm", "count": 8},
+        },
+        data=8,
+        sharding="zero3",
+        micro_batch=2,
+        recompute="full",
+        offload=["optimizer"],
+    )
+    found = json.loads(content(case, "deepspeed"))
+
+    assert found["zero_optimization"]["stage"] == 3
+    assert found["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
+    assert found["train_micro_batch_size_per_gpu"] == 2
+    assert found["gradient_accumulation_steps"] == 16  # 256 sequences / (8 cards x 2)
+    assert found["bf16"] == {"enabled": True}
+    with pytest.raises(InputError, match="--to deepspeed"):
+        advisor.export(case, "torchrun")

@@ -1,0 +1,68 @@
+"""Input pipeline: what the host reads, decodes and augments while the accelerator computes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def input_time_s(
+    *,
+    samples: Number,
+    workers: Number,
+    worker_s: Number,
+    sample_bytes: Number,
+    storage_bytes_per_s: Number,
+) -> Number:
+    r"""Time in which the host makes one step's samples ready.
+
+    Parameters
+    ----------
+    samples : float or ndarray
+        Samples of one step. [samples]
+    workers : float or ndarray
+        Processes that decode and augment, a core for each. [1]
+    worker_s : float or ndarray
+        Time of one worker for one sample; 0 where samples lie decoded. [s]
+    sample_bytes : float or ndarray
+        Size of one sample in storage. [bytes]
+    storage_bytes_per_s : float or ndarray
+        What the storage reads; infinite where samples lie in memory. [bytes/s]
+
+    Returns
+    -------
+    float or ndarray
+        Broadcast shape of the inputs. [s]
+
+    Notes
+    -----
+    .. math:: t = \max\left(\frac{n}{w} t_w, \frac{n b}{R}\right)
+
+    Reading and decoding overlap each other, and both the accelerator's step, which takes no less
+    than this. Leaves out the copy to the accelerator, which is pinned and hidden, and the first
+    batch of an epoch.
+
+    References
+    ----------
+    .. [1] Mohan et al., Analyzing and Mitigating Data Stalls in DNN Training, 2021,
+       arXiv:2007.06775, section 3.
+
+    Examples
+    --------
+    >>> float(
+    ...     input_time_s(
+    ...         samples=256,
+    ...         workers=8,
+    ...         worker_s=0.005,
+    ...         sample_bytes=1e5,
+    ...         storage_bytes_per_s=1e9,
+    ...     )
+    ... )
+    0.16
+    """
+    decoded = samples * worker_s / workers
+    read = samples * sample_bytes / storage_bytes_per_s
+    made: Number = np.maximum(decoded, read)
+    return made
