@@ -207,11 +207,12 @@ class ConfigFields:
         return tuple(value)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the strings of a list; empty where it is absent or no list."""
+        """Return the strings of a list, or of lists in it; empty where it is absent or no list."""
         value = self._find(name)[1]
         if not isinstance(value, list):
             return ()
-        return tuple(item for item in value if isinstance(item, str))
+        items = (item if isinstance(item, list) else [item] for item in value)
+        return tuple(text for item in items for text in item if isinstance(text, str))
 
     def length(self, name: str) -> int | None:
         """Return how long a list is, or None where it is absent or no list."""

@@ -110,7 +110,8 @@ def architecture_from_config(
         else:
             shape, note = pruned_stack(shape, pruning)
         trimmed = (note,)
-    stored, notes = weight_format(text if "quantization_config" in text else config)
+    published = text if "quantization_config" in text else config
+    stored, notes = weight_format(published)
     assumptions = (
         *(*assumptions, *(_defaulted(text, fields) if text is not config else ()), *guessed),
         *(*trimmed, *_left_out(fields), *notes),
@@ -119,7 +120,7 @@ def architecture_from_config(
     if not isinstance(shape, TransformerShape):
         from advisor.architecture.stack import stack_architecture
 
-        return stack_architecture(
+        model = stack_architecture(
             shape,
             name=shown,
             family=family.title,
@@ -130,17 +131,23 @@ def architecture_from_config(
             max_position_embeddings=_positions(fields, family),
             weight_format=stored,
         )
-    return assembled(
-        shape,
-        name=shown,
-        family=family.title,
-        hub_id=hub_id,
-        source=source,
-        evidence=Evidence.ASSUMED if guessed else Evidence.DERIVED,
-        assumptions=assumptions,
-        max_position_embeddings=_positions(fields, family),
-        weight_format=stored,
-    )
+    else:
+        model = assembled(
+            shape,
+            name=shown,
+            family=family.title,
+            hub_id=hub_id,
+            source=source,
+            evidence=Evidence.ASSUMED if guessed else Evidence.DERIVED,
+            assumptions=assumptions,
+            max_position_embeddings=_positions(fields, family),
+            weight_format=stored,
+        )
+    if not ConfigFields(published).has("quantization_config"):
+        return model
+    from advisor.architecture.stored_weights import with_stored_bytes
+
+    return model.model_copy(update={"operators": with_stored_bytes(model.operators, published)})
 
 
 def _positions(fields: ConfigFields, family: Family) -> int | None:

@@ -134,6 +134,9 @@ class Operator(Noun):
     """Elements in one layer, all experts included. 0 where tied to another row."""
     active_parameters: Annotated[int, Field(ge=0)] = 0
     """Elements that one token uses in one layer (a tied head counts here)."""
+    stored_bytes: float | None = None
+    """Bytes of one parameter in the published file, scales included, where its quantisation block
+    says so; None: as the weight format's rule has it."""
     in_features: int = 0
     """Matmul rows: k of the product (per expert)."""
     out_features: int = 0

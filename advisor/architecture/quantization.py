@@ -57,7 +57,7 @@ MXFP4_GROUP: Final = 32
 
 _EXPERTS: Final = {"fp4": "mxfp4"}
 """Format of routed experts by ``expert_dtype``, beside which the other weights are in fp8."""
-_MIXED: Final = "weights of mixed formats: all are counted in {found}, as the {part} are stored"
+_MIXED: Final = "weights of mixed formats: computed as {found}, as the {part} are stored"
 _INNER: Final = ("mlp", "ffn", "experts")
 """In the names of feed-forward layers, which hold most of the weights."""
 
@@ -127,7 +127,7 @@ def _rounded(block: ConfigFields, found: str) -> tuple[str, ...]:
     """State a width that no engine's format has."""
     if block.text("quant_method", "").lower() not in _WHOLE_BITS or _bits(block) in {4, 8}:
         return ()
-    return (f"weights of {_bits(block):g} bits are counted in {found}",)
+    return (f"weights of {_bits(block):g} bits are computed as {found}",)
 
 
 def _bits(block: ConfigFields) -> float:

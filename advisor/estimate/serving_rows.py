@@ -132,12 +132,15 @@ def bytes_per_parameter(
 ) -> float:
     """Return the bytes of one stored parameter of ``row`` of ``model``.
 
-    GGUF mixtures give each matrix its own type. The other formats below 16 bits quantise the
+    GGUF mixtures give each matrix its own type, and the published file may say what its rows take.
+    Where it does not, the formats below 16 bits quantise the
     matrices of the blocks; embeddings, head, router and norms stay at 16 bits, as AWQ, GPTQ,
     bitsandbytes and fp8 checkpoints do. MXFP4 quantises routed experts alone where there are any.
     """
     if weight_format.mixture:
         return row_bytes(row, weight_format.name, model)
+    if row.stored_bytes is not None and weight_format.name == model.weight_format:
+        return row.stored_bytes
     stored = weight_format.bytes_per_parameter
     if stored >= SIXTEEN_BIT_BYTES:
         return stored

@@ -10,6 +10,7 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving_rows import (
     ServedModel,
     batched_tokens,
+    bytes_per_parameter,
     cached_bytes_per_sequence,
     sampled_sequences,
 )
@@ -116,9 +117,14 @@ def memory_substitutions(
 
 def _mean_bytes(served: ServedModel) -> float:
     """Return the format's bytes per parameter; of this very model where types are mixed."""
-    if served.weight_format.mixture:
-        return file_bytes(served.model, served.weight_format.name) / served.model.total_parameters
-    return served.weight_format.bytes_per_parameter
+    model, stored = served.model, served.weight_format
+    if stored.mixture:
+        return file_bytes(model, stored.name) / model.total_parameters
+    if stored.name == model.weight_format and any(row.stored_bytes for row in model.operators):
+        rows = model.operators
+        held = sum(r.layers * r.parameters * bytes_per_parameter(r, stored, model) for r in rows)
+        return held / model.total_parameters
+    return stored.bytes_per_parameter
 
 
 def time_substitutions(

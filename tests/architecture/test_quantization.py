@@ -59,7 +59,7 @@ def test_widths_of_no_engine_are_told() -> None:
     block = {"quant_method": "exl2", "bits": 6.5}
     assert weight_format({"quantization_config": block}) == (
         "int8",
-        ("weights of 6.5 bits are counted in int8",),
+        ("weights of 6.5 bits are computed as int8",),
     )
 
 
