@@ -12,6 +12,7 @@ from advisor.architecture.decoder import (
     LAYER_NORM,
     LAYER_NORM_NO_BIAS,
     ONE_NORM,
+    SANDWICH_NORMS,
     SLIDING,
     attention_shape,
     decoder,
@@ -224,4 +225,35 @@ def minimax_m3(fields: ConfigFields) -> TransformerShape:
         feed_forward=dense_then_routed(
             fields, dense=layers - routed, dense_width=dense, routed=experts
         ),
+    )
+
+
+def grok(fields: ConfigFields) -> TransformerShape:
+    """Grok 1: eight wide experts, norms around both branches."""
+    width = fields.count("intermediate_size", 32_768)
+    experts = experts_shape(fields, layers=layer_count(fields), width=width, act="gelu")
+    return decoder(
+        fields, tied=True, places=SANDWICH_NORMS, feed_forward=[experts], vocab_size=131_072
+    )
+
+
+def arctic(fields: ConfigFields) -> TransformerShape:
+    """Arctic: routed experts beside a dense layer as wide as the residual stream."""
+    layers, width = layer_count(fields), fields.count("intermediate_size", 4864)
+    step = fields.count("moe_layer_frequency", 2, maximum=layers)
+    routed = layers // step
+    beside = fields.flag("parallel_attn_mlp_res", False)
+    if beside and routed < layers:
+        fields.fail(
+            "config field moe_layer_frequency is not supported beside a dense layer",
+            "moe_layer_frequency",
+            step,
+            "1",
+        )
+    shared = fields.count("hidden_size") if beside else 0
+    experts = experts_shape(fields, layers=routed, width=width, shared_width=shared)
+    return decoder(
+        fields,
+        feed_forward=dense_then_routed(fields, dense=layers - routed, routed=experts),
+        extra_norms=int(beside),
     )

@@ -213,7 +213,7 @@ def _display_heads(shape: TransformerShape) -> tuple[int, int]:
 TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
 """Where multimodal configurations nest their text tower."""
 
-BUILT_WHOLE: Final = frozenset({"clip"})
+BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
 """Families whose towers are all built, though they nest configurations."""
 
 

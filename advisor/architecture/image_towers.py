@@ -1,4 +1,4 @@
-"""Image encoders of transformer blocks: ViT, DeiT III, SigLIP, EVA-02 and the pair CLIP.
+"""Image encoders of transformer blocks (ViT, DeiT, DINOv2, EVA-02), and the pairs CLIP and SigLIP.
 
 Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0)
 where there is one, else of timm 1.0 (Apache-2.0).
@@ -11,10 +11,13 @@ from advisor.architecture.convolutional_families import classes
 from advisor.architecture.encoder_blocks import BlockShape, feed_forward, transformer_blocks
 from advisor.architecture.layers import (
     Attention,
+    Branch,
+    Concatenate,
     Convolution,
     Embedding,
     ExtraTokens,
     GatedProduct,
+    Layer,
     Learned,
     Linear,
     Normalization,
@@ -103,29 +106,86 @@ def vit(fields: ConfigFields) -> Stack:
 
     ``layer_scale`` and ``class_position`` make a DeiT III of it.
     """
-    image, patches, count = _pixels(fields, 224, 16)
+    shape, placed = _vision_blocks(fields, "gelu"), fields.flag("class_position", True)
+    return _classifier(fields, shape, positions=int(placed), pooled=_pooler(fields, shape))
+
+
+def deit(fields: ConfigFields) -> Stack:
+    """DeiT: ViT with a second token, which a teacher's answer trains, and its classifier."""
     shape = _vision_blocks(fields, "gelu")
+    taught = any(name.endswith("WithTeacher") for name in fields.names("architectures"))
+    return _classifier(
+        fields,
+        shape,
+        tokens=2,
+        positions=2,
+        pooled=_pooler(fields, shape),
+        classifiers=2 if taught else 1,
+    )
+
+
+def dinov2(fields: ConfigFields) -> Stack:
+    """DINOv2: ViT with scaled branches, gated in its largest; classifies by token and mean."""
+    hidden = fields.count("hidden_size", 768)
+    ratio = fields.number("mlp_ratio", 4, minimum=0.01, maximum=64)
+    gated = fields.flag("use_swiglu_ffn", False)
+    width = max(int(hidden * ratio), 1)
+    if gated:
+        # A multiple of 8 that makes three matrices as large as two.
+        width = (width * 2 // 3 + 7) // 8 * 8
+    shape = _vision_blocks(fields, "gelu").model_copy(
+        update={
+            "width": width,
+            "gated": gated,
+            "function": "silu" if gated else function_named(fields, "gelu"),
+            "layer_scale": True,
+        }
+    )
+    masked = hidden if fields.flag("use_mask_token", True) else 0
+    return _classifier(fields, shape, positions=1, patch=14, masked=masked, meaned=True)
+
+
+def _pooler(fields: ConfigFields, shape: BlockShape) -> tuple[Linear, ...]:
+    return (Linear(out=fields.count("pooler_output_size", shape.hidden_size)),)
+
+
+def _classifier(
+    fields: ConfigFields,
+    shape: BlockShape,
+    *,
+    positions: int,
+    tokens: int = 1,
+    patch: int = 16,
+    pooled: tuple[Linear, ...] = (),
+    masked: int = 0,
+    meaned: bool = False,
+    classifiers: int = 1,
+) -> Stack:
+    """Return an image encoder with its pooler, or its classifiers of token (and mean) instead."""
+    image, patches, count = _pixels(fields, 224, patch)
     hidden, outputs = shape.hidden_size, 1
-    if any(name.endswith("ForImageClassification") for name in fields.names("architectures")):
+    after: tuple[Layer, ...] = (FIRST, *pooled)
+    if any("ForImageClassification" in name for name in fields.names("architectures")):
         outputs = classes(fields)
-        after = (FIRST, Linear(out=outputs))
-    else:
-        width = fields.count("pooler_output_size", hidden)
-        after = (FIRST, Linear(out=width))
+        both = (Concatenate(name="mean"),) if meaned else ()
+        after = (FIRST, *both, Linear(out=outputs * classifiers))
     bias = fields.flag("qkv_bias", True)
     if not bias:
         fields.fail("config field qkv_bias is not supported", "qkv_bias", bias, "true")
-    positions = count + fields.flag("class_position", True)
+    mask = (Learned(elements=masked),) if masked else ()
+    average = Branch(name="mean", layers=(Pool(kind="average", kernel=None),))
+    mean = (average,) if meaned and outputs > 1 else ()
     return Stack(
         unit=Unit.IMAGE,
         input=image,
         layers=(
             part(
                 "vision",
-                *(patches, ExtraTokens(), Learned(elements=positions * hidden)),
+                *(patches, *mask, ExtraTokens(tokens=tokens)),
+                Learned(elements=(count + positions) * hidden),
                 *(*transformer_blocks(shape), LAYER_NORM),
             ),
-            part("head", *after, of=Part.HEAD),
+            part("head", *mean, *after, of=Part.HEAD),
         ),
         blocks=shape.layers,
         hidden_size=hidden,
@@ -135,6 +195,19 @@ def vit(fields: ConfigFields) -> Stack:
 
 def siglip_vision(fields: ConfigFields) -> Stack:
     """SigLIP's image encoder: patches without a class token, pooled by one query."""
+    image, shape, seeing, pooled = _siglip_image(fields)
+    return Stack(
+        unit=Unit.IMAGE,
+        input=image,
+        layers=(part("vision", *seeing), part("head", *pooled, of=Part.HEAD)),
+        blocks=shape.layers,
+        hidden_size=shape.hidden_size,
+    )
+
+
+def _siglip_image(
+    fields: ConfigFields,
+) -> tuple[StackInput, BlockShape, tuple[Layer, ...], tuple[Layer, ...]]:
     image, patches, count = _pixels(fields, 224, 16)
     shape = _vision_blocks(fields, "gelu_pytorch_tanh")
     hidden = shape.hidden_size
@@ -143,18 +216,35 @@ def siglip_vision(fields: ConfigFields) -> Stack:
         Attention(heads=shape.heads, memory="patches"),
         Residual(body=(LAYER_NORM, *feed_forward(shape))),
     )
+    positions = Learned(elements=count * hidden)
+    return image, shape, (patches, positions, *transformer_blocks(shape), LAYER_NORM), pooled
+
+
+def siglip(fields: ConfigFields) -> Stack:
+    """SigLIP: CLIP's pair with a sigmoid loss; the image is pooled by one query."""
+    text = ConfigFields(fields.mapping("text_config") or {})
+    vision = ConfigFields(fields.mapping("vision_config") or {})
+    image, seeing, blocks, pooled = _siglip_image(vision)
+    reading = _vision_blocks(text, "gelu_pytorch_tanh")
+    vocab, hidden = text.count("vocab_size", 32_000), reading.hidden_size
+    tokens = text.count("max_position_embeddings", 64, maximum=10_000_000)
     return Stack(
-        unit=Unit.IMAGE,
+        unit=Unit.SAMPLE,
         input=image,
+        others={"words": StackInput(length=tokens, follows="sequence_length")},
         layers=(
+            # Learned temperature and bias of the loss.
+            part("vision", *blocks, Learned(elements=2), *pooled),
+            Take(name="words"),
             part(
-                "vision",
-                *(patches, Learned(elements=count * hidden)),
-                *(*transformer_blocks(shape), LAYER_NORM),
+                "text",
+                Embedding(entries=vocab, width=hidden),
+                Learned(elements=tokens * hidden),
+                *(*transformer_blocks(reading), LAYER_NORM, FIRST),
+                Linear(out=text.count("projection_size", hidden)),
             ),
-            part("head", *pooled, of=Part.HEAD),
         ),
-        blocks=shape.layers,
+        blocks=seeing.layers + reading.layers,
         hidden_size=hidden,
     )
 

@@ -257,6 +257,8 @@ class Repeat(Noun):
 
     times: Annotated[int, Field(ge=1, le=10_000)]
     layers: tuple[Layer, ...]
+    shared: bool = False
+    """The weights are those of the same layers before, where they are counted (ALBERT)."""
 
 
 class Section(Noun):

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         dense_families,
         detection_families,
         diffusion_families,
+        encoder_families,
         expert_families,
         hybrid_families,
         image_towers,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         recurrent_families,
         routed_families,
         tower_families,
+        translation_families,
         window_families,
     )
 else:
@@ -68,6 +70,7 @@ else:
     dense_families = _Readers("dense_families")
     detection_families = _Readers("detection_families")
     diffusion_families = _Readers("diffusion_families")
+    encoder_families = _Readers("encoder_families")
     expert_families = _Readers("expert_families")
     hybrid_families = _Readers("hybrid_families")
     image_towers = _Readers("image_towers")
@@ -77,6 +80,7 @@ else:
     recurrent_families = _Readers("recurrent_families")
     routed_families = _Readers("routed_families")
     tower_families = _Readers("tower_families")
+    translation_families = _Readers("translation_families")
     window_families = _Readers("window_families")
 
 
@@ -92,10 +96,12 @@ class Family(NamedTuple):
 
 
 FAMILIES: Final[dict[str, Family]] = {
+    "albert": Family("ALBERT", encoder_families.albert),
     "arcee": Family("Arcee AFM", dense_families.arcee),
+    "arctic": Family("Arctic", expert_families.arctic),
     "baichuan": Family("Baichuan", families.llama),
     "bamba": Family("Bamba", mixed_families.bamba),
-    "bart": Family("BART", tower_families.bart, Unit.SAMPLE),
+    "bart": Family("BART", translation_families.bart, Unit.SAMPLE),
     "bert": Family("BERT", tower_families.bert),
     "bloom": Family("BLOOM", classic_families.bloom),
     "camembert": Family("CamemBERT", tower_families.bert, reserved_positions=2),
@@ -108,17 +114,22 @@ FAMILIES: Final[dict[str, Family]] = {
     "convnext": Family("ConvNeXt", convolutional_families.convnext, Unit.IMAGE),
     "cwm": Family("Code World Model", families.llama),
     "dbrx": Family("DBRX", expert_families.dbrx),
+    "deberta": Family("DeBERTa", encoder_families.deberta),
+    "deberta-v2": Family("DeBERTa v2 and v3", encoder_families.deberta_v2),
     "deepseek_ref": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "deepseek_v2": Family("DeepSeek V2", routed_families.deepseek),
     "deepseek_v3": Family("DeepSeek V3", routed_families.deepseek),
     "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
     "deepseek_v4": Family("DeepSeek V4", compressed_families.deepseek_v4),
+    "deit": Family("DeiT", image_towers.deit, Unit.IMAGE),
     "densenet": Family("DenseNet", convolutional_families.densenet, Unit.IMAGE),
+    "dinov2": Family("DINOv2", image_towers.dinov2, Unit.IMAGE),
     "distilbert": Family("DistilBERT", tower_families.distilbert),
     "dit": Family("DiT", diffusion_families.dit, Unit.IMAGE),
     "dots1": Family("dots.llm1", expert_families.scaled_routed),
     "efficientnet": Family("EfficientNet", mobile_families.efficientnet, Unit.IMAGE),
     "efficientnet_v2": Family("EfficientNetV2", mobile_families.efficientnet_v2, Unit.IMAGE),
+    "electra": Family("ELECTRA", encoder_families.electra),
     "ernie4_5": Family("ERNIE 4.5", dense_families.ernie4_5),
     "ernie4_5_moe": Family("ERNIE 4.5 MoE", expert_families.ernie_moe),
     "eva02": Family("EVA-02", image_towers.eva02, Unit.IMAGE),
@@ -152,6 +163,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "granitemoe": Family("Granite 3 MoE", expert_families.granite_moe),
     "granitemoehybrid": Family("Granite 4", mixed_families.granite_hybrid),
     "granitemoeshared": Family("Granite 3 MoE", expert_families.granite_moe),
+    "grok-1": Family("Grok 1", expert_families.grok),
     "gru": Family("GRU", recurrent_families.gru),
     "hunyuan_v1_dense": Family("Hunyuan", families.qwen3),
     "hunyuan_v1_moe": Family("Hunyuan MoE", expert_families.hunyuan_moe),
@@ -166,8 +178,11 @@ FAMILIES: Final[dict[str, Family]] = {
     "llama4": Family("Llama 4", recent_families.llama4),
     "llama4_text": Family("Llama 4", recent_families.llama4),
     "lstm": Family("LSTM", recurrent_families.lstm),
+    "m2m_100": Family("M2M-100 and NLLB", translation_families.m2m_100, Unit.SAMPLE),
     "mamba": Family("Mamba", hybrid_families.mamba),
     "mamba2": Family("Mamba-2", hybrid_families.mamba2),
+    "marian": Family("Marian", translation_families.marian, Unit.SAMPLE),
+    "mbart": Family("mBART", translation_families.mbart, Unit.SAMPLE),
     "mimo_v2_flash": Family("MiMo-V2-Flash", recent_families.mimo_v2),
     "minimax": Family("MiniMax-01", mixed_families.minimax),
     "minimax_m1": Family("MiniMax-M1", mixed_families.minimax),
@@ -182,6 +197,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "mllama_text_model": Family("Llama 3.2 Vision", dense_families.mllama),
     "mlp": Family("Multilayer perceptron", recurrent_families.mlp, Unit.SAMPLE),
     "mobilenet_v3": Family("MobileNetV3", mobile_families.mobilenet_v3, Unit.IMAGE),
+    "modernbert": Family("ModernBERT", encoder_families.modernbert),
     "mpt": Family("MPT", classic_families.mpt),
     "mt5": Family("mT5", tower_families.t5, Unit.SAMPLE),
     "nemotron": Family("Nemotron 4 and Minitron", dense_families.nemotron),
@@ -191,6 +207,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "olmo3": Family("OLMo 3", families.olmo2),
     "olmoe": Family("OLMoE", expert_families.olmoe),
     "opt": Family("OPT", classic_families.opt),
+    "pegasus": Family("Pegasus", translation_families.pegasus, Unit.SAMPLE),
     "phi": Family("Phi", classic_families.phi),
     "phi3": Family("Phi 3 and 4", families.phi3),
     "phi3_v": Family("Phi 3 Vision", families.phi3),
@@ -217,6 +234,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "retinanet": Family("RetinaNet", detection_families.retinanet, Unit.IMAGE),
     "roberta": Family("RoBERTa", tower_families.bert, reserved_positions=2),
     "seed_oss": Family("Seed-OSS", dense_families.seed_oss),
+    "siglip": Family("SigLIP", image_towers.siglip, Unit.SAMPLE),
     "siglip_vision_model": Family("SigLIP vision", image_towers.siglip_vision, Unit.IMAGE),
     "smollm3": Family("SmolLM 3", families.smollm3),
     "ssd": Family("SSD", detection_families.ssd, Unit.IMAGE),
@@ -245,8 +263,8 @@ def named_type(fields: ConfigFields) -> str:
 
 KNOWN_UNSUPPORTED: Final = frozenset(
     {
-        *("albert", "apertus", "bitnet", "deberta", "deberta-v2", "diffllama", "doge"),
-        *("electra", "helium", "hyperclovax", "longformer", "modernbert", "persimmon"),
+        *("apertus", "bitnet", "diffllama", "doge"),
+        *("helium", "hyperclovax", "longformer", "persimmon"),
         *("recurrent_gemma", "rwkv", "xlstm", "zamba", "zamba2"),
     }
 )

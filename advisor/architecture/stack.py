@@ -234,6 +234,13 @@ def _branch(layer: vocabulary.Branch, build: Build) -> None:
 
 
 def _repeat(layer: vocabulary.Repeat, build: Build) -> None:
+    first = len(build.rows)
+    _repeat_rows(layer, build)
+    if layer.shared:
+        build.share_rows(first)
+
+
+def _repeat_rows(layer: vocabulary.Repeat, build: Build) -> None:
     left = layer.times
     while left:
         signal = build.signal

@@ -148,6 +148,13 @@ class Build:
             row.model_copy(update={"layers": row.layers * times}) for row in self.rows[start:]
         ]
 
+    def share_rows(self, start: int) -> None:
+        """Let the rows from ``start`` on use weights that are counted before."""
+        self.rows[start:] = [
+            row.model_copy(update={"parameters": 0, "active_parameters": 0})
+            for row in self.rows[start:]
+        ]
+
     def freeze_rows(self, start: int) -> None:
         """Let training run the rows from ``start`` on forward only, and keep nothing of them."""
         self.rows[start:] = [

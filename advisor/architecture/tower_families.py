@@ -1,4 +1,4 @@
-"""Encoder and encoder-decoder families: BERT, RoBERTa, T5, BART, Whisper.
+"""Encoder and encoder-decoder families: BERT, RoBERTa, T5, Whisper.
 
 Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0).
 Encoders take tokens, and pairs whole samples.
@@ -34,8 +34,6 @@ from advisor.architecture.stack import Stack, StackInput
 
 TEXT_TOKENS = 512
 """Length of both texts where the work does not say: what T5 was trained on."""
-BART_OFFSET = 2
-"""Learned positions that no token has: those of BERT's padding, as fairseq counted."""
 LAYER_NORM = Normalization(kind="layer")
 
 
@@ -62,7 +60,7 @@ def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:
     return Section(name=name, part=of, layers=layers)
 
 
-def _labels(fields: ConfigFields) -> int:
+def label_count(fields: ConfigFields) -> int:
     """Labels that a head tells apart; two where nothing says so, as in the classes."""
     labels = fields.mapping("id2label")
     return len(labels) if labels else fields.count("num_labels", 2)
@@ -86,7 +84,7 @@ def distilbert(fields: ConfigFields) -> Stack:
         "type_vocab_size": 0,
         "hidden_act": fields.text("activation", "gelu"),
         "architectures": list(fields.names("architectures")),
-        "num_labels": _labels(fields),
+        "num_labels": label_count(fields),
     }
     return bert(ConfigFields(read), pooler=False)
 
@@ -122,9 +120,9 @@ def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
     if any(name.endswith("ForPreTraining") for name in names):
         head.append(Branch(name="next_sentence", layers=(Linear(out=hidden), Linear(out=2))))
     if any(name.endswith(("ForQuestionAnswering", "ForTokenClassification")) for name in names):
-        head.append(Linear(out=_labels(fields)))
+        head.append(Linear(out=label_count(fields)))
     elif any(name.endswith("ForSequenceClassification") for name in names):
-        head += [Linear(out=hidden), Linear(out=_labels(fields))]
+        head += [Linear(out=hidden), Linear(out=label_count(fields))]
     elif not predicts:
         head += [Linear(out=hidden)] if pooler else []
     else:
@@ -285,49 +283,6 @@ def whisper(fields: ConfigFields) -> Stack:
         others=others,
         layers=(*(() if alone else (encoder,)), Take(name="words"), decoder, head),
         blocks=writing.layers + (0 if alone else reading.layers),
-        hidden_size=hidden,
-        outputs=vocab,
-        tied=True,
-    )
-
-
-def bart(fields: ConfigFields) -> Stack:
-    """BART: post-norm encoder and decoder with learned positions, one tied token embedding."""
-    hidden, vocab = fields.count("d_model", 1024), fields.count("vocab_size", 50_265)
-    positions = fields.count("max_position_embeddings", 1024, maximum=10_000_000) + BART_OFFSET
-
-    def tower(name: str, *, decodes: bool) -> tuple[int, tuple[Layer, ...]]:
-        heads = head_count(fields, f"{name}_attention_heads", hidden, 16)
-        layers = fields.count(f"{name}_layers", 12, maximum=LIMITS["num_hidden_layers"])
-        shape = BlockShape(
-            layers=layers,
-            hidden_size=hidden,
-            heads=heads,
-            head_dim=hidden // heads,
-            width=fields.count(f"{name}_ffn_dim", 4096),
-            function=function_named(fields, "gelu"),
-            causal=decodes,
-            memory="encoder" if decodes else None,
-            post_norm=True,
-            dropout=True,
-        )
-        table = Embedding(entries=vocab, width=hidden, tied=True, shared=decodes)
-        learned = Learned(elements=positions * hidden)
-        return layers, (table, learned, LAYER_NORM, Dropout(), *transformer_blocks(shape))
-
-    reads, reading = tower("encoder", decodes=False)
-    writes, writing = tower("decoder", decodes=True)
-    return Stack(
-        unit=Unit.SAMPLE,
-        input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
-        others={"words": StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")},
-        layers=(
-            part("encoder", *reading, Save(name="encoder")),
-            Take(name="words"),
-            part("decoder", *writing),
-            part("head", Linear(out=vocab, bias=False, tied=True), of=Part.HEAD),
-        ),
-        blocks=reads + writes,
         hidden_size=hidden,
         outputs=vocab,
         tied=True,

@@ -64,6 +64,39 @@ def test_unseen_configs_are_counted_exactly() -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "parts", "active"),
+    [
+        # "10B dense transformer and 128 x 3.66B MoE MLP", 17B active (snowflake.com, 2024-04-24).
+        (
+            {"model_type": "arctic", "vocab_size": 32000, "hidden_size": 7168,
+             "num_hidden_layers": 35,
+             "intermediate_size": 4864, "num_attention_heads": 56, "num_key_value_heads": 8,
+             "num_local_experts": 128, "num_experts_per_tok": 2, "moe_layer_frequency": 1,
+             "parallel_attn_mlp_res": True},
+            (10, 128 * 3.66),
+            17,
+        ),
+        # 314B, without the tied table of 131,072 x 6,144 (github.com/xai-org/grok-1).
+        (
+            {"model_type": "grok-1", "vocab_size": 131072, "hidden_size": 6144,
+             "num_hidden_layers": 64, "num_attention_heads": 48, "num_key_value_heads": 8,
+             "intermediate_size": 32768, "num_experts": 8, "num_experts_per_tok": 2},
+            (5.7 + 0.8, 309.2),
+            84,
+        ),
+    ],
+)  # fmt: skip
+def test_models_of_remote_classes(
+    config: dict[str, object], parts: tuple[float, float], active: float
+) -> None:
+    model = architecture_from_config(config)
+    experts = model.expert_parameters
+    found = ((model.total_parameters - experts) / 1e9, experts / 1e9)
+    assert found == pytest.approx(parts, rel=0.01)
+    assert model.active_parameters / 1e9 == pytest.approx(active, rel=0.02)
+
+
+@pytest.mark.parametrize(
     ("key", "cached", "state"),
     [
         # Full layers x what one token leaves behind; other layers x (heads x keys x values +
