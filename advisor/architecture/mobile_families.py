@@ -37,10 +37,25 @@ def efficientnet(fields: ConfigFields) -> Stack:
     Tan and Le 2019, arXiv:1905.11946; B0 to B7 differ in ``width_coefficient``,
     ``depth_coefficient`` and image size.
     """
+    body, blocks = efficientnet_stages(fields)
+    head = (
+        *normed(_scaled(fields, fields.count("top_channels", 1280)), function="silu"),
+        Pool(kind="average", kernel=None),
+        Dropout(),
+        Linear(out=classes(fields)),
+    )
+    return image_stack(fields, body, head, blocks=blocks)
+
+
+def _scaled(fields: ConfigFields, width: int) -> int:
     wide = fields.number("width_coefficient", 2.0, minimum=0.01, maximum=100)
+    return _rounded(width * wide, fields.count("depth_divisor", 8, maximum=1024))
+
+
+def efficientnet_stages(fields: ConfigFields) -> tuple[tuple[Section, ...], int]:
+    """Return stem and stages of an EfficientNet, and how many blocks they have."""
     deep = fields.number("depth_coefficient", 3.1, minimum=0.01, maximum=100)
     squeeze = fields.share("squeeze_expansion_ratio", 0.25)
-    divisor = fields.count("depth_divisor", 8, maximum=1024)
     columns = [
         stage_counts(fields, name, default)
         for name, default in (
@@ -54,16 +69,12 @@ def efficientnet(fields: ConfigFields) -> Stack:
     ]
     if len({len(column) for column in columns}) > 1:
         fields.fail("lists of stages differ in length", "kernel_sizes", None, "one each per stage")
-    body: list[Layer] = [
-        Section(
-            name="stem", layers=normed(_rounded(32 * wide, divisor), 3, stride=2, function="silu")
-        )
-    ]
-    blocks = 0
+    stem = normed(_scaled(fields, 32), 3, stride=2, function="silu")
+    body, blocks = [Section(name="stem", layers=stem)], 0
     for index, (read, made, kernel, stride, repeats, expand) in enumerate(
         zip(*columns, strict=True)
     ):
-        width, out = _rounded(read * wide, divisor), _rounded(made * wide, divisor)
+        width, out = _scaled(fields, read), _scaled(fields, made)
         depth = ceil(deep * repeats)
         first = inverted(width, out, kernel, stride, width * expand, max(1, int(width * squeeze)))
         later = inverted(out, out, kernel, 1, out * expand, max(1, int(out * squeeze)))
@@ -73,14 +84,7 @@ def efficientnet(fields: ConfigFields) -> Stack:
             layers.append(Repeat(times=depth - 1, layers=(Residual(body=(*later, Dropout())),)))
         body.append(Section(name=f"stage_{index + 1}", layers=tuple(layers)))
         blocks += depth
-    top = _rounded(fields.count("top_channels", 1280) * wide, divisor)
-    head = (
-        *normed(top, function="silu"),
-        Pool(kind="average", kernel=None),
-        Dropout(),
-        Linear(out=classes(fields)),
-    )
-    return image_stack(fields, tuple(body), head, blocks=blocks)
+    return tuple(body), blocks
 
 
 def inverted(

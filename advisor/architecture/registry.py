@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         dense_families,
         detection_families,
         diffusion_families,
+        efficient_detection,
         encoder_families,
         expert_families,
         hybrid_families,
@@ -70,6 +71,7 @@ else:
     dense_families = _Readers("dense_families")
     detection_families = _Readers("detection_families")
     diffusion_families = _Readers("diffusion_families")
+    efficient_detection = _Readers("efficient_detection")
     encoder_families = _Readers("encoder_families")
     expert_families = _Readers("expert_families")
     hybrid_families = _Readers("hybrid_families")
@@ -127,6 +129,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "distilbert": Family("DistilBERT", tower_families.distilbert),
     "dit": Family("DiT", diffusion_families.dit, Unit.IMAGE),
     "dots1": Family("dots.llm1", expert_families.scaled_routed),
+    "efficientdet": Family("EfficientDet", efficient_detection.efficientdet, Unit.IMAGE),
     "efficientnet": Family("EfficientNet", mobile_families.efficientnet, Unit.IMAGE),
     "efficientnet_v2": Family("EfficientNetV2", mobile_families.efficientnet_v2, Unit.IMAGE),
     "electra": Family("ELECTRA", encoder_families.electra),

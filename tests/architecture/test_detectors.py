@@ -96,3 +96,12 @@ def test_ssd_scales_every_image_to_its_own_size() -> None:
     # 38, 19, 10, 5, 3 and 1 squared, by 4, 6, 6, 6, 4 and 4 boxes of 4 numbers: arXiv:1512.02325.
     numbers = sum(op.out_features * op.positions_per_token for op in boxes)
     assert numbers == 8732 * (4 + 81)
+
+
+def test_efficientdet_has_its_published_work() -> None:
+    """Billions of multiply-adds of D0 to D4: arXiv:1911.09070, table 2."""
+    counted = [
+        sum(op.layers * op.flops_per_token for op in load_preset(f"efficientdet-d{size}").operators)
+        for size in range(5)
+    ]
+    assert [work / 2e9 for work in counted] == pytest.approx([2.5, 6.1, 11, 25, 55], rel=0.025)
