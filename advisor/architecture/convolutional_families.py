@@ -63,7 +63,7 @@ def image_stack(
 def stage_counts(fields: ConfigFields, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
     """Return one whole number of at least 1 for each stage."""
     values = fields.counts(name, maximum=MAX_WIDTH) or default
-    if min(values) < 1 or len(values) > MAX_STAGES:
+    if not values or min(values) < 1 or len(values) > MAX_STAGES:
         fields.fail(f"config field {name} is not usable", name, list(values), "1 up, per stage")
     return values
 

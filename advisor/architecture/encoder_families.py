@@ -5,6 +5,7 @@ Defaults are those of the configuration classes of Hugging Face transformers 5.2
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from advisor.architecture.config_fields import LIMITS, ConfigFields
@@ -74,13 +75,10 @@ def albert(fields: ConfigFields) -> Stack:
     vocab = fields.count("vocab_size", 30_000)
     groups = fields.count("num_hidden_groups", 1, maximum=shape.layers)
     inner = fields.count("inner_group_num", 1, maximum=LIMITS["num_hidden_layers"])
-    own = transformer_blocks(shape.model_copy(update={"layers": groups * inner}))
-    shared = (shape.layers - groups) * inner
-    again = tuple(
-        layer.model_copy(update={"times": shared, "shared": True})
-        for layer in own
-        if shared and isinstance(layer, Repeat)
-    )
+    block = transformer_blocks(shape.model_copy(update={"layers": inner}))
+    # As the class spreads layers that groups do not divide.
+    spread = Counter(index * groups // shape.layers for index in range(shape.layers))
+    encoder = tuple(Repeat(times=times, layers=block, shared=True) for times in spread.values())
     pooler: tuple[Layer, ...] = (Linear(out=hidden),)
     predicts = ends(fields, "ForMaskedLM", "ForPreTraining")
     head: tuple[Layer, ...] = pooler
@@ -98,7 +96,7 @@ def albert(fields: ConfigFields) -> Stack:
     elif ends(fields, "ForQuestionAnswering"):
         head = (Linear(out=label_count(fields)),)
     embedding = (*_embedding(fields, narrow, vocab, tied=predicts), Linear(out=hidden))
-    return _encoder(embedding, (*own, *again), head, shape, vocab if predicts else None)
+    return _encoder(embedding, encoder, head, shape, vocab if predicts else None)
 
 
 def deberta(fields: ConfigFields) -> Stack:

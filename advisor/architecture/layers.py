@@ -253,12 +253,12 @@ class Branch(Noun):
 
 
 class Repeat(Noun):
-    """The same layers several times, each with weights of its own."""
+    """The same layers several times, each with weights of its own or all with the same."""
 
     times: Annotated[int, Field(ge=1, le=10_000)]
     layers: tuple[Layer, ...]
     shared: bool = False
-    """The weights are those of the same layers before, where they are counted (ALBERT)."""
+    """All times use the weights of the first (ALBERT)."""
 
 
 class Section(Noun):

@@ -152,9 +152,9 @@ def _meaning(
             if len(kinds) > 1:
                 # Projections of experts are named after them.
                 kinds = tuple(kind for kind in kinds if kind not in {EXPERTS, SHARED})
-        elif word in _NEVER or (started and word and not word.isdigit()):
+        elif word in _NEVER or (started and word and not word.isdecimal()):
             return (), (), False
-    whole = started or not words[-1] or words[-1].isdigit()
+    whole = started or not words[-1] or words[-1].isdecimal()
     return kinds, projections, whole
 
 
@@ -162,7 +162,7 @@ def _index(name: str) -> str | None:
     """Return the word after ``layers``, where it is a number or the beginning of one."""
     words = name.split(".")
     for before, word in pairwise(words):
-        if before.strip("*^") in _STACKS and word.rstrip("*$").isdigit():
+        if before.strip("*^") in _STACKS and word.rstrip("*$").isdecimal():
             return word.rstrip("$")
     return None
 

@@ -234,14 +234,19 @@ def _branch(layer: vocabulary.Branch, build: Build) -> None:
 
 
 def _repeat(layer: vocabulary.Repeat, build: Build) -> None:
-    first = len(build.rows)
-    _repeat_rows(layer, build)
+    left, first = layer.times, len(build.rows)
+    if layer.shared:
+        width = build.signal.width
+        run(layer.layers, build)
+        if build.signal.width != width:
+            build.fail("layers that share weights change the width", build.signal.width, f"{width}")
+        first, left = len(build.rows), left - 1
+    _repeat_rows(layer, left, build)
     if layer.shared:
         build.share_rows(first)
 
 
-def _repeat_rows(layer: vocabulary.Repeat, build: Build) -> None:
-    left = layer.times
+def _repeat_rows(layer: vocabulary.Repeat, left: int, build: Build) -> None:
     while left:
         signal = build.signal
         before = Signal(signal.width, signal.grid, signal.format, set(signal.kept), signal.gradient)

@@ -219,7 +219,8 @@ def _of_weights(weights: ConfigFields) -> StoredFormat:
         # Scales of 4-bit and microscaled weights have 8 bits.
         return StoredFormat(bits, size, 8.0 if size > 0 else 0.0)
     zero = 0.0 if weights.flag("symmetric", True) else bits
-    index = INDEX_BITS if weights.is_text("actorder") and size > 0 else 0.0
+    ordered = weights.is_text("actorder") and weights.text("actorder", "") == "group"
+    index = INDEX_BITS if ordered and size > 0 else 0.0
     grouped = size if size > 0 else -1
     return StoredFormat(bits, grouped, SCALE_BITS + zero, index)
 

@@ -51,8 +51,22 @@ def head_count(fields: ConfigFields, name: str, hidden: int, default: int | None
 
 
 def function_named(fields: ConfigFields, default: str) -> Function:
-    """Return the activation that a configuration names."""
-    return FUNCTIONS[activation(fields, default)]
+    """Return the activation that a configuration names.
+
+    Raises
+    ------
+    InputError
+        If blocks of encoders have none of that name.
+    """
+    chosen = activation(fields, default)
+    if chosen not in FUNCTIONS:
+        fields.fail(
+            "config field hidden_act is not an encoder's",
+            "hidden_act",
+            chosen,
+            ", ".join(FUNCTIONS),
+        )
+    return FUNCTIONS[chosen]
 
 
 def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:

@@ -55,6 +55,14 @@ HOSTILE: tuple[Any, ...] = (
     {"hidden_size": "x"},
     {"0": {"head_dim": -1}},
 )
+BLOCKS: tuple[dict[str, Any], ...] = (
+    {"quant_method": "gptq", "bits": 4, "group_size": 32, "modules_in_block_to_quantize": [["a"]]},
+    {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["re:(((", "layers.\u00b2", "."]},
+    {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 3}}},
+    {"quant_method": "bitsandbytes", "load_in_4bit": True, "llm_int8_skip_modules": ["lm_head"]},
+    {"quant_method": "fp8", "quantized_layers": {"layers.1*": {"quant_algo": "NVFP4"}}},
+    {"config_groups": {"group_0": {"weights": {"num_bits": 4, "group_size": 128}}}, "ignore": []},
+)
 
 
 def mutated(source: random.Random) -> dict[str, Any]:
@@ -73,7 +81,9 @@ def mutated(source: random.Random) -> dict[str, Any]:
             place["model_type"] = source.choice(sorted(FAMILIES))
         elif change < 0.45 and isinstance(place[field], int):
             place[field] = int(place[field] * source.choice([-1, 2, 3, 0.5, 1000]))
-        elif change < 0.55:
+        elif change < 0.5:
+            place["quantization_config"] = json.loads(json.dumps(source.choice(BLOCKS)))
+        elif change < 0.57:
             # A field of another family.
             other = CONFIGS[source.choice(sorted(CONFIGS))]
             name = source.choice(sorted(other))

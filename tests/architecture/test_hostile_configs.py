@@ -83,6 +83,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "mlp_only_layers is not usable",
     ),
     (CONFIGS["openai-community__gpt2"] | {"resid_pdrop": 2}, "resid_pdrop is not usable"),
+    (
+        {"_class_name": "UNet2DConditionModel", "attention_head_dim": []},
+        "attention_head_dim is not usable",
+    ),
     ({}, "model_type is unknown and hidden_size, num_hidden_layers"),
     (LLAMA | {"model_type": "mystery", "vocab_size": None}, "unknown and vocab_size is missing"),
     (LLAMA | {"model_type": "mystery", "num_experts": 8}, "num_experts says that it is not"),

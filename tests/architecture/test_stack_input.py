@@ -157,6 +157,25 @@ def test_repeats_of_repeats_end_at_once() -> None:
     assert time.process_time() - start < 1.0
 
 
+def test_shared_weights_are_counted_once_and_used_each_time() -> None:
+    """Six times 64 x 64 + 64."""
+    own, shared = (
+        built(
+            [{"repeat": {"times": 6, "shared": flag, "layers": [{"linear": 64}, "relu"]}}],
+            input={"features": 64},
+        )
+        for flag in (False, True)
+    )
+    assert (own.total_parameters, shared.total_parameters) == (6 * 4160, 4160)
+    work = [sum(op.layers * op.flops_per_token for op in net.operators) for net in (own, shared)]
+    assert work == [6 * 2 * 64 * 64] * 2
+    with pytest.raises(InputError, match="share weights change the width"):
+        built(
+            [{"repeat": {"times": 2, "shared": True, "layers": [{"linear": 32}]}}],
+            input={"features": 64},
+        )
+
+
 HOSTILE: tuple[Any, ...] = (
     *(None, True, 0, -1, 1, 7, 10**30, 0.5, float("nan"), float("inf"), "", "relu", "x" * 5000),
     *([], {}, [[]], {"conv": {}}, ["relu", {"conv": 3}], {"out": -1}, {"times": 10_000}),
