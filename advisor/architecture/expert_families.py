@@ -12,6 +12,7 @@ from advisor.architecture.decoder import (
     LAYER_NORM,
     LAYER_NORM_NO_BIAS,
     ONE_NORM,
+    POST_NORMS,
     SANDWICH_NORMS,
     SLIDING,
     attention_shape,
@@ -31,6 +32,11 @@ def olmoe(fields: ConfigFields) -> TransformerShape:
     bias = fields.flag("attention_bias", False)
     attention = attention_shape(fields, input_bias=bias, output_bias=bias, query_key_norm="width")
     return decoder(fields, attention=[attention], feed_forward=[_experts_everywhere(fields)])
+
+
+def flex_olmo(fields: ConfigFields) -> TransformerShape:
+    """FlexOlmo: OLMoE with norms after the branches."""
+    return olmoe(fields).model_copy(update={"places": POST_NORMS})
 
 
 def _experts_everywhere(fields: ConfigFields) -> ExpertsShape:

@@ -20,7 +20,7 @@ from advisor.architecture.decoder import (
     layer_count,
     typed_windows,
 )
-from advisor.architecture.shapes import TransformerShape
+from advisor.architecture.shapes import NormPlaces, TransformerShape
 
 GEMMA_HEAD_DIM = 256
 
@@ -114,6 +114,11 @@ def gemma(fields: ConfigFields) -> TransformerShape:
         ],
         feed_forward=[feed_forward_shape(fields, act="gelu_pytorch_tanh")],
     )
+
+
+def vaultgemma(fields: ConfigFields) -> TransformerShape:
+    """VaultGemma: Gemma 2 with norms before the branches alone."""
+    return gemma2(fields).model_copy(update={"places": NormPlaces()})
 
 
 def gemma2(fields: ConfigFields) -> TransformerShape:

@@ -225,6 +225,10 @@ def _text_tower(
     kind = outer.text("model_type", "").lower()
     if kind in KNOWN_UNSUPPORTED:
         raise _unsupported(kind)
+    thinker = outer.mapping("thinker_config")
+    if thinker is not None:
+        text, _, towers = _text_tower(thinker)
+        return text, (_THINKER_ONLY,), towers
     nested = next((outer.mapping(name) for name in TEXT_CONFIGS if outer.has(name)), None)
     if kind in BUILT_WHOLE:
         return config, (), ()
@@ -264,6 +268,9 @@ def _built_by_default(
     return {**config, **inner, **defaults}, tuple(notes), towers
 
 
+_THINKER_ONLY: Final = (
+    "only the thinker's text tower is counted; talker and other towers are left out"
+)
 _TEXT_ONLY: Final = "only the text tower is counted; image and audio towers are left out"
 
 

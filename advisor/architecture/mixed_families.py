@@ -23,7 +23,11 @@ from advisor.architecture.mixer_shapes import (
     ShortConvolution,
     StateSpaceDuality,
 )
-from advisor.architecture.routed_families import first_dense, latent_attention
+from advisor.architecture.routed_families import (
+    dense_then_routed,
+    first_dense,
+    latent_attention,
+)
 from advisor.architecture.shapes import ExpertsShape, FeedForwardShape, TransformerShape
 
 LINEAR: Final = "linear_attention"
@@ -256,6 +260,17 @@ def _into_latent(
     if isinstance(layer, FeedForwardShape) or not fields.has("routed_expert_hidden_size"):
         return layer
     return layer.model_copy(update={"latent_size": fields.count("routed_expert_hidden_size")})
+
+
+def lfm2_moe(fields: ConfigFields) -> TransformerShape:
+    """LFM 2 MoE: LFM 2 with routed experts after the first layers."""
+    layers = layer_count(fields)
+    dense = fields.count("num_dense_layers", 2, minimum=0, maximum=layers)
+    width = fields.count("moe_intermediate_size", 1792)
+    experts = experts_shape(fields, layers=layers - dense, width=width) if dense < layers else None
+    return lfm2(fields).model_copy(
+        update={"feed_forward": dense_then_routed(fields, dense=dense, routed=experts)}
+    )
 
 
 def lfm2(fields: ConfigFields) -> TransformerShape:

@@ -126,6 +126,13 @@ def gemma4(fields: ConfigFields) -> TransformerShape:
     )
 
 
+def gemma4_unified(fields: ConfigFields) -> TransformerShape:
+    """Gemma 4 unified: Gemma 4 without experts and per-layer embeddings."""
+    shape = gemma4(fields)
+    dense = tuple(layer for layer in shape.feed_forward if isinstance(layer, FeedForwardShape))
+    return shape.model_copy(update={"feed_forward": dense, "extra_norms": 0, "layer_inputs": None})
+
+
 def layer_inputs(fields: ConfigFields) -> LayerInputs | None:
     """Embeddings that every block receives of its own (Gemma 3n and 4), if there are any."""
     width = fields.count("hidden_size_per_layer_input", 256, minimum=0)

@@ -202,6 +202,14 @@ def deepseek(fields: ConfigFields) -> TransformerShape:
     return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=0))
 
 
+def minicpm3(fields: ConfigFields) -> TransformerShape:
+    """MiniCPM 3: latent attention over dense layers, a tied head."""
+    attention = latent_attention(
+        fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
+    )
+    return decoder(fields, tied=True, attention=[attention])
+
+
 def deepseek_after_one(fields: ConfigFields) -> TransformerShape:
     """GLM-4.7 Flash: latent attention, one dense layer, then routed and shared experts."""
     attention = latent_attention(
