@@ -9,14 +9,15 @@ from typing import Final
 from pydantic import ValidationError
 
 from advisor.architecture import families
-from advisor.architecture.class_defaults import class_defaults, default_towers, text_tower_defaults
+from advisor.architecture.class_defaults import class_defaults
 from advisor.architecture.config_fields import REMEDY, ConfigFields
 from advisor.architecture.mixer_shapes import CompressedAttention
 from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.nested_configs import text_tower
 from advisor.architecture.quantization import weight_format
 from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family, named_type
 from advisor.architecture.sample import SampleSize
-from advisor.architecture.shapes import Tower, TransformerShape
+from advisor.architecture.shapes import TransformerShape
 from advisor.architecture.transformer import routed, transformer_operators
 from advisor.errors import UnsupportedArchitectureError
 from advisor.quantities import Evidence
@@ -87,7 +88,10 @@ def architecture_from_config(
     InputError
         If a field is missing or unusable.
     """
-    text, assumptions, towers = _text_tower(config)
+    outer = ConfigFields(config).text("model_type", "").lower()
+    if outer in KNOWN_UNSUPPORTED:
+        raise _unsupported(outer)
+    text, assumptions, towers = text_tower(config)
     kind = named_type(ConfigFields(text))
     fields = ConfigFields(text, class_defaults(kind, nested=text is not config))
     family, guessed = _family(kind, fields)
@@ -208,70 +212,6 @@ def _display_heads(shape: TransformerShape) -> tuple[int, int]:
     heads = max(getattr(mixer, "heads", 1) for mixer in shape.other_mixers)
     shared = any(isinstance(mixer, CompressedAttention) for mixer in shape.other_mixers)
     return heads, 1 if shared else heads
-
-
-TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
-"""Where multimodal configurations nest their text tower."""
-
-BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
-"""Families whose towers are all built, though they nest configurations."""
-
-
-def _text_tower(
-    config: Mapping[str, object],
-) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
-    """Return the text configuration of a multimodal one, what is assumed, and other towers."""
-    outer = ConfigFields(config)
-    kind = outer.text("model_type", "").lower()
-    if kind in KNOWN_UNSUPPORTED:
-        raise _unsupported(kind)
-    thinker = outer.mapping("thinker_config")
-    if thinker is not None:
-        text, _, towers = _text_tower(thinker)
-        return text, (_THINKER_ONLY,), towers
-    nested = next((outer.mapping(name) for name in TEXT_CONFIGS if outer.has(name)), None)
-    if kind in BUILT_WHOLE:
-        return config, (), ()
-    if nested is None and default_towers(kind):
-        return _built_by_default(config, kind)
-    if nested is None:
-        towers = [key for key in ("vision_config", "audio_config") if outer.has(key)]
-        return config, (_TEXT_ONLY,) if towers else (), ()
-    text = {**text_tower_defaults(kind), **nested}
-    # Whether the head is tied is decided by the class that holds the towers.
-    if outer.has("tie_word_embeddings"):
-        text["tie_word_embeddings"] = outer.flag("tie_word_embeddings", False)
-    return text, (_TEXT_ONLY,), ()
-
-
-def _built_by_default(
-    config: Mapping[str, object], kind: str
-) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
-    """Return what a class builds that reads nested configurations of which the file has none."""
-    inner = text_tower_defaults(kind)
-    defaults = class_defaults(str(inner["model_type"]), nested=True)
-    ignored = [
-        f"{name} {defaults[name]} (the file says {config[name]})"
-        for name in defaults
-        if config.get(name, defaults[name]) != defaults[name]
-    ]
-    towers = tuple(Tower(name=name, parameters=n) for name, n in default_towers(kind).items())
-    notes = [
-        "the file has no text_config and no vision_config, hence the class's defaults are counted: "
-        + ", ".join(f"{tower.name} {tower.parameters:,}" for tower in towers)
-    ]
-    if ignored:
-        notes.append(
-            f"the class reads sizes inside text_config only, hence its default {', '.join(ignored)}"
-            "; the published checkpoint may hold what the file says"
-        )
-    return {**config, **inner, **defaults}, tuple(notes), towers
-
-
-_THINKER_ONLY: Final = (
-    "only the thinker's text tower is counted; talker and other towers are left out"
-)
-_TEXT_ONLY: Final = "only the text tower is counted; image and audio towers are left out"
 
 
 def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, ...]:
