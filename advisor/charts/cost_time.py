@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.bounds import limit_notes, limit_shapes, time_text
-from advisor.charts.labels import Label, LogPlot, Placed, place
+from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
 from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
 from advisor.formatting import money
 from advisor.frames import Axes, as_points
@@ -248,8 +248,8 @@ def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> l
 
 def _annotation(placed: Placed, theme: Theme) -> dict[str, object]:
     """A text beside its point; a thin line leads to one that had to move away."""
-    aside = {"left": 8, "right": -8, "center": 0}[placed.xanchor]
-    up = (4 + placed.lift_px) * (1 if placed.yanchor == "bottom" else -1)
+    aside = {"left": ASIDE_PX, "right": -ASIDE_PX, "center": 0}[placed.xanchor]
+    up = (ABOVE_PX + placed.lift_px) * (1 if placed.yanchor == "bottom" else -1)
     where: dict[str, object] = {"showarrow": False, "xshift": aside, "yshift": up}
     if placed.lift_px:
         where = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "ax": aside, "ay": -up}

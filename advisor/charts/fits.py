@@ -56,7 +56,11 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     layout = base_layout(theme, height=FRAME_PX + ROW_PX * len(models)) | {
         "barmode": "stack",
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
-        "xaxis": axis(theme, "GiB on each card (line: usable)", range=[0, SHOWN_SHARE * usable]),
+        "xaxis": axis(
+            theme,
+            "GiB on each card (longer bars go on)",
+            range=[0, SHOWN_SHARE * usable],
+        ),
         "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
         | {"tickfont": {"size": FONT_SIZE - 1, "color": theme.text}},
         "shapes": [
@@ -74,13 +78,12 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
             {
                 "x": usable,
                 "yref": "paper",
-                "y": 0,
-                "xanchor": "left",
+                "y": 1,
+                "xanchor": "center",
                 "yanchor": "bottom",
-                "xshift": 4,
                 "showarrow": False,
                 "bgcolor": theme.page,
-                "text": f"{usable:.1f} GiB",
+                "text": f"{usable:.1f} GiB usable",
                 "font": {"size": FONT_SIZE - 1, "color": theme.text},
             }
         ],

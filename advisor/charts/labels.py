@@ -11,6 +11,12 @@ CHARACTER_PX = 6.6
 """Mean width of a character of the chart font at 13 px. [px]"""
 LINE_PX = 17.0
 MARKER_PX = 9.0
+ASIDE_PX = 8.0
+"""From a point to its text, sideways. [px]"""
+ABOVE_PX = 4.0
+"""The same up or down. [px]"""
+EDGE_PX = 3.0
+"""Background around a text. [px]"""
 PLACES = (
     ("left", "bottom"),
     ("left", "top"),
@@ -134,9 +140,9 @@ def _box(label: Label, plot: LogPlot, xanchor: str, yanchor: str, lift: float) -
     x, y = plot.pixel(label.x, label.y)
     width = CHARACTER_PX * max(len(line) for line in label.lines)
     height = LINE_PX * len(label.lines)
-    left = {"left": x + MARKER_PX, "right": x - MARKER_PX - width, "center": x - width / 2}[xanchor]
-    top = {"bottom": y - MARKER_PX - lift - height, "top": y + MARKER_PX + lift}[yanchor]
-    return (left, top, left + width, top + height)
+    left = {"left": x + ASIDE_PX, "right": x - ASIDE_PX - width, "center": x - width / 2}[xanchor]
+    top = {"bottom": y - ABOVE_PX - lift - height, "top": y + ABOVE_PX + lift}[yanchor]
+    return (left, top - EDGE_PX, left + width, top + height + EDGE_PX)
 
 
 def _inside(box: Box, plot: LogPlot) -> bool:

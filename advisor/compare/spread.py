@@ -181,7 +181,7 @@ ENOUGH_PAIRS: Final = 2
 
 
 def rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the cheapest believable price on demand of one card, by card and provider. [USD/h]
+    """Return the cheapest firm price on demand of one card, by card and provider. [USD/h]
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
         cheapest = found.setdefault(catalog.accelerator(key).key, {})
         for offer in catalog.offers_for(key):
             price = price_usd_per_hour(offer, PriceKind.ON_DEMAND)
-            if price is not None and offer.key not in doubtful:
+            if price is not None and offer.key not in doubtful and not offer.is_from:
                 each = price / offer.accelerators
                 cheapest[offer.provider] = min(each, cheapest.get(offer.provider, each))
     return found

@@ -11,6 +11,8 @@ from advisor.planning.fits_results import Fits, ModelFit, Verdict
 from advisor.planning.sentences import context_together
 from advisor.units import GIB
 
+ABSENT: Final = "-"
+"""A figure that a model has not."""
 VERDICT_TITLES: Final = {
     Verdict.FITS: "Fits",
     Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
@@ -22,7 +24,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
     """Return the models of one verdict as text, one row each; empty where there are none."""
     margin = "Short of" if verdict is Verdict.DOES_NOT_FIT else "To spare"
     together = f"Longest context, {fits.concurrency} at once"
-    return pd.DataFrame(
+    table = pd.DataFrame(
         [
             {
                 "Model": model.preset,
@@ -35,6 +37,8 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
             for model in fits.having(verdict)
         ]
     )
+    # Of what does not fit, most columns say nothing.
+    return table.loc[:, [name for name in table if (table[name] != ABSENT).any()]]
 
 
 def training_fits_table(fits: Fits) -> pd.DataFrame:
@@ -90,4 +94,4 @@ def fits_memory_frame(fits: Fits) -> pd.DataFrame:
 
 def _speed(model: ModelFit) -> str:
     speed = model.served.tokens_per_s
-    return rate(speed, "").strip() if speed else "-"
+    return rate(speed, "").strip() if speed else ABSENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from advisor.dates import dated
+from advisor.dates import marked
 from advisor.formatting import duration, hourly_price, money, rate
 from advisor.owning.results import Ownership, Strip
 from advisor.owning.words import NEVER, amount, break_even_text, input_text, processors_text
@@ -117,7 +117,7 @@ def rents_table(found: Ownership) -> pd.DataFrame:
                 else "-",
                 "Buy above, h a month": break_even_text(item),
                 "From month": f"{item.break_even.month}" if item.break_even.month else "-",
-                "Price of": dated(item.price_date) or "you",
+                "Price of": marked(item.price_date) if item.price_date else "you",
             }
             for item in found.rents
         ]

@@ -306,7 +306,7 @@ def _answer(
         )
     cheapest = rents[0].title
     if main is not compared[0]:
-        cheapest = f"the cheapest way of all, {cheapest}"
+        cheapest = f"the cheapest way of all, {cheapest},"
     return f"{lead} {_verdict(compared[0].saving_range(), cheapest, hours)}"
 
 

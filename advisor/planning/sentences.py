@@ -126,7 +126,8 @@ def why(
     text = f"Limited by {BOUND_WORDS.get(bound, bound)}"
     if largest is not None and total > 0:
         share = percent(largest.value / total)
-        text += f"; the largest part of the time, {share}, goes to {_lowered(largest.title)}"
+        part = _lowered(largest.title)
+        text += f" in all; the largest single part of the time, {share}, goes to {part}"
     text += "."
     if runner_up is None:
         return f"{text} No other accelerator meets the limits."

@@ -18,6 +18,10 @@ CACHED_ANSWERS: Final = 32
 ANSWER_TOKENS: Final = 256
 """Of the context, what is generated; memory does not depend on it."""
 DEFAULT_CARD: Final = "rtx-4090"
+NUMBER_FORMATS: Final = (
+    "Weights: bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 as published. To spare: with "
+    "one request of the chosen context. Tokens/s: of that request alone."
+)
 CONTEXTS: Final = (2048, 4096, 8192, 16384, 32768, 65536, 131072)
 
 
@@ -70,6 +74,7 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
         largest = max(fits_at_all, key=lambda model: model.parameters)
         answer += f" The largest: {largest.preset} in {largest.served.weight_format}."
     status(answer)
+    st.caption(plain(NUMBER_FORMATS))
     for verdict, title in frames.VERDICT_TITLES.items():
         table = frames.fits_table(fits, verdict)
         if not table.empty:
@@ -81,7 +86,7 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
         st.markdown("None of the models can be trained on this, not even by QLoRA.")
     else:
         st.markdown("Tokens with all activations kept / with full recomputation.")
-        st.dataframe(training, hide_index=True, width="stretch")
+        st.dataframe(training, hide_index=True, width="stretch", height="content")
     st.subheader("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
     draw(fits_chart(frame, theme=theme), key="fits_chart")

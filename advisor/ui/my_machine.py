@@ -50,8 +50,9 @@ def ask() -> None:
             max_upload_size=2,
             key="machine_upload",
             on_change=_take_upload,
-            help="As `gpu-advisor probe --output probe.json` writes it.",
         )
+        st.caption("Measure another machine there, then open the report here:")
+        st.code("gpu-advisor probe --output probe.json", language=None)
         if problem := st.session_state.get("machine_problem"):
             st.error(plain(problem), icon=":material/error:")
     with st.expander("Only the text of nvidia-smi?"):

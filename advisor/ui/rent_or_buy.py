@@ -19,7 +19,7 @@ from advisor.formatting import hourly_price, money, rate
 from advisor.quantities import Range
 from advisor.ui import money_inputs, state
 from advisor.ui.drawing import draw, table_below
-from advisor.ui.results import status
+from advisor.ui.results import metrics, status
 from advisor.ui.words import plain, span, text_table
 
 
@@ -86,9 +86,7 @@ def _numbers(found: api.Ownership) -> None:
             f"{rate(own.carbon_kg, 'kg CO2')}, {found.place}",
         ),
     ]
-    for column, (title, value, note) in zip(st.columns(4), figures, strict=True):
-        column.metric(title, value)
-        column.markdown(plain(note))
+    metrics(figures)
 
 
 def _strips(found: api.Ownership, slots: money_inputs.Slots, theme: Theme) -> None:

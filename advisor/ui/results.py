@@ -73,13 +73,17 @@ def numbers(found: Answer) -> None:
     plans = found.recommendation.plans
     if not plans:
         return
-    figures = _figures(plans[0].estimate)
+    metrics(_figures(plans[0].estimate))
+    st.markdown(plain(plans[0].why))
+
+
+def metrics(figures: Sequence[tuple[str, str, str]]) -> None:
+    """Show figures as cards: label, value, and a note that may wrap."""
     with st.grid(len(figures), min_column_width=NUMBER_PX):
         for label, value, note in figures:
             with st.container(border=True, height="stretch", gap="xxsmall"):
                 st.metric(label, value)
                 st.markdown(plain(note))
-    st.markdown(plain(plans[0].why))
 
 
 def assumed(found: Answer) -> None:
@@ -120,19 +124,21 @@ def _out_of_sight(found: Answer) -> list[str]:
 def plan_cards(chosen: Sequence[frames.Pick]) -> None:
     """Show the cheapest, the fastest and the best-value plan; one card where they agree."""
     with st.grid(len(chosen), min_column_width=CARD_PX):
-        for pick in chosen:
+        for place, pick in enumerate(chosen):
             with st.container(border=True, height="stretch"):
-                _card(pick)
+                _card(pick, reason=place > 0)
 
 
-def _card(pick: frames.Pick) -> None:
+def _card(pick: frames.Pick, *, reason: bool) -> None:
+    """Show a plan; the reason for the first stands under its numbers already."""
     estimate = pick.plan.estimate
     st.subheader(pick.title, anchor=False)
     lines = [f"**{plain(pick.plan.title)}**"]
     lines += [f"{label}: **{plain(value)}**" for label, value in _plan_lines(estimate)]
     st.markdown("  \n".join(lines))
     st.markdown(plain(_price_note(estimate)))
-    st.markdown(plain(pick.plan.why))
+    if reason:
+        st.markdown(plain(pick.plan.why))
 
 
 def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
