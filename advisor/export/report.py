@@ -29,10 +29,10 @@ from advisor.terminal.recommendation import (
 
 STYLE: Final = """\
 :root { color-scheme: light; font: 15px/1.45 system-ui, sans-serif; color: #171614; }
-body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
+body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
 h1 { font-size: 1.4rem; line-height: 1.3; } h2 { font-size: 1.05rem; margin-top: 1.6rem; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0;
+th, td { text-align: left; hyphens: auto; vertical-align: top; padding: .2rem .6rem .2rem 0;
   border-bottom: 1px solid #8A867E; }
 p.made, li.source { color: #6B6862; font-size: .85rem; }
 @page { size: A4; margin: 16mm; }
@@ -90,9 +90,10 @@ def _recommended(answer: Recommendation, made: str) -> Report:
     parts: list[Section] = []
     if answer.plans:
         best = answer.plans[0]
-        parts += [_numbers(best.estimate, why=best.why), _memory(best.estimate)]
+        work = f"The work: {best.estimate.workload}."
+        parts += [_numbers(best.estimate, work, best.why), _memory(best.estimate)]
         plans = tuple(_plan(TITLES[item.objective], item.plans[0]) for item in answer.rankings)
-        aims = ("Aim", "What", "Time and cost", "Price")
+        aims = ("Aim", "Plan", "Price")
         parts.append(Section("The best of each aim", columns=aims, rows=plans))
     trade_offs = tuple(
         (item.label, candidate_time(item), candidate_cost(item))
@@ -112,7 +113,7 @@ def _recommended(answer: Recommendation, made: str) -> Report:
 
 
 def _plan(aim: str, plan: Plan) -> tuple[str, ...]:
-    return (aim, plan.title, plan.sentence, offered(plan.estimate))
+    return (aim, plan.sentence, offered(plan.estimate))
 
 
 def _one(answer: Estimate, made: str) -> Report:
@@ -124,7 +125,7 @@ def _one(answer: Estimate, made: str) -> Report:
     )
     sure = " ".join((fit_sentence(answer), *answer.missed_limits))
     parts = (
-        _numbers(answer, why=sure),
+        _numbers(answer, sure),
         Section("What would make it fit", items=ways),
         *terms,
         *_rests_on(answer.assumptions, answer.references),
@@ -132,10 +133,10 @@ def _one(answer: Estimate, made: str) -> Report:
     return Report(title, made, parts)
 
 
-def _numbers(estimate: Estimate, *, why: str) -> Section:
+def _numbers(estimate: Estimate, *said: str) -> Section:
     return Section(
         "The numbers",
-        (why, f"{arrangement(estimate)}.", RANGES),
+        (*said, f"{arrangement(estimate)}.", RANGES),
         ("Number", "Value", "Evidence"),
         tuple(numbers(estimate)),
     )

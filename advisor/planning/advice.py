@@ -155,7 +155,7 @@ def _cap(case: Case, rankings: Sequence[Ranking]) -> list[Advice]:
             code="accelerator-cap",
             severity="info",
             message=(
-                f"The search stops at {cap:,} accelerators (max_accelerators). Clusters of this "
+                f"The search stops at {cap:,} accelerators. Clusters of this "
                 "size are usually reserved ahead, not rented on demand."
             ),
         )

@@ -66,6 +66,6 @@ def test_json_is_the_answer_itself(answer: advisor.Recommendation) -> None:
 
 
 def test_a_plan_that_does_not_fit_has_a_report() -> None:
-    case = {**CASE, "hardware": {"accelerator": "rtx-3060-12gb"}}
+    case = {**CASE, "hardware": {"accelerator": "rtx-3060-12gb"}, "layout": {"micro_batch": 1}}
     text = advisor.export({**case, "limits": {}}, "markdown").content
     assert "## What would make it fit" in text
