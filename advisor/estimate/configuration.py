@@ -21,6 +21,7 @@ from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.serving import cache_format, serves_in, stored_format
 from advisor.estimate.serving_report import ServingReport, describe_serving
+from advisor.estimate.serving_rows import mean_bytes_per_parameter, stores_as_published
 from advisor.estimate.spot import interrupted_time
 from advisor.estimate.training import (
     count_flops,
@@ -32,6 +33,7 @@ from advisor.hardware import Accelerator, Node, Offer
 from advisor.layout import ParallelLayout, Recompute
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.quantities import Range
+from advisor.units import BITS_PER_BYTE
 from advisor.workload import FineTuning, FineTuningMethod, Pretraining, Serving, Workload
 
 METHOD_WORDS = {
@@ -228,7 +230,11 @@ def _served(
             calibration=calibration,
         )
     cache = cache_format(workload, placement.accelerator)
-    assumptions.append(f"weights in {weight_format.title}, cache in {cache}")
+    title = weight_format.title
+    if stores_as_published(architecture, weight_format):
+        mean = BITS_PER_BYTE * mean_bytes_per_parameter(architecture, weight_format)
+        title = f"{weight_format.name} as the file stores them ({mean:.3g} bits on average)"
+    assumptions.append(f"weights in {title}, cache in {cache}")
     return describe_serving(
         architecture=architecture,
         workload=workload,

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.gguf_recipes import row_bytes
+from advisor.architecture.gguf_recipes import file_bytes, row_bytes
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part, Phase
 from advisor.architecture.pairs import writes_apart
@@ -148,6 +148,25 @@ def bytes_per_parameter(
     if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
         quantised = row.division is Division.EXPERT
     return stored if quantised else SIXTEEN_BIT_BYTES
+
+
+def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:
+    """Return whether weights stay as a quantised file describes them, matrix by matrix."""
+    own = weight_format.name == model.weight_format
+    return own and any(row.stored_bytes is not None for row in model.operators)
+
+
+def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightFormat) -> float:
+    """Return the format's bytes for a parameter; the model's own mean where its rows differ."""
+    if weight_format.mixture:
+        return file_bytes(model, weight_format.name) / model.total_parameters
+    if not stores_as_published(model, weight_format):
+        return weight_format.bytes_per_parameter
+    held = sum(
+        row.layers * row.parameters * bytes_per_parameter(row, weight_format, model)
+        for row in model.operators
+    )
+    return held / model.total_parameters
 
 
 def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[ServedMatrix]:

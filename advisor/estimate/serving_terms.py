@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.architecture.gguf_recipes import file_bytes
 from advisor.engines import ServingFacts
 from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.serving_rows import (
     ServedModel,
     batched_tokens,
-    bytes_per_parameter,
     cached_bytes_per_sequence,
+    mean_bytes_per_parameter,
     sampled_sequences,
 )
 from advisor.estimate.terms import TermText
@@ -101,7 +100,7 @@ def memory_substitutions(
     return {
         "weights": (
             f"{model.total_parameters:,} parameters, {served.weight_format.name} at "
-            f"{_mean_bytes(served):.4g} bytes, / ({split})"
+            f"{mean_bytes_per_parameter(model, served.weight_format):.4g} bytes, / ({split})"
         ),
         "kv_cache": (
             f"{_requests(workload, layout):,} requests x {length:,} tokens x "
@@ -113,18 +112,6 @@ def memory_substitutions(
             f"{sequences:,.0f} x {model.vocab_size:,} x {engine.sampling_bytes_per_logit:g} bytes"
         ),
     }
-
-
-def _mean_bytes(served: ServedModel) -> float:
-    """Return the format's bytes per parameter; of this very model where types are mixed."""
-    model, stored = served.model, served.weight_format
-    if stored.mixture:
-        return file_bytes(model, stored.name) / model.total_parameters
-    if stored.name == model.weight_format and any(row.stored_bytes for row in model.operators):
-        rows = model.operators
-        held = sum(r.layers * r.parameters * bytes_per_parameter(r, stored, model) for r in rows)
-        return held / model.total_parameters
-    return stored.bytes_per_parameter
 
 
 def time_substitutions(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+import advisor
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import load_preset
@@ -156,3 +157,17 @@ def test_another_format_than_the_published_one_follows_its_rule() -> None:
     row = next(op for op in model.operators if op.name == "block.attention.output")
     assert bytes_per_parameter(row, WEIGHT_FORMATS["nvfp4"], model) == 0.5625
     assert bytes_per_parameter(row, WEIGHT_FORMATS["w4a16"], model) == (4 + 20 / 32) / 8
+
+
+def test_the_answer_tells_what_the_file_stores() -> None:
+    """Kimi K2.5: 594.2 GB for 1,026 billion parameters."""
+    estimate = advisor.estimate(
+        {
+            "model": {"preset": "kimi-k2.5"},
+            "workload": {"kind": "serving", "input_tokens": 100, "output_tokens": 100},
+            "hardware": {"accelerator": "h200-sxm", "count": 8},
+            "layout": {"tensor": 8},
+        }
+    )
+    told = "weights in w4a16 as the file stores them (4.63 bits on average)"
+    assert any(note.startswith(told) for note in estimate.assumptions)
