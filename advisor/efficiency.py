@@ -115,6 +115,11 @@ class Calibration(Noun):
     processor_tile_compute: Fraction
     """Share of the peak that products in 16 bits and less reach on the tile units of processors
     (AMX), whose peak the cores cannot feed."""
+    processor_tile_sustained: Fraction
+    """Share of the rate of tile units that remains in a training run."""
+    processor_fresh_memory: Fraction
+    """Rate of memory-bound kernels of processors in training, whose results stay, over that of
+    inference."""
     machines: dict[str, KernelEfficiency] = Field(default_factory=dict)
     """Constants that the probe measured on a machine of the user, by accelerator."""
     network: NetworkEfficiency
@@ -162,7 +167,8 @@ class Calibration(Noun):
     def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
         """Return the constants for ``accelerator`` and whether they were measured on its kind."""
         if accelerator.key in self.machines:
-            return self.machines[accelerator.key], True
+            found = self.machines[accelerator.key]
+            return (self._training(found) if accelerator.segment is Segment.CPU else found), True
         names = generations(accelerator)
         found, measured = self._generation(names)
         if accelerator.segment is Segment.CPU:
@@ -170,6 +176,8 @@ class Calibration(Noun):
             if tiled := tile_formats(accelerator):
                 share = self.processor_tile_compute
                 found = found.in_formats(tiled, share).attending(share)
+                found = found.model_copy(update={"sustained": self.processor_tile_sustained})
+            found = self._training(found)
         elif accelerator.key not in found.fitted_on and found.best_share is not None:
             best = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
             found = found if best is None else found.scaled(best / found.best_share)
@@ -177,6 +185,10 @@ class Calibration(Noun):
         if lasting is not None:
             found = found.model_copy(update={"sustained": lasting})
         return self._on_vectors(found, accelerator), measured
+
+    def _training(self, processor: KernelEfficiency) -> KernelEfficiency:
+        """Return a processor's constants with what training leaves of its memory-bound kernels."""
+        return processor.model_copy(update={"fresh_memory": self.processor_fresh_memory})
 
     def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:
         """Return the constants with products in fp32 where no matrix unit takes them."""

@@ -72,6 +72,8 @@ class KernelEfficiency(Noun):
     sustained: Fraction = 1.0
     """Share of the matmul rate that remains in a long run in 16 bits and more, where the power
     limit lowers the clocks; kernels were measured in short bursts."""
+    fresh_memory: Fraction = 1.0
+    """Rate of memory-bound kernels in training over that of inference."""
     backend: BackendFacts | None = None
     """What an engine with kernels of its own makes of the card; None for the measured kernels."""
     weight_operations: NonNegative = 0.0

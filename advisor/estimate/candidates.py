@@ -150,6 +150,8 @@ class HardwareArrays:
     attention_portable: Floats
     """Rate of FlashAttention-2 over that of the kernels above."""
     elementwise_bandwidth: Floats
+    fresh_memory: Floats
+    """Rate of memory-bound kernels in training over that of inference."""
     cache_bandwidth: Floats
     """Share of the memory bandwidth at which decoding reads the key-value cache."""
     layer_overhead_s: Floats
@@ -226,6 +228,7 @@ def _rates(
         "attention_half_keys": kernels.attention.half_keys,
         "attention_portable": kernels.attention.portable,
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
+        "fresh_memory": kernels.fresh_memory,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
         "layer_overhead_s": backend.layer_overhead_s if backend else 0.0,
         "prompt_layer_overhead_s": backend.prompt_layer_overhead_s if backend else 0.0,

@@ -37,6 +37,10 @@ that, what leaves runs of 512 and of 65,536 tokens equally far off (MPT of llm-f
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
+MATH_SCORE_PASSES = 9.0
+"""The same of PyTorch's math kernel (``_scaled_dot_product_attention_math``, 2.5 and later):
+product, mask in and out, softmax in and out, search for rows of minus infinity, their replacement
+in and out, product. The mask of bytes is left out."""
 
 
 def matmul_forward(
@@ -163,7 +167,8 @@ def attention_passes(
 ) -> tuple[Floats, Floats]:
     """Forward and backward time of one attention row in one layer. [s]"""
     layout, hardware = candidates.layout, candidates.hardware
-    if run.attention is not AttentionKernel.EAGER:
+    math = _takes_math(op, run)
+    if run.attention is not AttentionKernel.EAGER and not math:
         keys = keys_attended(op, run.sequence_length)
         flops = tokens * op.flops_per_token_per_key * keys / layout.tensor
         rate = hardware.attention_portable if software.portable_attention else 1.0
@@ -193,18 +198,35 @@ def attention_passes(
         * op.flops_per_token_per_key
         / (hardware.peak16_flops_per_s * hardware.matmul_compute)
     )
+    moved = square * op.positions_per_token * op.heads
+    moved = moved * (MATH_SCORE_PASSES if math else EAGER_SCORE_PASSES)
+    if math:
+        # Keys and values are repeated for every query head: written and read, each a quarter of
+        # the operations (two products, a multiplication and an addition each).
+        moved = moved + 4.0 * tokens * op.flops_per_token_per_key / 4.0 / layout.tensor
     scores = bandwidth_time_s(
-        moved_bytes=_element_bytes(run)
-        * EAGER_SCORE_PASSES
-        * square
-        * op.positions_per_token
-        * op.heads,
+        moved_bytes=_element_bytes(run) * moved,
         bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
         efficiency=hardware.elementwise_bandwidth,
         overhead_s=4 * hardware.matmul_overhead_s,
     )
     forward = np.asarray(products + scores)
     return forward, 2 * forward
+
+
+def _takes_math(op: Operator, run: TrainingRun) -> bool:
+    """Whether PyTorch has no fused attention for a row.
+
+    Flash kernels compute in 16 bits, and the memory-efficient one in fp32 wants as many heads of
+    keys as of queries.
+    """
+    if not 0 < op.cache_heads < op.heads:
+        return False
+    # Latents are cached as one head, and expanded to all of them before attention.
+    keys_and_values = op.cache_elements_per_token * op.heads / op.cache_heads
+    grouped = 2.0 * keys_and_values == op.flops_per_token_per_key
+    wanted = run.attention is not AttentionKernel.EAGER and run.software.eager
+    return wanted and grouped and run.recipe.compute == "fp32"
 
 
 def scan_forward(

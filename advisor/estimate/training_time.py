@@ -268,6 +268,7 @@ def one_micro_batch(
         total.launches += held * launches * passes
         if op.host_s and not software.fused_elementwise:
             total.host += held * op.host_s * tokens
+    total.elementwise /= candidates.hardware.fresh_memory
     return total
 
 
