@@ -23,7 +23,7 @@ from advisor.estimate.host_memory import offloads
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import evaluate_run_hours
 from advisor.layout import Offload, Sharding
-from advisor.planning.bound import StepBound
+from advisor.planning.bound import ROUNDING, StepBound
 from advisor.planning.layout_space import CHUNK, LayoutSpace
 from advisor.planning.layouts import RECOMPUTE_LEVELS, LayoutGrid
 from advisor.planning.systems import System
@@ -256,8 +256,8 @@ def _fastest(
         return np.zeros(0, dtype=np.intp), np.zeros(0)
     least = bound.step_s(system, policy, row)
 
-    def timed(chosen: Indices) -> tuple[Floats, Floats]:
-        hours, steps = np.empty(len(chosen)), np.empty(len(chosen))
+    def timed(chosen: Indices) -> tuple[Floats, Floats, Floats]:
+        hours, steps, busy = (np.empty(len(chosen)) for _ in range(3))
         for begin in range(0, len(chosen), CHUNK):
             part = slice(begin, begin + CHUNK)
             place = chosen[part]
@@ -267,7 +267,8 @@ def _fastest(
             )
             hours[part], time = evaluate_run_hours(architecture, run, candidates, calibration)
             steps[part] = time.step
-        return hours, steps
+            busy[part] = time.step - time.input
+        return hours, steps, busy
 
     # Configurations of one system and count lie side by side.
     count = grid.count[row]
@@ -280,7 +281,7 @@ def _fastest(
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     groups = (least, np.where(gathers, np.inf, least))
     tried = np.unique(np.concatenate([_first_least(item, segment, begins) for item in groups]))
-    _, steps = timed(tried)
+    _, steps, _ = timed(tried)
     reached = np.full(len(begins), np.inf)
     np.minimum.at(reached, segment[tried], steps)
     worth = np.flatnonzero(least <= reached[segment])
@@ -292,11 +293,14 @@ def _fastest(
         ]
     )
     begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
-    _, reached = timed(worth[_first_least(tight, segment[worth], begins)])
+    _, reached, _ = timed(worth[_first_least(tight, segment[worth], begins)])
     worth = worth[tight <= reached[segment[worth]]]
-    hours, _ = timed(worth)
+    hours, _, busy = timed(worth)
     begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
-    winners = _first_least(hours, segment[worth], begins)
+    place = np.cumsum(np.diff(segment[worth], prepend=-1) > 0) - 1
+    # Of those that wait for the same input the one that is done first, and hides it best.
+    equal = hours <= np.minimum.reduceat(hours, begins)[place] * (1.0 + ROUNDING)
+    winners = _first_least(np.where(equal, busy, np.inf), place, begins)
     return worth[winners], hours[winners]
 
 
