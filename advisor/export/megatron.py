@@ -16,6 +16,7 @@ from advisor.export.script import Launch, Options
 from advisor.export.setup import Setup
 from advisor.export.trl import accumulation, batch_notes
 from advisor.layout import Recompute, Sharding
+from advisor.terminal.estimate import arrangement
 from advisor.workload import Optimizer
 
 PLAIN_ROWS: Final = {
@@ -152,9 +153,16 @@ def _check(setup: Setup, rows: Mapping[str, Operator]) -> None:
     plain = not other and gated and not windows and "block.attention.rotation" in rows
     report = "a report, and the model's own launch scripts"
     recipe = ", ".join(RECIPES)
+    if run.frozen:
+        raise cannot(
+            "the plan splits a model under adapters, for which no launcher is written",
+            value=arrangement(setup.estimate),
+            allowed="layouts that share out states alone",
+            remedy=f"Add --accelerator {setup.accelerator.key} --count {setup.estimate.count} "
+            "--sharding zero3 --recompute full.",
+        )
     problems = (
         (not plain, "the model is no plain decoder", setup.model.name, report),
-        (run.frozen, "splitting a model for adapters is not written", "lora", "--tensor 1"),
         (run.preference is not None, "no pairs of answers here", run.preference, "fine-tuning"),
         (run.recipe.name not in RECIPES, "no such recipe", run.recipe.name, recipe),
         (run.optimizer is not Optimizer.ADAMW, "no such optimizer", run.optimizer, "adamw"),

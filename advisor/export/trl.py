@@ -188,8 +188,10 @@ def _adapters(setup: Setup) -> Options:
 def _check(setup: Setup) -> None:
     run, layout = setup.run, setup.estimate.layout
     split = layout.tensor * layout.pipeline * layout.context * layout.expert
+    shared = f"--accelerator {setup.accelerator.key} --count {setup.estimate.count} "
+    shared += "--sharding zero3 --recompute full"
     problems = (
-        (split > 1, "TRL splits no model over accelerators", split, "--tensor 1 --pipeline 1"),
+        (split > 1, "TRL splits no model over accelerators", split, shared),
         (run.recipe.name not in DTYPES, "TRL has no such recipe", run.recipe.name, "bf16_mixed"),
         (run.optimizer not in OPTIMIZERS, "TRL has no such optimizer", run.optimizer, "adamw"),
         (run.preference not in DATASETS, "TRL has no such script", run.preference, "dpo"),

@@ -36,6 +36,7 @@ def test_every_command_of_the_readme_runs(root: Path) -> None:
     assert {words[1] for words in shown} == {
         "recommend",
         "estimate",
+        "export",
         "own",
         "compare",
         "fits",
