@@ -10,6 +10,9 @@ from pydantic import Field, model_validator
 from advisor.noun import Noun
 
 Degree = Annotated[int, Field(ge=1, le=16384)]
+CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
+"""Of one stage (``virtual_stages``), as in Megatron Bridge's recipes and arXiv:2205.05198, and the
+power of two between them."""
 
 
 class Sharding(StrEnum):
@@ -118,3 +121,24 @@ class ParallelLayout(Noun):
             msg = "offload of parameters over data-parallel ranks needs sharding zero3"
             raise ValueError(msg)
         return self
+
+
+def most_chunks(*, layers: int, parts: int, pipeline: int) -> int:
+    """Return the most chunks of a stage that leave the fullest at most one layer fuller.
+
+    That layer is the one that may be left out where embedding or head sit. A pipeline is cut
+    between ``parts``: the layers and these two.
+
+    Examples
+    --------
+    >>> most_chunks(layers=126, parts=128, pipeline=16)
+    8
+    """
+    fullest = -(-layers // pipeline)
+    spare = fullest * pipeline > layers
+    return max(
+        chunks
+        for chunks in CHUNKS
+        if chunks <= max(1, parts // pipeline)
+        if chunks * -(-layers // (pipeline * chunks)) <= fullest + spare
+    )

@@ -19,8 +19,9 @@ from advisor.calibration.engine import Engine
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.report import ValidationRow
 from advisor.calibration.robust import rounded
+from advisor.calibration.row_layouts import row_node
 from advisor.calibration.tables import Row, cell, read_table
-from advisor.calibration.training_rows import row_node, settled_run, timed_run
+from advisor.calibration.training_rows import settled_run, timed_run
 from advisor.calibration.validation import recognise, score
 from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import gcd
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.calibration.engine import Engine
 from advisor.calibration.report import ValidationRow, scored
+from advisor.calibration.row_layouts import row_node, settled_layout
 from advisor.calibration.tables import Row, cell, choice, flag, integer, needed, number
 from advisor.catalog.nodes import node_for
 from advisor.efficiency import Calibration, Interval
@@ -17,8 +17,7 @@ from advisor.estimate.memory_report import describe_memory
 from advisor.estimate.results import MemoryBreakdown
 from advisor.estimate.run import MemorySwitches, TrainingRun, recipe_named
 from advisor.estimate.training import describe_time
-from advisor.hardware import Accelerator, Node
-from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
+from advisor.layout import ParallelLayout
 from advisor.quantities import Range
 from advisor.units import GIB, HOUR_S
 from advisor.workload import (
@@ -61,24 +60,6 @@ PRECISIONS = {"tf32": "fp32"}
 APEX = "deeplearningexamples"
 FP16_WEIGHTS = ("megatron", "deepspeed", APEX)
 """Frameworks whose fp16 keeps 16-bit weights beside fp32 masters (Megatron, DeepSpeed, Apex O2)."""
-SHARDINGS = {sharding.value: sharding for sharding in Sharding} | {
-    "": Sharding.DDP,
-    "none": Sharding.DDP,
-}
-OFFLOADS: dict[str, tuple[Offload, ...]] = {"": (), "none": ()} | {
-    what.value: (what,) for what in Offload
-}
-RECOMPUTES = {policy.value: policy for policy in Recompute} | {"": Recompute.NONE}
-OPEN_RECOMPUTES = {
-    "nemo": (Recompute.NONE, Recompute.SELECTIVE),
-    "fsdp": (Recompute.NONE, Recompute.FULL),
-}
-"""What a framework's recipes recompute where they do not say. NeMo's Megatron Bridge names single
-modules (norms, activations, up-projections), keeps 8-bit inputs, and reduces gradients in 16 bits,
-so that whole layers need not be computed again; checkpointing of FSDP is of whole layers."""
-OVERLAPPING = ("nemo",)
-"""Frameworks whose recipes overlap exchanges between experts where stages are virtual (Megatron
-Bridge, ``overlap_moe_expert_parallel_comm``, which needs them)."""
 ATTENTION = {"llm_foundry": AttentionKernel.FLASH_1}
 """Flash attention of frameworks whose published figures are older than FlashAttention-2
 (mosaicml/llm-foundry, scripts/train/benchmarking/submit_benchmarks.py: PyTorch 1.13.1 and the
@@ -206,7 +187,7 @@ def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRu
     architecture = engine.architecture(row)
     run = row_run(row, architecture.unit)
     accelerator, calibration = engine.accelerator(row), engine.calibration
-    layout = _settled(row, row_layout(row), architecture, run, accelerator, calibration)
+    layout = settled_layout(row, architecture, run, accelerator, calibration)
     return architecture, run, layout
 
 
@@ -321,89 +302,3 @@ def _targets(row: Row) -> tuple[str, ...]:
     names = [part.removesuffix("_proj") for part in text.replace(";", ",").split(",")]
     known = tuple(name for name in names if name in TARGETS["all"])
     return known or TARGETS["all"]
-
-
-def row_layout(row: Row) -> ParallelLayout:
-    """Return a row's parallel layout."""
-    count = integer(row, "num_accelerators", 1)
-    pipeline = integer(row, "pipeline_parallel", 1)
-    context = integer(row, "context_parallel", 1)
-    batch = integer(row, "global_batch", count)
-    # Where the table leaves the degree open, ranks cannot outnumber the sequences of a batch.
-    tensor = integer(row, "tensor_parallel", min(8, max(1, -(-count // batch))))
-    model_parallel = tensor * pipeline * context
-    if count % model_parallel:
-        raise InputError(
-            "the row's layout does not divide its accelerators",
-            value=f"{count} / {model_parallel}",
-            allowed="a whole number",
-            remedy="Correct the row.",
-        )
-    data = count // model_parallel
-    expert = integer(row, "expert_parallel", 1)
-    micro_batch = integer(row, "micro_batch", 1)
-    if pipeline > 1 and micro_batch * data >= batch:
-        # A pipeline is fed in parts, one for each stage: the row tells the batch of a rank.
-        micro_batch = max(1, batch // data // pipeline)
-    virtual_stages = integer(row, "virtual_pipeline_stages", 1) if pipeline > 1 else 1
-    expert = expert if (data * context) % expert == 0 else gcd(expert, data * context)
-    recompute = choice(row, "recompute", RECOMPUTES)
-    overlaps = (
-        cell(row, "framework") in OVERLAPPING
-        and min(virtual_stages, expert) > 1
-        and recompute is not Recompute.FULL
-    )
-    return ParallelLayout(
-        data=data,
-        tensor=tensor,
-        pipeline=pipeline,
-        context=context,
-        expert=expert,
-        sharding=choice(row, "data_sharding", SHARDINGS),
-        micro_batch=micro_batch,
-        recompute=recompute,
-        # Stacks with unfused attention are older than sequence parallelism.
-        sequence_parallel=flag(row, "sequence_parallel")
-        or (not cell(row, "sequence_parallel") and cell(row, "attention") != "eager"),
-        virtual_stages=virtual_stages,
-        schedule=Schedule.OVERLAPPED if overlaps else Schedule.PLAIN,
-        offload=choice(row, "offload", OFFLOADS),
-    )
-
-
-def _settled(
-    row: Row,
-    layout: ParallelLayout,
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    accelerator: Accelerator,
-    calibration: Calibration,
-) -> ParallelLayout:
-    """Fill what a table leaves open as its authors would.
-
-    The least recomputation that fits, and with it the largest micro-batch: no accumulation of
-    gradients if none is told of. A pipeline is fed in single sequences.
-    """
-    policies, micro_batches = [layout.recompute], [layout.micro_batch]
-    if not cell(row, "recompute") and architecture.unit is Unit.TOKEN:
-        policies = list(OPEN_RECOMPUTES.get(cell(row, "framework"), Recompute))
-    if not cell(row, "micro_batch") and layout.pipeline == 1:
-        rank = max(1, run.global_batch // layout.data)
-        micro_batches = [rank // parts for parts in range(1, rank + 1) if rank % parts == 0]
-    for policy in policies:
-        for micro_batch in micro_batches:
-            tried = layout.model_copy(update={"recompute": policy, "micro_batch": micro_batch})
-            memory = describe_memory(architecture, run, tried, accelerator, calibration)
-            if memory.total_bytes.expected <= memory.usable_bytes:
-                return tried
-    return layout.model_copy(update={"recompute": policies[-1], "micro_batch": micro_batches[-1]})
-
-
-def row_node(row: Row, standard: Node) -> Node:
-    """Return the accelerator's standard node with as many accelerators as the row's."""
-    count = integer(row, "accelerators_per_node", standard.accelerators)
-    total = integer(row, "num_accelerators", 1)
-    network = standard.inter_bytes_per_s
-    if network is None and total > count:
-        count = total
-    return standard.model_copy(update={"accelerators": max(1, count)})

@@ -120,10 +120,10 @@ def training_memory(
     dual = bool(np.any(layout.dual))
     # Ranks that hold two stages hold two shares; twice as many ranks hold each of them.
     copies = np.where(layout.dual, 2.0, 1.0)
-    share, layout = share * copies, replace(layout, data=layout.data * copies)
+    share, layout = share * copies, _in_effect(layout, copies)
+    piped = pipeline > 1
     embedding = parameters.embedding_divided / tensor + parameters.embedding_replicated
     head = parameters.head_divided / tensor + parameters.head_replicated
-    piped = pipeline > 1
     head_copy = head + (parameters.embedding_divided / tensor if parameters.tied else 0.0) * piped
     given_up = ~layout.dual * np.asarray(
         end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
@@ -221,6 +221,16 @@ def training_memory(
             )
         )
     return functools.reduce(larger, results)
+
+
+def _in_effect(layout: LayoutArrays, copies: Floats) -> LayoutArrays:
+    """Ranks that share states, and how: pipelines sum gradients until the last micro-batch.
+
+    So ZeRO-2 is ZeRO-1 there.
+    """
+    summed = (layout.pipeline > 1) & (layout.sharding == SHARD_GRAD_OP)
+    sharding = np.where(summed, 1.0, layout.sharding)
+    return replace(layout, data=layout.data * copies, sharding=sharding)
 
 
 def stored_per_micro_batch(

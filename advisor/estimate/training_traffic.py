@@ -219,8 +219,11 @@ def data_traffic(
         whole = whole + of_experts(weight * expert)
     # DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered
     # once per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, since
-    # it keeps no whole ones. ZeRO-3 also gathers parameters, for forward and for backward.
-    once = grads + np.where(layout.sharding >= 1, trained, grads)
+    # it keeps no whole ones. ZeRO-3 also gathers parameters, for forward and for backward. In a
+    # pipeline neither does: what is gathered stays, and gradients are summed until the last
+    # micro-batch (Llama team 2024, arXiv:2407.21783, section 3.3.2).
+    gathered = np.where(layout.sharding >= 3, whole, trained)
+    once = grads + np.where(layout.sharding >= 1, gathered, grads)
     every = 2 * whole + grads
     hidden_once = exposed_time_s(traffic_s=once, cover_s=cover, overlap=network.overlap)
     hidden_every = micro_batches * exposed_time_s(
@@ -230,5 +233,6 @@ def data_traffic(
     scattered = (micro_batches - 1) * exposed_time_s(
         traffic_s=grads, cover_s=cover, overlap=network.overlap
     ) + exposed_time_s(traffic_s=grads + trained, cover_s=cover, overlap=network.overlap)
-    sharded = np.where(layout.sharding >= 2, scattered, hidden_once)
-    return np.where(layout.sharding >= 3, hidden_every, sharded)
+    level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
+    sharded = np.where(level >= 2, scattered, hidden_once)
+    return np.where(level >= 3, hidden_every, sharded)

@@ -12,7 +12,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.run import TrainingRun
-from advisor.layout import Offload
+from advisor.layout import Offload, most_chunks
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
@@ -27,9 +27,6 @@ WIDE_EXPERT_DEGREES = (1, 4, 8, 16, 32, 64, 128, 256)
 MANY_EXPERTS = 64
 WIDE_FROM = 8
 """Ranks from which many experts are spread over at least as many, or not at all."""
-CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
-"""Of one stage (``virtual_stages``), as in Megatron Bridge's recipes and arXiv:2205.05198, and the
-power of two between them."""
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 MICRO_BATCH_TOKENS = 131_072
 SHORT_SEQUENCE = 128
@@ -105,24 +102,6 @@ def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
     return tuple(sorted(p for p in {*PIPELINE_DEGREES, *even} if p <= layers))
 
 
-def _chunks(architecture: ModelArchitecture, pipeline: int) -> tuple[int, ...]:
-    """Return the numbers of chunks of a stage to try: none, and the most.
-
-    More chunks idle less and hold less, and their messages hide. They must leave the fullest stage
-    at most one layer fuller: the one that may be left out where embedding or head sit.
-    """
-    layers = architecture.num_hidden_layers
-    fullest = -(-layers // pipeline)
-    spare = fullest * pipeline > layers
-    fair = (
-        chunks
-        for chunks in CHUNKS
-        if chunks <= architecture.pipeline_parts // pipeline
-        if chunks * -(-layers // (pipeline * chunks)) <= fullest + spare
-    )
-    return tuple({1, max(fair)}) if pipeline > 1 else (1,)
-
-
 def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int) -> list[int]:
     """Return the micro-batches to try: powers of two, and what shares a rank's batch evenly."""
     if architecture.unit is Unit.TOKEN:
@@ -151,7 +130,12 @@ def _rows(
     overlapping: bool,
 ) -> Iterator[tuple[float, ...]]:
     moved = _moved(run) if hosted else ((),)
-    chunks = {pipeline: _chunks(architecture, pipeline) for pipeline in _stages(architecture)}
+    layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
+    # More chunks idle less and hold less, and their messages hide: none, and the most.
+    chunks = {
+        pipeline: {1, most_chunks(layers=layers, parts=parts, pipeline=pipeline)}
+        for pipeline in _stages(architecture)
+    } | {1: {1}}
     micro_batches: dict[int, list[int]] = {}
     for count in counts:
         for tensor, pipeline, context, data, expert in _degrees(architecture, run, count):

@@ -12,8 +12,9 @@ import pytest
 import advisor
 from advisor.architecture.model import ModelArchitecture
 from advisor.calibration.engine import Engine
+from advisor.calibration.row_layouts import row_node
 from advisor.calibration.tables import cell, read_table
-from advisor.calibration.training_rows import row_node, settled_run
+from advisor.calibration.training_rows import settled_run
 from advisor.case import ModelSource
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
