@@ -242,10 +242,12 @@ class Calibration(Noun):
         return self.intervals[quantity if measured else f"{quantity}_unmeasured"]
 
     def training_interval(
-        self, quantity: str, accelerator: Accelerator, *, compute: str, count: int
+        self, quantity: str, accelerator: Accelerator, *, measured: bool, compute: str, count: int
     ) -> Interval:
-        """Return the interval of a training time: the wider one beyond what was scored."""
-        _, measured = self.kernels_for(accelerator)
+        """Return the interval of a training time: the wider one beyond what was scored.
+
+        ``measured`` tells whether kernels of the accelerator were (:meth:`kernels_for`).
+        """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
         return self.interval(quantity, measured=measured and not beyond)
 

@@ -109,17 +109,6 @@ def preset_takes(name: str) -> Unit:
     return _family(name).takes
 
 
-def preset_family(name: str) -> str:
-    """Return the family of a preset, in the publisher's words.
-
-    Parameters
-    ----------
-    name : str
-        As :func:`list_presets` gives it.
-    """
-    return _family(name).title
-
-
 def _family(name: str) -> Family:
     fields = ConfigFields(_load().presets[name].config)
     nested = fields.mapping("text_config")
@@ -133,18 +122,6 @@ def find_preset(name: str) -> str | None:
     """Return the preset that a name, a hub id or ``org__name`` means; None if there is none."""
     spelled = name.strip().lower()
     return _names().get(spelled) or _compact_names().get(_compact(spelled))
-
-
-def preset_source(name: str) -> PresetSource:
-    """Return where a preset's fields come from.
-
-    Parameters
-    ----------
-    name : str
-        As :func:`list_presets` gives it.
-    """
-    content = _load()
-    return content.sources[content.presets[name].source]
 
 
 def load_preset(

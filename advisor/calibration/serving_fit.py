@@ -59,42 +59,27 @@ def _kernels(generations: str, **starts: float) -> tuple[Parameter, ...]:
     )
 
 
+SERVED: Final = (
+    _overhead("step_overhead_s", 1e-3),
+    _overhead("layer_overhead_s", 1e-5),
+    _overhead("sequence_overhead_s", 2e-5),
+    _overhead("prompt_overhead_s", 1e-2),
+    _overhead("request_overhead_s", 5e-2),
+    _share("grouped_compute", 0.4),
+    _share("start_wave", 0.1),
+)
+
+
+def _server(name: str, *shared: str) -> EngineFit:
+    """Return a server's constants, without those that it has in common with the first."""
+    own = tuple(item for item in SERVED if item.name not in shared)
+    return EngineFit(name, SERVER_KINDS, own)
+
+
 SERVERS: Final = (
-    EngineFit(
-        "vllm",
-        SERVER_KINDS,
-        (
-            _overhead("step_overhead_s", 1e-3),
-            _overhead("layer_overhead_s", 1e-5),
-            _overhead("sequence_overhead_s", 2e-5),
-            _overhead("prompt_overhead_s", 1e-2),
-            _overhead("request_overhead_s", 5e-2),
-            _share("grouped_compute", 0.4),
-            _share("start_wave", 0.1),
-        ),
-    ),
-    EngineFit(
-        "tensorrt_llm",
-        SERVER_KINDS,
-        (
-            _overhead("step_overhead_s", 1e-3),
-            _overhead("sequence_overhead_s", 2e-5),
-            _overhead("prompt_overhead_s", 1e-2),
-            _overhead("request_overhead_s", 5e-2),
-            _share("grouped_compute", 0.4),
-            _share("start_wave", 0.1),
-        ),
-    ),
-    EngineFit(
-        "sglang",
-        SERVER_KINDS,
-        (
-            _overhead("step_overhead_s", 1e-3),
-            _overhead("prompt_overhead_s", 1e-2),
-            _overhead("request_overhead_s", 5e-2),
-            _share("start_wave", 0.1),
-        ),
-    ),
+    _server("vllm"),
+    _server("tensorrt_llm", "layer_overhead_s"),
+    _server("sglang", "layer_overhead_s", "sequence_overhead_s", "grouped_compute"),
 )
 """The first is what ``serving`` holds; the others take from it what they do not fit."""
 

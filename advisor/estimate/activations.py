@@ -110,56 +110,6 @@ class SavedPolicy:
         return size + (1.0 if self.adapter_dropout else 0.0)
 
 
-def saved_bytes_per_token(
-    operator: Operator,
-    *,
-    recipe: PrecisionRecipe,
-    stack: SoftwareStack,
-    attention: AttentionKernel,
-    adapted: frozenset[str] | None = None,
-    adapter_casts: bool = False,
-    selective: bool = False,
-) -> SavedBytes:
-    """Bytes that one layer of an operator keeps per token for its backward pass.
-
-    Parameters
-    ----------
-    operator : Operator
-    recipe : PrecisionRecipe
-    stack : SoftwareStack
-    attention : AttentionKernel
-    adapted : frozenset of str, optional
-        Adapter targets where the base is frozen; None where every weight trains.
-    adapter_casts : bool
-        True where eager autocast casts the input of each fp32 adapter (LoRA on a 16-bit base).
-    selective : bool
-        True to leave out what selective recomputation makes again.
-
-    Returns
-    -------
-    SavedBytes
-        [bytes/token]
-
-    Notes
-    -----
-    Reproduces PyTorch's own accounting of Hugging Face models (transformers 5.23, PyTorch 2.13)
-    for Llama, Qwen 2 and 3, Gemma 2 and GPT-2, eager and compiled; see the tests. Megatron-class
-    software keeps the compiled set and shards the gathered inputs too, gathering them again in
-    the backward pass (Korthikanti et al. 2022, section 4.2.2). Liger kernels are fused norms and
-    activations inside otherwise eager code; the product of a gated activation is still kept, as
-    the input of the next matrix. Dropout masks are left out.
-    """
-    policy = SavedPolicy(
-        recipe=recipe,
-        stack=stack,
-        attention=attention,
-        adapted=adapted,
-        adapter_casts=adapter_casts,
-        selective=selective,
-    )
-    return _resolve(operator, policy)
-
-
 def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
     divided = gathered = replicated = per_key = 0.0
     scores = _materialises_scores(operator, policy)
@@ -264,6 +214,15 @@ def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBy
     -------
     SavedBytes
         [bytes/token]
+
+    Notes
+    -----
+    Reproduces PyTorch's own accounting of Hugging Face models (transformers 5.23, PyTorch 2.13)
+    for Llama, Qwen 2 and 3, Gemma 2 and GPT-2, eager and compiled; see the tests. Megatron-class
+    software keeps the compiled set and shards the gathered inputs too, gathering them again in
+    the backward pass (Korthikanti et al. 2022, section 4.2.2). Liger kernels are fused norms and
+    activations inside otherwise eager code; the product of a gated activation is still kept, as
+    the input of the next matrix. Dropout masks are left out.
     """
     return _fold(operators, run, selective=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.efficiency import NetworkEfficiency
-from advisor.equations.collectives import group_bytes_per_s, inside_bytes_per_s, local_ranks
+from advisor.equations.links import group_bytes_per_s, inside_bytes_per_s, local_ranks
 from advisor.estimate.candidates import Candidates, Floats
 
 

@@ -141,7 +141,7 @@ def describe_time(
     calibration: Calibration,
 ) -> StepTime:
     """Time of one configuration with ranges and terms."""
-    kernels, _ = calibration.kernels_for(accelerator)
+    kernels, measured = calibration.kernels_for(accelerator)
     candidates = Candidates(
         layout=LayoutArrays.of(layout),
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
@@ -150,6 +150,7 @@ def describe_time(
     interval = calibration.training_interval(
         time_quantity(architecture, frozen=run.frozen),
         accelerator,
+        measured=measured,
         compute=run.recipe.compute,
         count=layout.accelerators,
     )

@@ -61,12 +61,15 @@ class TimeSpreads:
             self._kernels[accelerator.key] = (kernels.evidence, measured)
         evidence, measured = self._kernels[accelerator.key]
         if self._serving:
-            quantity, beyond = serving_quantity(architecture), False
+            interval = calibration.interval(serving_quantity(architecture), measured=measured)
         else:
-            quantity = time_quantity(architecture, frozen=self._frozen)
-            compute = RECIPES[precision].compute
-            beyond = bool(calibration.beyond_training(accelerator, compute=compute, count=count))
-        interval = calibration.interval(quantity, measured=measured and not beyond)
+            interval = calibration.training_interval(
+                time_quantity(architecture, frozen=self._frozen),
+                accelerator,
+                measured=measured,
+                compute=RECIPES[precision].compute,
+                count=count,
+            )
         widening = shape_widening(architecture)
         return Range.around(
             1.0,

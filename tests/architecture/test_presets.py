@@ -7,20 +7,20 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.presets import (
     find_preset,
     list_presets,
     load_preset,
-    preset_family,
-    preset_source,
     preset_takes,
 )
 from advisor.architecture.sample import Unit
 from advisor.errors import InputError
 from advisor.precision import WEIGHT_FORMATS
 from advisor.quantities import Evidence
+from advisor.resources import data_path
 
 
 def test_there_are_many_and_all_build() -> None:
@@ -38,7 +38,10 @@ def test_names_are_lower_case_family_version_size() -> None:
 
 
 def test_every_preset_has_a_dated_source() -> None:
-    dates = {preset_source(name).date for name in list_presets()}
+    content = yaml.safe_load(data_path("model_presets.yaml").read_text(encoding="utf-8"))
+    told = {item["source"] for item in content["presets"].values()}
+    assert told <= set(content["sources"])
+    dates = [str(item["date"]) for item in content["sources"].values()]
     assert all(re.fullmatch(r"20\d\d-\d\d-\d\d", date) for date in dates)
 
 
@@ -124,4 +127,3 @@ def test_what_presets_take_is_what_they_are_built_for() -> None:
     listed = [name for unit in Unit for name in list_presets(unit)]
     assert sorted(listed) == sorted(list_presets())
     assert {"resnet-50", "sd-1.5-unet"} <= set(list_presets(Unit.IMAGE))
-    assert preset_family("whisper-large-v3") == "Whisper"

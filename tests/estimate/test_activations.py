@@ -15,7 +15,6 @@ from advisor.architecture.presets import load_preset
 from advisor.estimate.activations import (
     SavedBytes,
     fold_saved_bytes,
-    saved_bytes_per_token,
     selective_saved_bytes,
 )
 from advisor.estimate.run import resolve_training
@@ -133,15 +132,11 @@ def test_adapters(row: list[str]) -> None:
 @pytest.mark.parametrize("row", GOLDEN["models"], ids=lambda row: str(row["preset"]))
 def test_whole_models(row: dict[str, Any]) -> None:
     model = load_preset(row["preset"])
-    total = SavedBytes()
-    for operator in model.operators:
-        one = saved_bytes_per_token(
-            operator,
-            recipe=RECIPES[row["recipe"]],
-            stack=SoftwareStack.HUGGINGFACE,
-            attention=AttentionKernel(row["attention"]),
-        )
-        total = total.plus(one, operator.layers)
+    workload = Pretraining(
+        attention=AttentionKernel(row["attention"]), software=SoftwareStack.HUGGINGFACE
+    )
+    run = resolve_training(workload, model, RECIPES[row["recipe"]])
+    total = fold_saved_bytes(model.operators, run)
     tokens = row["batch"] * row["length"]
     logits = 4 * tokens * model.vocab_size
     kept = tokens * (total.per_token_bytes + row["length"] * total.per_key_bytes)

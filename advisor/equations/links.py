@@ -1,0 +1,131 @@
+"""Which link a regularly placed group of accelerators runs over, and how fast that is."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def group_bytes_per_s(
+    *,
+    ranks: Number,
+    stride: Number,
+    node_accelerators: Number,
+    intra_domain: Number,
+    intra_bytes_per_s: Number,
+    pcie_bytes_per_s: Number,
+    inter_bytes_per_s: Number,
+) -> Number:
+    r"""Bandwidth per rank that a ring over a regularly placed group reaches.
+
+    Rank ``i`` of the group sits on accelerator ``i * stride``; accelerators are numbered along
+    the link domain, then along the node, then across nodes. A group inside one link domain runs
+    at the link's speed, one inside a node over PCIe. A wider one crosses the network; the ``g``
+    ranks that it has in each node or domain share the crossing, so the ring moves at ``g`` times
+    one accelerator's network bandwidth, at most at the speed inside.
+
+    Parameters
+    ----------
+    ranks : float or ndarray
+        Group size.
+    stride : float or ndarray
+        Distance of neighbours, in accelerators.
+    node_accelerators, intra_domain : float or ndarray
+        Accelerators in a node, and in one link domain.
+    intra_bytes_per_s, pcie_bytes_per_s, inter_bytes_per_s : float or ndarray
+        Link, PCIe and network, per accelerator and direction. [bytes/s]
+
+    Returns
+    -------
+    float or ndarray
+        0 where the group needs a network and there is none. [bytes/s]
+
+    Notes
+    -----
+    .. math:: W = \min(W_{inside},\; g\,W_{inter}), \quad g = \max(1, \lfloor R / s \rfloor)
+
+    with :math:`R` the larger of node and link domain. Leaves out oversubscription.
+
+    Examples
+    --------
+    >>> float(
+    ...     group_bytes_per_s(
+    ...         ranks=16,
+    ...         stride=1,
+    ...         node_accelerators=8,
+    ...         intra_domain=8,
+    ...         intra_bytes_per_s=450e9,
+    ...         pcie_bytes_per_s=63e9,
+    ...         inter_bytes_per_s=50e9,
+    ...     )
+    ... )
+    400000000000.0
+    """
+    reach = np.maximum(node_accelerators, intra_domain)
+    span = ranks * stride
+    inside = inside_bytes_per_s(
+        span=np.minimum(span, reach),
+        intra_domain=intra_domain,
+        intra_bytes_per_s=intra_bytes_per_s,
+        pcie_bytes_per_s=pcie_bytes_per_s,
+    )
+    local = local_ranks(ranks=ranks, stride=stride, reach=reach)
+    crossing = np.minimum(inside, local * inter_bytes_per_s)
+    chosen: Number = np.where(span <= reach, inside, crossing)
+    return chosen
+
+
+def inside_bytes_per_s(
+    *, span: Number, intra_domain: Number, intra_bytes_per_s: Number, pcie_bytes_per_s: Number
+) -> Number:
+    """Bandwidth per rank between accelerators of one node or link domain.
+
+    Parameters
+    ----------
+    span : float or ndarray
+        Accelerators from the group's first to its last, inside the node.
+    intra_domain : float or ndarray
+        Accelerators in one link domain.
+    intra_bytes_per_s, pcie_bytes_per_s : float or ndarray
+        Link and PCIe, per accelerator and direction. [bytes/s]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes/s]
+
+    Examples
+    --------
+    >>> float(
+    ...     inside_bytes_per_s(
+    ...         span=4, intra_domain=2, intra_bytes_per_s=450e9, pcie_bytes_per_s=63e9
+    ...     )
+    ... )
+    63000000000.0
+    """
+    slow = np.minimum(pcie_bytes_per_s, intra_bytes_per_s)
+    return np.where(span <= intra_domain, intra_bytes_per_s, slow)
+
+
+def local_ranks(*, ranks: Number, stride: Number, reach: Number) -> Number:
+    """Ranks of a regularly placed group that share one node or link domain.
+
+    Parameters
+    ----------
+    ranks, stride : float or ndarray
+        Group size, and distance of neighbours in accelerators.
+    reach : float or ndarray
+        Accelerators in the node or link domain, the larger of the two.
+
+    Returns
+    -------
+    float or ndarray
+
+    Examples
+    --------
+    >>> float(local_ranks(ranks=16, stride=2, reach=8))
+    4.0
+    """
+    return np.minimum(ranks, np.maximum(1.0, np.floor(reach / stride)))
