@@ -80,6 +80,22 @@ WORK: Final = (
         read_number,
         TRAINING,
     ),
+    Flag(
+        "--epochs",
+        "workload.epochs",
+        "N",
+        "times that the run goes through them (1)",
+        read_number,
+        TRAINING,
+    ),
+    Flag(
+        "--evaluation-tokens",
+        "workload.evaluation_tokens",
+        "N",
+        "evaluated during the whole run (images: samples)",
+        read_number,
+        TRAINING,
+    ),
     Flag("--image-size", "workload.image_size", "PX", "side of a square image", read_count),
     Flag("--image-channels", "workload.image_channels", "N", "channels of an image", read_count),
     Flag(

@@ -132,6 +132,8 @@ class _Training(_Sized):
     """Tokens in the whole run; None takes a stated default. [tokens]"""
     samples: PositiveAmount | None = None
     """Images, samples or sequences in the whole run, instead of ``tokens``."""
+    epochs: PositiveAmount | None = None
+    """Times that the run goes through these ``tokens`` or ``samples``; None goes once."""
     sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Tokens per sequence; None takes 4096 or the model's maximum, whichever is less. Of an
     encoder-decoder pair, what the encoder reads."""
@@ -173,6 +175,9 @@ class _Training(_Sized):
     def _one_amount(self) -> Self:
         if self.tokens is not None and self.samples is not None:
             msg = f"give tokens or samples, not both; got {self.tokens:g} and {self.samples:g}"
+            raise ValueError(msg)
+        if self.epochs is not None and self.tokens is None and self.samples is None:
+            msg = f"epochs={self.epochs:g} needs tokens or samples: what is gone through each time"
             raise ValueError(msg)
         return self
 

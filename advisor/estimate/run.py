@@ -167,7 +167,7 @@ def resolve_training(
         software = _default_software(architecture.unit, method, assumptions)
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
-        tokens=float(tokens),
+        tokens=float(tokens) * (workload.epochs or 1.0),
         sequence_length=sequence,
         global_batch=batch,
         recipe=recipe,

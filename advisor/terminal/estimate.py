@@ -26,7 +26,7 @@ from advisor.formatting import (
     rate,
     term_value,
 )
-from advisor.layout import Recompute
+from advisor.layout import Recompute, Schedule
 from advisor.planning.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
 from advisor.quantities import Range, Term
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
@@ -103,6 +103,10 @@ def arrangement(estimate: Estimate) -> str:
     if layout.expert > 1:
         parts.append(f"experts over {layout.expert}")
     if estimate.serving is None:
+        if layout.virtual_stages > 1:
+            parts.append(f"{layout.virtual_stages} virtual stages")
+        if layout.schedule is not Schedule.PLAIN:
+            parts.append(f"schedule {layout.schedule.value}")
         if layout.data > 1:
             parts.append(layout.sharding.value)
         parts.append(f"micro-batch {layout.micro_batch}")

@@ -17,6 +17,7 @@ from advisor.formatting import (
     hourly_price,
     milliseconds,
     money,
+    plain,
 )
 from advisor.limits import Objective
 from advisor.planning.results import (
@@ -33,6 +34,7 @@ from advisor.units import HOUR_S, MILLISECOND
 
 SHOWN_TRADE_OFFS: Final = 10
 SHOWN_FEWEST: Final = 8
+SHOWN_LAYOUTS: Final = 3
 SHOWN_REJECTIONS: Final = 12
 
 REASONS: Final = {
@@ -123,8 +125,15 @@ def _ranking(
         shown[plan] = title if plan.rank == 1 else f"{title}, number {plan.rank}"
         paragraph(console, plan.sentence if plan.sentence != answer else f"{plan.title}, as above.")
         paragraph(console, plan.why)
-        paragraph(console, f"{arrangement(plan.estimate)}.")
+        paragraph(console, f"{arrangement(plan.estimate)}.{beside(plan.estimate)}")
         paragraph(console, offered(plan.estimate))
+
+
+def beside(estimate: Estimate) -> str:
+    """Return what the quickest other layouts that fit would take, after a space; empty for none."""
+    quickest = [item for item in estimate.neighbours if item.fits][:SHOWN_LAYOUTS]
+    times = ", ".join(f"{plain(item.time_ratio, 3)}x ({item.change})" for item in quickest)
+    return f" Next layouts that fit, by time: {times}." if times else ""
 
 
 def same(first: Plan, second: Plan) -> bool:

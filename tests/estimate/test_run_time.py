@@ -87,3 +87,19 @@ def test_evaluating_a_token_takes_a_third_of_training_it() -> None:
     terms = {item.name: item.value for item in timed(evaluation_tokens=1e11).run_terms}
     assert terms["evaluation"] == pytest.approx(terms["training"] * 0.1 / 3, rel=1e-4)
     assert "evaluation" not in {item.name for item in timed().run_terms}
+
+
+def test_epochs_repeat_the_tokens() -> None:
+    """3 x 100 million tokens in steps of 64 x 4,096: 1,144.4, the last one not full."""
+    work: dict[str, Any] = {"tokens": 1e8, "sequence_length": 4096, "global_batch": 64}
+    found = timed(8, **work, epochs=3)
+    assert found.steps == 1145
+    assert found.step_s == timed(8, **work).step_s
+    images = {"model": {"preset": "resnet-50"}, "hardware": {"accelerator": "v100-sxm2-32gb"}}
+    work = {"kind": "pretraining", "samples": 1_281_167, "global_batch": 256, "epochs": 90}
+    time = advisor.estimate({**images, "workload": work}).time
+    assert time is not None
+    # 115,305,030 images.
+    assert time.steps == 450_411
+    with pytest.raises(advisor.InputError, match="epochs=2 needs tokens or samples"):
+        advisor.load_case({**images, "workload": {"kind": "pretraining", "epochs": 2}})
