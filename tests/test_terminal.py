@@ -86,6 +86,8 @@ def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) ->
         for plan in ranking.plans[:2]:
             assert words(plan.title) in text
             assert words(plan.why) in text or "The same as" in text
+    for item in [near for near in recommendation.plans[0].estimate.neighbours if near.fits][:3]:
+        assert f"x ({item.change})" in text.partition("Next layouts that fit, by time: ")[2]
     for candidate in recommendation.frontier:
         assert candidate.label in text
     for rejection in recommendation.rejections:

@@ -13,7 +13,7 @@ from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.ui import links, state
-from advisor.ui.drawing import TABLE_PX, draw, table_below
+from advisor.ui.drawing import TABLE_PX, draw, plan_asked, table_below
 from advisor.ui.state import Answer
 from advisor.ui.words import plain, text_table
 
@@ -120,9 +120,7 @@ def scaling(
     if not expander.open:
         return
     with expander:
-        titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
-        title = st.selectbox("Plan", titles, key="scaling_plan")
-        estimate = chosen[titles.index(title) if title in titles else 0].plan.estimate
+        estimate = plan_asked(chosen, key="scaling_plan")
         found = _scaled(
             recommendation.case.to_json(indent=None),
             estimate.accelerator,
@@ -155,9 +153,7 @@ def computed(chosen: Sequence[frames.Pick]) -> None:
     if not expander.open or not chosen:
         return
     with expander:
-        titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
-        title = st.selectbox("Plan", titles, key="computed_plan")
-        estimate = chosen[titles.index(title) if title in titles else 0].plan.estimate
+        estimate = plan_asked(chosen, key="computed_plan")
         for section in frames.term_sections(estimate):
             st.markdown(f"#### {plain(section.title)}")
             if section.note:

@@ -1,13 +1,16 @@
-"""Charts on a page: without Plotly's toolbar, with words for who cannot see them, with a table."""
+"""Charts on a page: without Plotly's toolbar, with words for who cannot see them, with a table.
+
+And of which plan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import streamlit as st
 
-from advisor import frames
+from advisor import api, frames
 from advisor.charts import Figure
 from advisor.ui.words import text_table
 
@@ -15,6 +18,13 @@ CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClic
 """No toolbar: its buttons are too small to hit, and table and CSV stand beside each chart."""
 TABLE_PX: Final = 420
 """A longer table scrolls on its own. [px]"""
+
+
+def plan_asked(chosen: Sequence[frames.Pick], *, key: str) -> api.Estimate:
+    """Ask for one of the plans; the first stands for one that an earlier answer had."""
+    titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
+    title = st.selectbox("Plan", titles, key=key)
+    return chosen[titles.index(title) if title in titles else 0].plan.estimate
 
 
 def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:

@@ -11,7 +11,7 @@ from advisor import api, frames
 from advisor.case import Case
 from advisor.charts import Theme, curve_alt, curve_chart
 from advisor.ui import state
-from advisor.ui.drawing import draw, table_below
+from advisor.ui.drawing import draw, plan_asked, table_below
 from advisor.ui.inputs import OWN, Task
 from advisor.ui.state import Answer
 from advisor.ui.words import plain
@@ -58,9 +58,7 @@ def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> No
     if not expander.open or not chosen:
         return
     with expander:
-        titles = [f"{pick.title}: {pick.plan.title}" for pick in chosen]
-        title = st.selectbox("Plan", titles, key="curves_plan")
-        estimate = chosen[titles.index(title) if title in titles else 0].plan.estimate
+        estimate = plan_asked(chosen, key="curves_plan")
         for curve in curves(_case_of(found, estimate).to_json(indent=None)):
             show_curve(curve, theme)
 
