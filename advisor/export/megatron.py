@@ -16,7 +16,6 @@ from advisor.export.script import Launch, Options
 from advisor.export.setup import Setup
 from advisor.export.trl import accumulation, batch_notes
 from advisor.layout import Recompute, Sharding
-from advisor.terminal.estimate import arrangement
 from advisor.workload import Optimizer
 
 PLAIN_ROWS: Final = {
@@ -156,7 +155,7 @@ def _check(setup: Setup, rows: Mapping[str, Operator]) -> None:
     if run.frozen:
         raise cannot(
             "the plan splits a model under adapters, for which no launcher is written",
-            value=arrangement(setup.estimate),
+            value=f"tensor {layout.tensor}, pipeline {layout.pipeline}",
             allowed="layouts that share out states alone",
             remedy=f"Add --accelerator {setup.accelerator.key} --count {setup.estimate.count} "
             "--sharding zero3 --recompute full.",

@@ -86,10 +86,11 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
 
 def _priced(card: ComparedCard) -> str:
     """Return of when the prices to rent and to buy are, and which kind the latter is."""
-    words = card.accelerator.price_words()
-    rent = marked(card.offer.price_date) if card.offer else ""
+    # "launch 2022" of "launch price of 2022": the column is narrow.
+    words = card.accelerator.price_words().replace(" price", "").replace(" of", "")
+    rent = marked(card.offer.price_date) if card.offer else "-"
     lowest = " (from)" if card.offer and card.offer.is_from else ""
-    return "; ".join(part for part in (f"rent {rent}{lowest}" if rent else "", words) if part)
+    return f"{rent}{lowest}; {words or '-'}" if card.offer or words else ""
 
 
 def comparison_table(comparison: Comparison, *, differences: bool) -> pd.DataFrame:

@@ -152,6 +152,9 @@ def browse(catalog: api.Catalog) -> None:
             "Bandwidth (GB/s)": st.column_config.NumberColumn(format="localized"),
             "16-bit rate (TFLOPS)": st.column_config.NumberColumn(format="%.1f"),
             "Power (W)": st.column_config.NumberColumn(format="%d"),
+            "Prices of": st.column_config.TextColumn(
+                width="medium", help="The day of the rent; kind and date of the price to buy"
+            ),
             "Rent of one (USD/h)": st.column_config.NumberColumn(format="%.2f"),
             "To buy (USD)": st.column_config.NumberColumn(format="localized"),
         },

@@ -177,10 +177,10 @@ def link(found: Answer) -> dict[str, str]:
 
 def model_titles(network: str) -> dict[str, str]:
     """Return what the model box offers for a kind of network: value to title."""
-    others = {FROM_CONFIG: "Other: from its config.json"}
+    others = {FROM_CONFIG: "Own config.json"}
     if network == Network.LANGUAGE:
         # Every name: to tell the kinds apart takes a second, when a page opens.
-        others[FROM_COUNT] = "Other: by parameter count"
+        others[FROM_COUNT] = "Other: by size"
         return others | {name: name for name in list_presets()}
     return others | {name: name for name in presets_by_network().get(network, ())}
 
