@@ -7,7 +7,7 @@ over all of them run the very same code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -139,6 +139,12 @@ class HardwareArrays:
     matmul_bandwidth: Floats
     matmul_half_tiles: Floats
     matmul_half_depth: Floats
+    matmul16_overhead_s: Floats
+    """The same five of the 16-bit format, for what a quantised checkpoint leaves in 16 bits."""
+    matmul16_compute: Floats
+    matmul16_bandwidth: Floats
+    matmul16_half_tiles: Floats
+    matmul16_half_depth: Floats
     convolution_saving: Floats
     """Work of a 3 x 3 convolution over that of the algorithm that the library chooses for it."""
     sustained: Floats
@@ -195,6 +201,18 @@ class HardwareArrays:
             **{item.name: getattr(self, item.name)[index] for item in fields(self)}
         )
 
+    def in_16_bits(self) -> HardwareArrays:
+        """Return the same systems for matmuls in their 16-bit format."""
+        return replace(
+            self,
+            peak_flops_per_s=self.peak16_flops_per_s,
+            matmul_overhead_s=self.matmul16_overhead_s,
+            matmul_compute=self.matmul16_compute,
+            matmul_bandwidth=self.matmul16_bandwidth,
+            matmul_half_tiles=self.matmul16_half_tiles,
+            matmul_half_depth=self.matmul16_half_depth,
+        )
+
 
 def _rates(
     accelerator: Accelerator, node: Node, kernels: KernelEfficiency, compute: str
@@ -208,6 +226,7 @@ def _rates(
     own = compute in kernels.matmul
     backend = kernels.backend
     saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
+    half, saturation16 = kernels.matmul["default"], saturation if compute == "fp32" else 1.0
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
         "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
@@ -220,6 +239,11 @@ def _rates(
         "matmul_bandwidth": matmul.bandwidth,
         "matmul_half_tiles": matmul.half_tiles * saturation,
         "matmul_half_depth": matmul.half_depth * saturation,
+        "matmul16_overhead_s": half.overhead_s,
+        "matmul16_compute": half.compute,
+        "matmul16_bandwidth": half.bandwidth,
+        "matmul16_half_tiles": half.half_tiles * saturation16,
+        "matmul16_half_depth": half.half_depth * saturation16,
         "convolution_saving": _convolution_saving(accelerator, compute),
         "sustained": kernels.sustained,
         "attention_overhead_s": kernels.attention.overhead_s,

@@ -23,7 +23,7 @@ from advisor.equations.serving import (
     experts_touched,
     mean_attended_tokens,
 )
-from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.links import group_link
 from advisor.estimate.serving_rows import (
     SIXTEEN_BIT_BYTES,
@@ -133,9 +133,13 @@ def engine_step(
         content.tokens.shape, content.context_last.shape, hardware.memory_bytes.shape
     )
     weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
+    unquantised = hardware.in_16_bits()
     with np.errstate(divide="ignore", invalid="ignore"):
         for matrix in served.matrices:
-            total, memory = _matrix_time(matrix, content, candidates, engine)
+            kernels = hardware
+            if matrix.bytes_per_parameter >= SIXTEEN_BIT_BYTES:
+                kernels = unquantised
+            total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
             # Without rows of its phase a matrix does not run, nor is it read.
             runs = content.of(matrix.part, matrix.phase) > 0
             total = np.where(runs, total, 0.0)
@@ -143,7 +147,7 @@ def engine_step(
             reading = np.where(total > 0, memory * memory / total, 0.0)
             weights = weights + matrix.layers * reading
             compute = compute + matrix.layers * (total - reading)
-            fixed = fixed + matrix.layers * hardware.matmul_overhead_s * runs
+            fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
         reading, scores = _attention_time(served, content, candidates)
         cache = cache + reading
         compute = compute + scores + _elementwise_time(served, content, candidates)
@@ -164,10 +168,13 @@ def engine_step(
 
 
 def _matrix_time(
-    matrix: ServedMatrix, content: StepContent, candidates: Candidates, engine: ServingFacts
+    matrix: ServedMatrix,
+    content: StepContent,
+    layout: LayoutArrays,
+    hardware: HardwareArrays,
+    engine: ServingFacts,
 ) -> tuple[Floats, Floats]:
     """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
-    layout, hardware = candidates.layout, candidates.hardware
     tokens = content.of(matrix.part, matrix.phase)
     split = np.ones_like(layout.tensor)
     if matrix.division is not Division.REPLICATED:
@@ -188,8 +195,6 @@ def _matrix_time(
         held = np.ones_like(tokens)
         efficiency = hardware.matmul_compute
     rows = tokens * matrix.active_experts
-    quantised = matrix.bytes_per_parameter < SIXTEEN_BIT_BYTES
-    peak = hardware.peak_flops_per_s if quantised else hardware.peak16_flops_per_s
     moved = held * depth * width * matrix.bytes_per_parameter
     moved = moved + rows * (depth + width) * SIXTEEN_BIT_BYTES
     time = matmul_time_s(
@@ -197,7 +202,7 @@ def _matrix_time(
         moved_bytes=moved,
         output_elements=rows * width,
         depth=depth,
-        peak_flops_per_s=peak,
+        peak_flops_per_s=hardware.peak_flops_per_s,
         bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
         overhead_s=0.0,
         compute=efficiency,

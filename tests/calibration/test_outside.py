@@ -33,12 +33,12 @@ BOUNDS = (
     Bound("outside_training", "peak_memory_gib", 64, 17, 16),
     Bound("outside_kv_logs", "kv_cache_gib", 12, 4, 4),
     Bound("outside_kv_logs", "kv_tokens", 9, 3, 3),
-    Bound("outside_serving", "decode_tokens_per_s", 138, 13, 7),
+    Bound("outside_serving", "decode_tokens_per_s", 138, 12, 7),
     Bound("outside_serving", "prefill_tokens_per_s", 63, 13, 7),
-    Bound("outside_serving", "latency_ms", 24, 24, 23),
+    Bound("outside_serving", "latency_ms", 24, 20, 20),
     Bound("outside_serving", "total_output_tokens_per_s", 44, 22, 18),
-    Bound("outside_serving", "tpot_ms", 168, 19, 7),
-    Bound("outside_serving", "ttft_ms", 174, 42, 22),
+    Bound("outside_serving", "tpot_ms", 168, 16, 3),
+    Bound("outside_serving", "ttft_ms", 174, 41, 22),
 )
 
 

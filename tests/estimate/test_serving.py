@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
@@ -359,3 +360,15 @@ def test_measured_servings(
     low, high = measured_ms
     assert 0.82 * low <= 1e3 * times.tpot_s[0] <= 1.22 * high
     assert times.capacity.fits[0]
+
+
+def test_what_stays_in_16_bits_runs_as_in_a_16_bit_checkpoint() -> None:
+    b200 = load_catalog().accelerator("b200-sxm")
+    kernels, _ = load_calibration().kernels_for(b200)
+    mixed = HardwareArrays.of(b200, node(), kernels, compute="fp4").in_16_bits()
+    plain = HardwareArrays.of(b200, node(), kernels, compute="bf16")
+
+    assert mixed.peak_flops_per_s[0] == 2.25e15  # NVIDIA's B200 datasheet, dense bf16
+    for item in fields(plain):
+        if item.name.startswith("matmul_"):
+            assert getattr(mixed, item.name)[0] == getattr(plain, item.name)[0], item.name
