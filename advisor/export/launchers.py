@@ -24,9 +24,9 @@ RANK: Final = "$NODE_RANK"
 RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 """Names under which the vendors' device plugins offer cards to Kubernetes."""
 SHARED_MEMORY: Final = "16Gi"
-"""Of a pod, for NCCL and data loaders; Docker's default of 64 MiB is too little."""
+"""Of a pod, for NCCL and data loaders: assumed; Docker's default of 64 MiB is too little."""
 SLACK: Final = 1.5
-"""Time limit of a Slurm job over the high end of its range."""
+"""Time limit of a Slurm job over the high end of its range: assumed, so that none is cut off."""
 SKYPILOT_NAMES: Final = {
     "t4": "T4",
     "v100-sxm2-16gb": "V100",

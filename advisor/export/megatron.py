@@ -69,6 +69,7 @@ FULLY_SHARDED: Final = {Sharding.ZERO2: "optim_grads", Sharding.ZERO3: "optim_gr
 """Sharding -> ``--data-parallel-sharding-strategy``."""
 CLONE: Final = "git clone --depth 1 https://github.com/NVIDIA/Megatron-LM"
 LEARNING_RATE: Final = "3e-4"
+"""Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
 OWN_DATA: Final = (
     "Runs on invented data; for your own, put --data-path and a tokenizer in place of --mock-data, "
     "and --load with a converted checkpoint to fine-tune."

@@ -5,7 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+MASTER_PORT: Final = 29_500
+"""PyTorch's own default."""
 Options = tuple[tuple[str, ...], ...]
 """Each option with its values; a value that starts with ``$`` is a shell variable."""
 
@@ -78,7 +81,7 @@ def torchrun(launch: Launch, *, machines: int, per_machine: int, rank: str, host
         where = (
             ("--node-rank", rank),
             ("--master-addr", host),
-            ("--master-port", "29500"),
+            ("--master-port", str(MASTER_PORT)),
         )
     starter: Options = (
         ("--nnodes", str(machines)),

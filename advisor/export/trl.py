@@ -9,7 +9,7 @@ from typing import Final
 import yaml
 
 from advisor.export.formats import KINDS, Format, cannot
-from advisor.export.script import Launch, Options
+from advisor.export.script import MASTER_PORT, Launch, Options
 from advisor.export.setup import Setup
 from advisor.layout import Offload, Recompute, Sharding
 from advisor.workload import (
@@ -49,8 +49,12 @@ TARGETS: Final = {
     "down": "down_proj",
 }
 """Adapted projections in the names of transformers' decoders; all of them is ``all-linear``."""
-RATES: Final = {None: "3e-4", FineTuningMethod.FULL: "2e-5"}
+FULL_RATE: Final = "2e-5"
+"""Llama 2 (arXiv:2307.09288, section 3.1), supervised fine-tuning."""
 ADAPTER_RATE: Final = "2e-4"
+"""QLoRA (Dettmers et al. 2023, arXiv:2305.14314, table 9), 7B and 13B."""
+ALPHA_PER_RANK: Final = 2
+"""As TRL's defaults, ``lora_alpha`` 32 for ``lora_r`` 16."""
 IMAGES: Final = {"NVIDIA": "huggingface/trl:latest", "AMD": "rocm/pytorch:latest"}
 DATASETS: Final = {
     None: ("sft", "trl-lib/tldr"),
@@ -120,7 +124,7 @@ def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
         ("--per_device_train_batch_size", str(layout.micro_batch)),
         ("--gradient_accumulation_steps", str(accumulation(setup))),
         ("--max_steps", str(steps)),
-        ("--learning_rate", ADAPTER_RATE if run.frozen else RATES[run.method]),
+        ("--learning_rate", ADAPTER_RATE if run.frozen else FULL_RATE),
         ("--optim", OPTIMIZERS[run.optimizer]),
         ("--dtype", loaded),
         ("--bf16", _true(autocast == "bf16")),
@@ -174,7 +178,7 @@ def _adapters(setup: Setup) -> Options:
     options: Options = (
         ("--use_peft",),
         ("--lora_r", str(run.lora_rank)),
-        ("--lora_alpha", str(2 * run.lora_rank)),
+        ("--lora_alpha", str(ALPHA_PER_RANK * run.lora_rank)),
         ("--lora_target_modules", *targets),
     )
     if run.method is FineTuningMethod.QLORA:
@@ -245,7 +249,7 @@ def accelerate_config(setup: Setup) -> str:
         "use_cpu": False,
     }
     if setup.machines > 1:
-        content |= {"main_process_ip": "127.0.0.1", "main_process_port": 29500}
+        content |= {"main_process_ip": "127.0.0.1", "main_process_port": MASTER_PORT}
         content |= {"rdzv_backend": "static", "same_network": True}
     if not uses_deepspeed(setup):
         content["distributed_type"] = "MULTI_GPU" if setup.estimate.count > 1 else "NO"

@@ -52,7 +52,7 @@ def ask() -> None:
             on_change=_take_upload,
         )
         st.caption("Measure another machine there, then open the report here:")
-        st.code("gpu-advisor probe --output probe.json", language=None)
+        st.code("gpu-advisor probe --output probe.json", language=None, wrap_lines=True)
         if problem := st.session_state.get("machine_problem"):
             st.error(plain(problem), icon=":material/error:")
     with st.expander("Only the text of nvidia-smi?"):
