@@ -60,13 +60,7 @@ def _degrees(
     architecture: ModelArchitecture, run: TrainingRun, count: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
     heads = architecture.num_attention_heads
-    contexts = [
-        degree
-        for degree in CONTEXT_DEGREES
-        if degree == 1
-        or run.sequence_length >= CONTEXT_FROM_TOKENS
-        or run.sequence_length >= degree * CONTEXT_CHUNK_TOKENS
-    ]
+    contexts = [degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree)]
     many = architecture.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
     experts = wide if architecture.num_experts > 1 else (1,)
@@ -93,6 +87,20 @@ def _degrees(
                     if 1 < expert < WIDE_FROM < rest and many:
                         continue
                     yield tensor, pipeline, context, data, expert
+
+
+def worth_splitting(run: TrainingRun, context: int) -> bool:
+    """Return whether sequences are long enough to be split over so many ranks."""
+    enough = min(CONTEXT_FROM_TOKENS, context * CONTEXT_CHUNK_TOKENS)
+    return context == 1 or run.sequence_length >= enough
+
+
+def micro_batches_fed(run: TrainingRun, *, data: int, micro_batch: int) -> int:
+    """Return the micro-batches that a rank takes in one step.
+
+    The interleaved schedule runs them in groups of as many as stages.
+    """
+    return -(-run.global_batch // (micro_batch * data))
 
 
 def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
@@ -149,8 +157,7 @@ def _rows(
             if data not in micro_batches:
                 micro_batches[data] = _micro_batches(architecture, run, data)
             for micro_batch in micro_batches[data]:
-                fed = -(-run.global_batch // (micro_batch * data))
-                # The interleaved schedule runs micro-batches in groups of as many as stages.
+                fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
                 for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
                     # What overlaps holds more, so that both are tried.
                     beside = expert > 1 and fed > 1 and (pipeline == 1 or virtual_stages > 1)

@@ -22,6 +22,7 @@ from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.training import evaluate_run_hours
 from advisor.hardware import Node
 from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
+from advisor.planning.layouts import micro_batches_fed, worth_splitting
 from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.workload import Serving
 
@@ -63,7 +64,7 @@ def neighbours(
     moves = [
         (words, layout)
         for words, layout in _moved(placement.layout, _training_moves(placement.layout))
-        if _divides(layout, architecture) and layout.data * layout.micro_batch <= run.global_batch
+        if _divides(layout, architecture) and _fed(layout, placement.layout, run)
     ]
     kernels, _ = calibration.kernels_for(placement.accelerator)
     arrays = LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)])
@@ -202,6 +203,15 @@ def _training_moves(layout: ParallelLayout) -> Moves:
     for schedule in (Schedule.PLAIN, Schedule.OVERLAPPED):
         if schedule is not layout.schedule and layout.expert > 1:
             yield f"schedule {layout.schedule.value} to {schedule.value}", {"schedule": schedule}
+
+
+def _fed(layout: ParallelLayout, chosen: ParallelLayout, run: TrainingRun) -> bool:
+    """Return whether the batch and its sequences can be shared this way, as in the search."""
+    shared = layout.data * layout.micro_batch <= run.global_batch
+    split = layout.context <= chosen.context or worth_splitting(run, layout.context)
+    fed = micro_batches_fed(run, data=layout.data, micro_batch=layout.micro_batch)
+    chunked = layout.virtual_stages == 1 or fed % layout.pipeline == 0
+    return shared and split and chunked and (fed > 1 or layout.schedule is Schedule.PLAIN)
 
 
 def _divides(layout: ParallelLayout, architecture: ModelArchitecture) -> bool:

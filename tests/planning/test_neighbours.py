@@ -8,12 +8,18 @@ import pytest
 
 import advisor
 
-CARDS = {
+CARDS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     "llama-3.1-405b on 1,024": ("llama-3.1-405b", "h100-sxm", 1024, {"sequence_length": 8192}),
     "llama-3.1-70b on 64": ("llama-3.1-70b", "h100-sxm", 64, {}),
     "gpt-3 on 1,024": ("gpt-3-175b", "a100-sxm-80gb", 1024, {}),
     "mixtral on 128": ("mixtral-8x7b", "h100-sxm", 128, {}),
     "deepseek-v3 on 2,048": ("deepseek-v3", "h100-sxm", 2048, {}),
+    "8b full, more ranks than batches feed": (
+        "llama-3.1-8b",
+        "h100-sxm",
+        512,
+        {"kind": "fine_tuning", "method": "full"},
+    ),
     "8b in a workstation": ("llama-3.1-8b", "l40s", 8, {"sequence_length": 32_768}),
 }
 
