@@ -54,6 +54,8 @@ class MemoryFacts(Noun):
     """Driver context and loaded kernels: low, expected, high. [bytes]"""
     workspace_bytes: NonNegative
     """Matmul library workspaces. [bytes]"""
+    minimal_filter_workspace: NonNegative
+    """Workspace of a convolution by minimal filtering in fp32, over its input and output."""
     communication_bytes: NonNegative
     """Collective library buffers, for each way of parallelism in use. [bytes]"""
     fragmentation: dict[str, float]

@@ -239,6 +239,7 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
         per_key: bool = False,
         copy_of: SavedFormat | None = None,
         remade: bool = False,
+        backward: float = 0.0,
     ) -> SavedTensor:
         return SavedTensor(
             name=name,
@@ -249,6 +250,7 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
             per_key=per_key,
             divided=True,
             remade=per_key or remade,
+            backward=backward,
         )
 
     flash, eager = SavedWhen.FLASH_ATTENTION, SavedWhen.EAGER_ATTENTION
@@ -268,11 +270,12 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
         yield kept("repeated_value", heads * value_dim, eager)
     yield kept("log_sum_exp", heads, flash, form=SavedFormat.FP32)
     softmax = SavedFormat.FP32 if shape.fp32_softmax else SavedFormat.STREAM
-    yield kept("probabilities", heads, eager, form=softmax, per_key=True)
+    yield kept("probabilities", heads, eager, form=softmax, per_key=True, backward=2.0)
     if shape.dropout:
-        yield kept("dropout_mask", heads, eager, form=SavedFormat.BYTE, per_key=True)
-        yield kept("dropped_probabilities", heads, eager, per_key=True)
+        byte = SavedFormat.BYTE
+        yield kept("dropout_mask", heads, eager, form=byte, per_key=True, backward=-1.0)
+        yield kept("dropped_probabilities", heads, eager, per_key=True, backward=-1.0)
     else:
-        yield kept("probabilities_cast", heads, eager, per_key=True, copy_of=softmax)
+        yield kept("probabilities_cast", heads, eager, per_key=True, copy_of=softmax, backward=-1.0)
     if shape.softcap:
         yield kept("capped_scores", heads, eager, per_key=True)

@@ -132,9 +132,16 @@ def _activation(
 ) -> Operator:
     """Row of the activation, with the product of a gated layer."""
 
-    def kept(label: str, count: float, form: SavedFormat, when: SavedWhen) -> SavedTensor:
+    def kept(
+        label: str, count: float, form: SavedFormat, when: SavedWhen, backward: float = 0.0
+    ) -> SavedTensor:
         return SavedTensor(
-            name=label, elements_per_token=count * width, format=form, when=when, divided=True
+            name=label,
+            elements_per_token=count * width,
+            format=form,
+            when=when,
+            divided=True,
+            backward=backward,
         )
 
     compute, unfused = SavedFormat.COMPUTE, SavedWhen.UNFUSED
@@ -148,7 +155,8 @@ def _activation(
     elif activation.keeps_input:
         saved.append(kept("input", 1.0, compute, SavedWhen.ALWAYS))
     if gated:
-        saved.append(kept("activated", 1.0, compute, unfused))
+        # Gradients of the product and of both its sides, where the product itself is freed.
+        saved.append(kept("activated", 1.0, compute, unfused, 2.0))
         saved.append(kept("up", 1.0, compute, SavedWhen.ALWAYS))
     # A product reads two tensors and writes one.
     return elementwise(

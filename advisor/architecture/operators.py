@@ -97,6 +97,9 @@ class SavedTensor(Noun):
     """True where tensor parallelism divides it whatever sequence parallelism does."""
     gathered: bool = False
     """True where it stays whole even under sequence parallelism: the input of a divided matmul."""
+    backward: float = 0.0
+    """Of its size, what the fullest moment of the row's backward pass adds (gradients that pass)
+    or has freed (-1)."""
     remade: bool = False
     """True where selective recomputation drops it: cheap work makes it again."""
     read_by: tuple[str, ...] | None = None
@@ -193,4 +196,11 @@ class Operator(Noun):
     state_bytes_per_element: float = 2.0
     """Size of one element of that state, whatever the format of the cache. [bytes]"""
     phase: Phase = Phase.BOTH
+    largest: float = 1.0
+    """Elements of the largest input over those of the usual one: memory must hold the largest."""
+    segment: int = 0
+    """Networks whose layers differ: the block, counted from 1, that recomputation makes again as a
+    whole; 0 for what it always keeps."""
+    segment_input: SavedTensor | None = None
+    """On the first row of such a block: what it is made again from."""
     saved: tuple[SavedTensor, ...] = ()

@@ -208,8 +208,39 @@ def run(items: tuple[Layer, ...], build: Build) -> None:
         HANDLERS[type(item)](item, build)
 
 
+def _holds(layers: tuple[Layer, ...], kind: type[Noun]) -> bool:
+    """Whether a layer of that kind is among these, or within one of them."""
+    inside = (
+        layer.body if isinstance(layer, vocabulary.Residual) else getattr(layer, "layers", ())
+        for layer in layers
+    )
+    return any(isinstance(layer, kind) for layer in layers) or any(
+        _holds(nested, kind) for nested in inside if nested
+    )
+
+
+def _opens_segment(layer: vocabulary.Residual | vocabulary.Repeat, build: Build) -> bool:
+    """Whether recomputation makes this again as a whole.
+
+    One pass of the innermost repetition with residuals (a transformer layer), or a residual
+    that neither repeats anything nor is repeated (a block of a U-Net): what the libraries'
+    ``gradient_checkpointing`` wraps.
+    """
+    if build.in_segment:
+        return False
+    if isinstance(layer, vocabulary.Residual):
+        opens = not _holds(layer.body, vocabulary.Repeat)
+    else:
+        opens = _holds(layer.layers, vocabulary.Residual) and not _holds(
+            layer.layers, vocabulary.Repeat
+        )
+    build.in_segment = opens
+    return opens
+
+
 def _residual(layer: vocabulary.Residual, build: Build) -> None:
-    start = build.signal
+    start, first = build.signal, len(build.rows)
+    opens = _opens_segment(layer, build)
     run(layer.body, build)
     branch, build.signal = build.signal, start
     run(layer.shortcut, build)
@@ -225,6 +256,8 @@ def _residual(layer: vocabulary.Residual, build: Build) -> None:
     fused = 1.0 if build.ends_in(rows.FUSING) else 3.0
     build.memory_bound("residual", moved=fused * main.elements, unfused=3.0 * main.elements)
     build.put(fresh(main, form=form))
+    if opens:
+        build.close_segment(first, start)
 
 
 def _branch(layer: vocabulary.Branch, build: Build) -> None:
@@ -251,7 +284,10 @@ def _repeat_rows(layer: vocabulary.Repeat, left: int, build: Build) -> None:
         signal = build.signal
         before = Signal(signal.width, signal.grid, signal.format, set(signal.kept), signal.gradient)
         start = len(build.rows)
+        opens = _opens_segment(layer, build)
         run(layer.layers, build)
+        if opens:
+            build.close_segment(start, before)
         if build.signal.like(before):
             # From here on all are alike.
             build.repeat_rows(start, left)

@@ -75,8 +75,11 @@ class Build:
     part: Part = Part.BLOCK
     path: tuple[str, ...] = ()
     steps: int = 0
+    segments: int = 0
+    """Blocks so far that recomputation makes again."""
+    in_segment: bool = False
     largest: float = 1.0
-    """What is kept of the largest input over that of the usual one."""
+    """Of the rows that come (``Operator.largest``)."""
     _names: dict[str, int] = field(default_factory=dict)
 
     def name(self, label: str) -> str:
@@ -130,14 +133,8 @@ class Build:
         """Append a row."""
         if len(self.rows) >= MAX_ROWS:
             self.fail("the stack has too many different layers", len(self.rows), f"{MAX_ROWS:,}")
-        if self.largest > 1 and row.saved:
-            kept_most = [
-                item.model_copy(
-                    update={"elements_per_token": self.largest * item.elements_per_token}
-                )
-                for item in row.saved
-            ]
-            row = row.model_copy(update={"saved": tuple(kept_most)})
+        if self.largest > 1:
+            row = row.model_copy(update={"largest": self.largest})
         self.rows.append(row)
 
     def repeat_rows(self, start: int, times: int) -> None:
@@ -155,10 +152,29 @@ class Build:
             for row in self.rows[start:]
         ]
 
+    def close_segment(self, start: int, source: Signal) -> None:
+        """Let the rows from ``start`` on be one block, made again from its input."""
+        self.in_segment = False
+        self.segments += 1
+        entry = kept("block_input", source.elements, source.format)
+        self.rows[start:] = [
+            row.model_copy(
+                update={"segment": self.segments, "segment_input": None if place else entry}
+            )
+            for place, row in enumerate(self.rows[start:])
+        ]
+
     def freeze_rows(self, start: int) -> None:
         """Let training run the rows from ``start`` on forward only, and keep nothing of them."""
         self.rows[start:] = [
-            row.model_copy(update={"frozen": True, "input_gradient": False, "saved": ()})
+            row.model_copy(
+                update={
+                    "frozen": True,
+                    "input_gradient": False,
+                    "saved": (),
+                    "segment_input": None,
+                }
+            )
             for row in self.rows[start:]
         ]
         self.signal = fresh(self.signal, gradient=False)
@@ -265,6 +281,7 @@ def kept(
     read_by: tuple[str, ...] | None = None,
     when: SavedWhen = SavedWhen.ALWAYS,
     per_key: bool = False,
+    backward: float = 0.0,
 ) -> SavedTensor:
     """Return a tensor that the backward pass needs."""
     return SavedTensor(
@@ -275,6 +292,7 @@ def kept(
         read_by=read_by,
         when=when,
         per_key=per_key,
+        backward=backward,
     )
 
 

@@ -282,7 +282,11 @@ def regions(layer: vocabulary.Regions, build: Build) -> None:
         build.fail("regions are cut out of an image's features only", signal.grid, "two sides")
     result = fresh(signal, grid=(layer.count * layer.side, layer.side))
     # Each sample is interpolated from four neighbours, at two by two points of a cell.
-    build.memory_bound("regions", moved=signal.elements + 5.0 * result.elements)
+    build.memory_bound(
+        "regions",
+        moved=float(signal.elements + result.elements),
+        unfused=signal.elements + 5.0 * result.elements,
+    )
     # However large the image, there are as many regions.
     build.largest = (layer.most or layer.count) / layer.count
     build.put(result)

@@ -151,16 +151,24 @@ def _scores(
         kept("value", read, COMPUTE),
         kept("output", queries, COMPUTE),
         kept("log_sum_exp", scores, SavedFormat.FP32, when=flash),
-        kept("probabilities", scores, STREAM, when=eager, per_key=True),
+        kept("probabilities", scores, STREAM, when=eager, per_key=True, backward=2.0),
     )
     if layer.dropout:
         saved += (
-            kept("dropout_mask", scores, SavedFormat.BYTE, when=eager, per_key=True),
-            kept("dropped", scores, COMPUTE, when=eager, per_key=True),
+            kept("dropout_mask", scores, SavedFormat.BYTE, when=eager, per_key=True, backward=-1.0),
+            kept("dropped", scores, COMPUTE, when=eager, per_key=True, backward=-1.0),
         )
     else:
         saved += (
-            kept("probabilities_cast", scores, COMPUTE, copy_of=STREAM, when=eager, per_key=True),
+            kept(
+                "probabilities_cast",
+                scores,
+                COMPUTE,
+                copy_of=STREAM,
+                when=eager,
+                per_key=True,
+                backward=-1.0,
+            ),
         )
     fixed = layer.window**2 if layer.window else keys
     build.add(

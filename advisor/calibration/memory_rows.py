@@ -184,16 +184,12 @@ def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, Tr
     kind, layout = _layout(row)
     # Bookkeeping of tensors knows no libraries.
     facts = engine.calibration.memory.model_copy(
-        update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
+        update={
+            "workspace_bytes": 0.0,
+            "communication_bytes": 0.0,
+            "minimal_filter_workspace": 0.0,
+        }
     )
-    if architecture.unit is not Unit.TOKEN and layout.recompute is not Recompute.NONE:
-        raise InputError(
-            "recomputation is modelled for stacks of like blocks only",
-            value=architecture.name,
-            allowed="ckpt 0",
-            remedy="Leave the row out.",
-            field="ckpt",
-        )
     if architecture.unit is Unit.IMAGE and kind == "one card":
         kind = "images"
     return kind, layout, training_memory(architecture, run, LayoutArrays.of(layout), facts)

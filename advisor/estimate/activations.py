@@ -110,7 +110,7 @@ class SavedPolicy:
         return size + (1.0 if self.adapter_dropout else 0.0)
 
 
-def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
+def _resolve(operator: Operator, policy: SavedPolicy, *, backward: bool = False) -> SavedBytes:
     divided = gathered = replicated = per_key = 0.0
     scores = _materialises_scores(operator, policy)
     for tensor in operator.saved:
@@ -119,7 +119,7 @@ def _resolve(operator: Operator, policy: SavedPolicy) -> SavedBytes:
         size = tensor.elements_per_token * policy.input_bytes(tensor)
         if _widened(operator, tensor, policy):
             size = tensor.elements_per_token * FORMAT_BYTES["fp32"]
-        size *= policy.copies(tensor)
+        size *= policy.copies(tensor) + tensor.backward * backward
         if tensor.per_key and operator.keys is not None:
             divided += size * operator.keys
         elif tensor.per_key:
@@ -246,11 +246,78 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     return _fold(operators, run, selective=True)
 
 
+def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
+    """Gradients that pass through one layer of a row beside what it keeps. [bytes/token]
+
+    Parameters
+    ----------
+    operator : Operator
+    run : TrainingRun
+
+    Returns
+    -------
+    SavedBytes
+    """
+    if not any(tensor.backward for tensor in operator.saved):
+        return SavedBytes()
+    policy = _policy(run, selective=False)
+    kept = _resolve(operator, policy)
+    return _resolve(operator, policy, backward=True).plus(kept, -1.0)
+
+
+def segment_input_bytes(operator: Operator, run: TrainingRun) -> float:
+    """Input of one block that recomputation makes again, on its first row. [bytes/sample]
+
+    Parameters
+    ----------
+    operator : Operator
+    run : TrainingRun
+
+    Returns
+    -------
+    float
+    """
+    entry = operator.segment_input
+    if entry is None:
+        return 0.0
+    size = _policy(run, selective=False).format_bytes(entry.format)
+    return operator.largest * entry.elements_per_token * size
+
+
+def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[SavedBytes, ...]:
+    """Bytes per token that pass through one layer while it goes backward.
+
+    Parameters
+    ----------
+    operators : iterable of Operator
+    run : TrainingRun
+
+    Returns
+    -------
+    tuple of SavedBytes
+        Gradients beside a whole block; and all of an attention that goes back through a score
+        matrix: what it keeps, the gradients of the softmax's output and input, and without the
+        copy that only the product with the values needed. Nothing where a kernel never writes
+        the scores. [bytes/token]
+    """
+    policy = _policy(run, selective=False)
+    beside, scores = [SavedBytes()], [SavedBytes()]
+    for op in operators:
+        if op.kind is not OperatorKind.ATTENTION:
+            beside.append(passing_bytes(op, run))
+        elif _materialises_scores(op, policy):
+            scores.append(_resolve(op, policy, backward=True))
+    return (
+        max(beside, key=lambda item: item.per_token_bytes),
+        max(scores, key=lambda item: item.per_key_bytes),
+    )
+
+
 def _fold(operators: Iterable[Operator], run: TrainingRun, *, selective: bool) -> SavedBytes:
     policy = _policy(run, selective=selective)
     total = SavedBytes()
     for operator in operators:
-        total = total.plus(_resolve(operator, policy), operator.layers)
+        total = total.plus(_resolve(operator, policy), operator.layers * operator.largest)
         targeted = operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
         if run.frozen and targeted:
             # The product of the input with the adapter's first matrix, for its second.

@@ -138,11 +138,15 @@ def _check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> No
         takes += "parallelism divides"
         divided = ("tensor", "pipeline", "context")
         problems += tuple((getattr(layout, name) > 1, name, takes) for name in divided)
+        blocks = any(op.segment for op in architecture.operators)
         problems += (
             (
-                layout.recompute is not Recompute.NONE,
+                layout.recompute is Recompute.SELECTIVE
+                or (layout.recompute is Recompute.FULL and not blocks),
                 "recompute",
-                "none: recomputation is modelled for stacks of like blocks",
+                "none or full: a block is made again as a whole"
+                if blocks
+                else "none: no residual blocks that could be made again",
             ),
         )
     for wrong, name, allowed in problems:

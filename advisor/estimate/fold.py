@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.sample import Unit
 from advisor.equations.flops import attended_keys
 from advisor.equations.memory import adapter_parameters
 from advisor.estimate.run import TrainingRun
@@ -59,6 +60,13 @@ def adapted(operator: Operator, run: TrainingRun) -> bool:
     return (
         run.frozen and operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
     )
+
+
+def made_again(operator: Operator, architecture: ModelArchitecture) -> bool:
+    """Whether full recomputation runs a row a second time."""
+    if architecture.unit is Unit.TOKEN:
+        return operator.part is Part.BLOCK
+    return operator.segment > 0
 
 
 def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[int, int]:

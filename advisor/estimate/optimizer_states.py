@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import OperatorKind, Part
+from advisor.architecture.operators import Operator, OperatorKind, Part
 from advisor.equations.memory import blockwise_state_bytes, factored_state_elements
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import Optimizer
+from advisor.workload import Optimizer, SoftwareStack
 
 COPIES: Final[dict[Optimizer, float]] = {
     Optimizer.ADAMW: 2.0,
@@ -59,9 +59,7 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
         return size * _factored_share(architecture)
     if run.optimizer is Optimizer.MUON:
         matrices = sum(
-            _elements(op.in_features, op.out_features, op.experts) * op.layers
-            for op in architecture.matmuls()
-            if op.part is Part.BLOCK
+            _matrix(op) * op.layers for op in architecture.matmuls() if op.part is Part.BLOCK
         )
         total = architecture.total_parameters
         return size * (MATRIX_COPIES * matrices + 2.0 * (total - matrices)) / total
@@ -73,8 +71,27 @@ def update_temporary_bytes(architecture: ModelArchitecture, run: TrainingRun) ->
     if run.optimizer is not Optimizer.MUON or run.frozen:
         return 0.0
     blocks = (op for op in architecture.matmuls() if op.part is Part.BLOCK)
-    widest = max((op.in_features * op.out_features * op.experts for op in blocks), default=0)
-    return MUON_TEMPORARY * widest
+    return MUON_TEMPORARY * max((_matrix(op) for op in blocks), default=0.0)
+
+
+def gradient_cast_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Cast of the largest gradient that is narrower than the master weight it updates. [bytes]
+
+    Megatron-class software sums gradients in the master's format.
+    """
+    master = run.recipe.master
+    if master is None or run.frozen or run.software is SoftwareStack.MEGATRON:
+        return 0.0
+    if FORMAT_BYTES[run.recipe.gradients] >= FORMAT_BYTES[master]:
+        return 0.0
+    return FORMAT_BYTES[master] * max(
+        op.parameters if op.kind is OperatorKind.EMBEDDING else _matrix(op)
+        for op in architecture.operators
+    )
+
+
+def _matrix(op: Operator) -> float:
+    return _elements(op.in_features, op.out_features, op.experts)
 
 
 def _elements(rows: int, columns: int, experts: int) -> float:

@@ -8,16 +8,22 @@ that exist already and what passes through a row together are largest.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Operator, OperatorKind, Part
-from advisor.estimate.activations import fold_saved_bytes
+from advisor.efficiency import MemoryFacts
+from advisor.estimate.activations import fold_saved_bytes, passing_bytes, segment_input_bytes
 from advisor.estimate.candidates import Floats
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
+
+FULL: Final = 2.0
+"""Level of full recomputation."""
 
 Rows = NDArray[np.float64]
 Moment = tuple[Floats, Floats, Floats, Floats, float]
@@ -26,25 +32,46 @@ Moment = tuple[Floats, Floats, Floats, Floats, float]
 
 @dataclass(frozen=True, slots=True)
 class BackwardWalk:
-    """Moments of a backward pass, one element per row of the table, in its order."""
+    """Moments of a backward pass: each row of the table, in the first and the last of its layers.
+
+    Arrays of two rows tell first what no recomputation keeps, then what full recomputation does.
+    """
 
     kept: Rows
-    """What the rows up to this one keep of one sample. [bytes/sample]"""
+    """What is kept or made again of one sample. [bytes/sample]"""
     passing: Rows
     """Gradients of input and output of this row for one sample. [bytes/sample]"""
     casts: Rows
-    """16-bit copies of fp32 weights of the rows up to this one. [bytes]"""
+    """16-bit copies of fp32 weights. [bytes]"""
     gradients: Rows
     """Share of the gradients that exist once this row is done. [fraction]"""
+    kept_at_loss: Rows
+    """What the forward pass leaves of one sample, by policy. [bytes/sample]"""
+    casts_at_loss: Rows
+    """16-bit copies while the loss goes backward, by policy. [bytes]"""
 
 
-def backward_walk(architecture: ModelArchitecture, run: TrainingRun) -> BackwardWalk:
-    """Return the moments of a backward pass without recomputation.
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One layer of a row: what it keeps and copies, its gradients, and what passes. [bytes]"""
+
+    saved: float
+    casts: float
+    parameters: float
+    passing: float
+
+
+def backward_walk(
+    architecture: ModelArchitecture, run: TrainingRun, facts: MemoryFacts
+) -> BackwardWalk:
+    """Return the moments of a backward pass.
 
     Parameters
     ----------
     architecture : ModelArchitecture
     run : TrainingRun
+    facts : MemoryFacts
+        Workspaces of convolutions.
 
     Returns
     -------
@@ -52,18 +79,67 @@ def backward_walk(architecture: ModelArchitecture, run: TrainingRun) -> Backward
 
     Notes
     -----
-    Rows that stand for several layers count as done one after the other, though a stage runs
-    them in turns.
+    Layers that are alike run in turns: of each row the layer that comes back first, when most is
+    kept, and the one that comes back last, when most gradients exist, stand for all. Full
+    recomputation keeps the input of each block (``Operator.segment``), and what is in none.
     """
-    rows = architecture.operators
-    size = FORMAT_BYTES["fp32"] if run.recipe.compute == "fp32" else FORMAT_BYTES["bf16"]
-    parameters = np.array([float(op.layers * op.parameters) for op in rows])
-    done = np.cumsum(parameters[::-1])[::-1]
+    moments: list[tuple[float, ...]] = []
+    plain = remade = casts = remade_casts = parameters = 0.0
+    for key, group in groupby(architecture.operators, key=lambda op: (op.segment, op.layers)):
+        rows = tuple(group)
+        segment, layers = key
+        lines = [_row(op, run, facts) for op in rows]
+        entry = sum(segment_input_bytes(op, run) for op in rows)
+        one = _Row(
+            saved=sum(line.saved for line in lines),
+            casts=sum(line.casts for line in lines),
+            parameters=sum(line.parameters for line in lines),
+            passing=0.0,
+        )
+        for layer in sorted({1, layers}):
+            saved = cast = done = 0.0
+            for line in lines:
+                saved, cast = saved + line.saved, cast + line.casts
+                before = layer - 1
+                moments.append(
+                    (
+                        plain + before * one.saved + saved,
+                        remade + (layer * entry if segment else before * one.saved) + saved,
+                        casts + before * one.casts + cast,
+                        remade_casts + (0.0 if segment else before * one.casts) + cast,
+                        line.passing,
+                        parameters + before * one.parameters + done,
+                    )
+                )
+                done += line.parameters
+        plain, casts = plain + layers * one.saved, casts + layers * one.casts
+        remade += layers * (entry if segment else one.saved)
+        remade_casts += 0.0 if segment else layers * one.casts
+        parameters += layers * one.parameters
+    table = np.array(moments).T
     return BackwardWalk(
-        kept=np.cumsum([fold_saved_bytes((op,), run).per_token_bytes for op in rows]),
-        passing=np.array([size * moved_elements(op) for op in rows]),
-        casts=np.cumsum([2.0 * matrix_elements(op) * _casts(run) for op in rows]),
-        gradients=done / max(done[0], 1.0),
+        kept=table[0:2],
+        passing=table[4],
+        casts=table[2:4],
+        gradients=1.0 - table[5] / max(parameters, 1.0),
+        kept_at_loss=np.array([plain, remade]),
+        casts_at_loss=np.array([casts, remade_casts]),
+    )
+
+
+def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts) -> _Row:
+    wide = run.recipe.compute == "fp32"
+    size = FORMAT_BYTES["fp32" if wide else "bf16"]
+    passing = size * moved_elements(operator) * operator.largest
+    if wide and operator.minimal:
+        passing *= 1.0 + facts.minimal_filter_workspace
+    if operator.kind is OperatorKind.ATTENTION:
+        passing += passing_bytes(operator, run).per_token_bytes
+    return _Row(
+        saved=fold_saved_bytes((operator,), run).per_token_bytes / operator.layers,
+        casts=2.0 * matrix_elements(operator) * _casts(run) / operator.layers,
+        parameters=float(operator.parameters),
+        passing=passing,
     )
 
 
@@ -71,6 +147,8 @@ def sample_moments(
     architecture: ModelArchitecture,
     run: TrainingRun,
     samples: Floats,
+    recompute: Floats,
+    facts: MemoryFacts,
     gradients: Floats,
     held: Floats,
     gathered: Floats,
@@ -84,6 +162,10 @@ def sample_moments(
     run : TrainingRun
     samples : ndarray
         Samples of a micro-batch on one rank.
+    recompute : ndarray
+        Level of the policy; only full recomputation changes anything here.
+    facts : MemoryFacts
+        Workspaces of convolutions.
     gradients, held : ndarray
         All gradients, and those that exist before the backward pass. [bytes]
     gathered : ndarray
@@ -96,15 +178,22 @@ def sample_moments(
     tuple of Moment
         As ``training_memory`` compares them.
     """
-    walk = backward_walk(architecture, run)
+    walk = backward_walk(architecture, run, facts)
     none = 0.0 * samples
-    everything = samples * walk.kept[-1] + walk.casts[-1]
-    moments: list[Moment] = [(held + none, everything, part, gathered, 0.0) for part in loss]
+    remakes = np.asarray(recompute >= FULL, dtype=np.intp) + np.zeros(samples.shape, dtype=np.intp)
+    left = samples * walk.kept_at_loss[remakes]
+    moments: list[Moment] = [
+        (held + none, left + casts, part, gathered, 0.0)
+        for part, casts in zip(
+            loss, (walk.casts_at_loss[0], walk.casts_at_loss[remakes]), strict=True
+        )
+    ]
     for kept, passing, casts, share in zip(
-        walk.kept, walk.passing, walk.casts, walk.gradients, strict=True
+        walk.kept.T, walk.passing, walk.casts.T, walk.gradients, strict=True
     ):
         exist = np.maximum(held, gradients * share)
-        moments.append((exist, samples * (kept + passing) + casts, none, gathered, 1.0))
+        passed = samples * (kept[remakes] + passing) + casts[remakes]
+        moments.append((exist, passed, none, gathered, 1.0))
     return tuple(moments)
 
 

@@ -25,6 +25,7 @@ from advisor.equations.memory import (
 )
 from advisor.estimate.activations import (
     SavedBytes,
+    backward_bytes,
     fold_saved_bytes,
     selective_saved_bytes,
     stream_bytes,
@@ -40,6 +41,7 @@ from advisor.estimate.run import TrainingRun
 from advisor.estimate.sample_memory import answers_per_sample, sample_moments
 from advisor.estimate.training_moments import (
     FORWARD_PEAK_OF_LOSS,
+    BlockBytes,
     TrainingMemory,
     fullest,
     larger,
@@ -128,18 +130,20 @@ def training_memory(
     given_up = ~layout.dual * np.asarray(
         end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
     )
-    # Index, layers, parameters of the ends, and whether it has the loss.
-    stages: list[tuple[Floats, Floats, Floats, bool]] = [
+    # Index, layers, parameters of the ends, the lookup among them, and whether it has the loss.
+    stages: list[tuple[Floats, Floats, Floats, Floats, bool]] = [
         (
             0.0 * pipeline,
             layers * share - np.minimum(given_up, 1.0),
             embedding + np.where(piped, 0.0, head),
+            embedding,
             False,
         ),
         (
             pipeline - 1,
             layers * share - np.maximum(given_up - 1.0, 0.0),
             head_copy + np.where(piped, 0.0, embedding),
+            np.where(piped, 0.0, embedding),
             True,
         ),
     ]
@@ -148,19 +152,19 @@ def training_memory(
         # The second stage has a layer more than the first; elsewhere it is the first again.
         second = np.asarray(uneven, dtype=np.float64)
         held_by_second = np.where(uneven, layers * share, stages[0][1])
-        stages.append((second, held_by_second, 0.0 * embedding, False))
+        stages.append((second, held_by_second, 0.0 * embedding, 0.0 * embedding, False))
 
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
-    one_block, stored_block = _blocks(architecture, run, layout, tokens, layers)
+    blocks = _blocks(architecture, run, layout, tokens)
     accumulates = micro_batches > 1
 
     results = []
-    for index, held_layers, ends, is_last in stages:
+    for index, held_layers, ends, lookup, is_last in stages:
         block_dense = (
             held_layers / layers * (parameters.block_divided / tensor + parameters.block_replicated)
         )
         block_expert = held_layers / layers * parameters.block_expert / (tensor * layout.expert)
-        stage = StageParameters(dense=block_dense + ends, expert=block_expert)
+        stage = StageParameters(dense=block_dense + ends, expert=block_expert, lookup=lookup)
         held = in_flight(
             stage=index,
             pipeline=pipeline,
@@ -175,11 +179,12 @@ def training_memory(
             architecture, run, layout, stage, block_dense + block_expert, held_layers, facts
         )
         has_head = np.asarray(~piped | is_last)
-        stored = stored_block * held_layers * np.asarray(held)
+        stored = blocks.stored * held_layers * np.asarray(held)
         if np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT:
-            blocks = block_dense + block_expert
             whole = stage.dense + stage.expert
-            resident = whole - blocks * (1 - np.minimum(1.0, RESIDENT_LAYERS / held_layers))
+            resident = whole - (block_dense + block_expert) * (
+                1 - np.minimum(1.0, RESIDENT_LAYERS / held_layers)
+            )
             kept_weights = states.weights * resident / np.maximum(whole, 1.0)
             states = states_on_host(states, run, layout, kept_weights)
             stored, moved = activations_on_host(stored, held_layers, layout)
@@ -198,6 +203,8 @@ def training_memory(
                 architecture,
                 run,
                 tokens,
+                layout.recompute,
+                facts,
                 states.gradients,
                 np.where(accumulates, states.gradients, states.held_gradients),
                 np.maximum(states.at_first_block, states.at_last_block),
@@ -210,10 +217,9 @@ def training_memory(
             peak_of_blocks(
                 states=states,
                 stored=stored,
-                one_block=one_block,
-                recomputed=one_block * (layout.recompute >= 1),
-                layers_held=held_layers,
+                blocks=blocks,
                 loss=loss,
+                head=blocks.head * has_head,
                 casts=casts,
                 tied_gradient=tied_gradient,
                 accumulates=accumulates,
@@ -242,8 +248,7 @@ def stored_per_micro_batch(
         stage_share(layers=layers, pipeline=layout.pipeline, virtual_stages=layout.virtual_stages)
     )
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
-    _, stored = _blocks(architecture, run, layout, tokens, layers)
-    return np.asarray(stored * layers * share)
+    return np.asarray(_blocks(architecture, run, layout, tokens).stored * layers * share)
 
 
 def _loss_bytes(
@@ -275,11 +280,11 @@ def _blocks(
     run: TrainingRun,
     layout: LayoutArrays,
     tokens: Floats,
-    layers: float,
-) -> tuple[Floats, Floats]:
-    """Activations of one whole layer, and what the recompute policy keeps of it. [bytes]"""
+) -> BlockBytes:
+    """Activations of one layer, and of the head, on one rank."""
+    layers = float(architecture.num_hidden_layers)
 
-    def per_layer(saved: SavedBytes) -> Floats:
+    def on_rank(saved: SavedBytes) -> Floats:
         return np.asarray(
             saved_activation_bytes(
                 tokens=tokens,
@@ -289,16 +294,22 @@ def _blocks(
                 tensor=layout.tensor,
                 sequence_parallel=layout.sequence_parallel,
             )
-            / layers
         )
 
     block = architecture.in_part(Part.BLOCK)
-    whole = per_layer(fold_saved_bytes(block, run))
-    selective = per_layer(selective_saved_bytes(block, run))
+    whole = on_rank(fold_saved_bytes(block, run)) / layers
+    selective = on_rank(selective_saved_bytes(block, run)) / layers
     stream = stream_bytes(run)
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     boundary = tokens * architecture.hidden_size * stream / spread
     stored = np.where(
         layout.recompute >= 2, boundary, np.where(layout.recompute >= 1, selective, whole)
     )
-    return whole, stored
+    beside, scores = backward_bytes(block, run)
+    return BlockBytes(
+        stored=stored,
+        # The block's input has a gradient, and its output.
+        backward=np.maximum(whole + on_rank(beside) + 2.0 * boundary, on_rank(scores)),
+        input_apart=layout.recompute >= 2,
+        head=on_rank(fold_saved_bytes(architecture.in_part(Part.HEAD), run)),
+    )

@@ -47,14 +47,27 @@ class TrainingMemory:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class BlockBytes:
+    """Activations of one layer for one micro-batch, and of the head. [bytes]"""
+
+    stored: Floats
+    """Kept from the forward to the backward pass."""
+    backward: Floats
+    """Most that is there while the layer goes backward, made again or kept."""
+    input_apart: NDArray[np.bool_]
+    """Whether what is kept is no part of that: the block's input, from which all is made again."""
+    head: Floats
+    """Kept of the head from its forward to its backward pass, logits apart."""
+
+
 def peak_of_blocks(
     *,
     states: StageStates,
     stored: Floats,
-    one_block: Floats,
-    recomputed: Floats,
-    layers_held: Floats,
+    blocks: BlockBytes,
     loss: Floats,
+    head: Floats,
     casts: tuple[Floats, Floats],
     tied_gradient: Floats,
     accumulates: NDArray[np.bool_],
@@ -63,23 +76,33 @@ def peak_of_blocks(
     """Pick the fullest moment of a step."""
     gradients = states.gradients
     held = np.where(accumulates, gradients, states.held_gradients)
-    closing = one_block + stored / layers_held
-    loss_larger = loss >= one_block
     none = 0.0 * stored
     # Each moment: gradients, activations, logits, workspace; and the name it is told by.
     moments: tuple[Moment, ...] = (
-        (held, stored + casts[0], loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
+        (held, stored + casts[0] + head, loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
+        (held, stored + casts[1] + head, loss, states.at_loss, 0.0),
         (
             held,
-            stored + casts[1] + np.where(loss_larger, 0.0, one_block),
-            loss * loss_larger,
-            states.at_loss,
+            stored + casts[1] + blocks.backward - blocks.stored * ~blocks.input_apart,
+            none,
+            states.at_first_block,
             0.0,
         ),
-        (held, stored + casts[1] + recomputed, none, states.at_first_block, 0.0),
-        (gradients, closing, none, states.at_last_block, 1.0),
+        (
+            np.maximum(held, states.gradients_at_last_block),
+            blocks.backward + blocks.stored * blocks.input_apart,
+            none,
+            states.at_last_block,
+            1.0,
+        ),
         # After the first block's backward, the embedding's gradient.
-        (gradients, tied_gradient, none, states.at_end, 1.0),
+        (
+            np.maximum(held, states.gradients_at_end),
+            tied_gradient,
+            none,
+            states.at_end,
+            1.0,
+        ),
         (gradients, none, none, states.at_update, 2.0),
     )
     if not np.any(casts[0]):

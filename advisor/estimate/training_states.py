@@ -20,6 +20,7 @@ from advisor.estimate.fold import (
     fold_parameters,
 )
 from advisor.estimate.optimizer_states import (
+    gradient_cast_bytes,
     optimizer_bytes_per_parameter,
     update_temporary_bytes,
 )
@@ -40,6 +41,8 @@ class StageParameters:
 
     dense: Floats
     expert: Floats
+    lookup: Floats
+    """The embedding among the dense ones: its gradient is the last of a backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,10 @@ class StageStates:
     master: Floats
     gradients: Floats
     """All of them, at the end of the backward pass."""
+    gradients_at_last_block: Floats
+    """Those that exist while the backward pass goes through its last block."""
+    gradients_at_end: Floats
+    """Those that exist at the moment of ``at_end``."""
     optimizer: Floats
     held_gradients: Floats
     """Gradients that exist before the backward pass whatever the number of micro-batches."""
@@ -169,13 +176,18 @@ def stage_states(
     foreach = _master_size(run) * level1
     foreach = np.where(layout.sharding > SHARD_GRAD_OP, working * level3, foreach)
     passing = _passing(architecture, run, layout, stage, block_parameters, layers_held)
+    pending = _pending(architecture, run, layout, stage, block_parameters, layers_held)
+    existing = gradients * (1.0 - np.minimum(1.0, pending / np.maximum(level2, 1.0)))
     if run.switches.update_in_backward:
         # Each gradient is used and freed as soon as it exists; a block's are there at most.
         gradients = np.minimum(gradients, block_parameters / layers_held * gradient_size)
+        existing = gradients
     return StageStates(
         weights=weights,
         master=master,
         gradients=gradients + passing.undivided_lookup,
+        gradients_at_last_block=existing,
+        gradients_at_end=gradients - passing.reduced_at_end,
         optimizer=optimizer,
         held_gradients=gradients if megatron or run.switches.kept_gradients else zero,
         always=always + gradient_sets,
@@ -183,10 +195,36 @@ def stage_states(
         at_first_block=passing.at_first_block,
         at_last_block=passing.at_last_block,
         at_end=passing.at_end,
-        at_update=foreach * run.switches.foreach_optimizer
-        + update_temporary_bytes(architecture, run) / layout.tensor,
+        at_update=np.where(run.switches.foreach_optimizer, foreach, passing.summed_lookup)
+        + update_temporary_bytes(architecture, run) / layout.tensor
+        + gradient_cast_bytes(architecture, run)
+        / (layout.tensor * np.where(layout.sharding >= 1, group, 1.0)),
         host=zero,
     )
+
+
+def _pending(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    stage: StageParameters,
+    block_parameters: Floats,
+    layers_held: Floats,
+) -> Floats:
+    """Gradients that a rank has not yet while the backward pass is in its last block. [elements]
+
+    The embedding's, unless a tied head made it before. Sharded stacks reduce those of the root
+    unit together at the end, and two blocks are on their way.
+    """
+    alone = (layout.pipeline > 1) | (not architecture.tied_embeddings)
+    group = layout.data * layout.context
+    reduces = (layout.sharding >= SHARD_GRAD_OP) & (group > 1)
+    apart, _ = _gathered_ends(run, fold_parameters(architecture), stage.lookup, layout)
+    ends = stage.lookup * alone
+    if not apart:
+        ends = np.where(reduces, stage.dense + stage.expert - block_parameters, ends)
+    blocks = np.minimum(2.0, layers_held) * block_parameters / layers_held
+    return np.asarray(np.where(reduces, (ends + blocks) / group, ends))
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +235,11 @@ class _Passing:
     at_first_block: Floats
     at_last_block: Floats
     at_end: Floats
+    reduced_at_end: Floats
+    """Gradients that are on their way at that moment."""
     undivided_lookup: Floats
+    summed_lookup: Floats
+    """Its part of this rank, beside the undivided one, for the optimizer."""
 
 
 def _passing(
@@ -214,7 +256,8 @@ def _passing(
     gradient_size = gradient_bytes_per_parameter(run)
     gathered_size = _gathered_size(run)
     reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
-    together = layout.data * layout.context > 1
+    group = layout.data * layout.context
+    together = group > 1
     full = layout.sharding > SHARD_GRAD_OP
     # A pipeline would gather anew for each micro-batch; stacks keep the weights instead.
     kept = (layout.sharding == SHARD_GRAD_OP) & (recipe.master is None) | full & (
@@ -245,6 +288,15 @@ def _passing(
     undivided = np.minimum(ends * layout.tensor, fold.embedding_divided)
     lookup = embedding if megatron else undivided
     reduced_ends = embedding + ahead * head
+    # Beside the message the root unit's gradients exist whole until they are reduced, or a lookup's
+    # sum; then the lookup's still does, unless it was added to a tied head's.
+    undivided = lookup > embedding
+    summed_lookup = np.asarray(undivided * embedding, dtype=np.float64)
+    own = reduced_ends * gradient_size / group
+    alone = 0.0 if architecture.tied_embeddings else 1.0
+    after = (alone * lookup + summed_lookup) * gathered_size
+    before = np.where(undivided, after, ahead * reduced_ends * gathered_size)
+    first = undivided | (before - own > after)
     return _Passing(
         at_loss=everything + some_ends + ahead * blocks + summed,
         at_first_block=everything + some_ends + (1 + ahead) * blocks + reduces * gradients + summed,
@@ -253,8 +305,10 @@ def _passing(
         + kept * (ends + one_layer) * gathered_size
         + (1 + ahead) * blocks
         + reduces * gradients,
-        at_end=reduces * (lookup * gathered_size + reduced_ends * reduce_size),
+        at_end=reduces * (np.where(first, before, after) + reduced_ends * reduce_size),
+        reduced_at_end=reduces * first * own,
         undivided_lookup=(lookup - embedding) * gradient_size * ~reduces,
+        summed_lookup=summed_lookup * gradient_size * ~reduces,
     )
 
 
@@ -310,9 +364,6 @@ def _frozen_states(
     size = _gathered_size(run)
     one_layer = gathers * block_parameters / layers_held * size
     some_ends = gathers * gathered_ends * size
-    if run.method is FineTuningMethod.QLORA:
-        widest = max(op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK))
-        always = always + (2 + 1 / 16) * widest / layout.tensor
     weights = _frozen_weights(architecture, run, layout, stage, shards)
     if run.switches.base_raised:
         raised = ends + fold.block_replicated * layers_held / architecture.num_hidden_layers
@@ -323,13 +374,17 @@ def _frozen_states(
         frozen_gradients = (layout.sharding > SHARD_GRAD_OP) * whole
     ends_size = 2.0 * run.switches.trained_ends
     in_block = some_ends + (1.0 if apart else 2.0) * one_layer
+    if run.method is FineTuningMethod.QLORA:
+        widest = max(op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK))
+        in_block = in_block + (2 + 1 / 16) * widest / layout.tensor
+    # Trained ends are in the format of the base, and so are their gradients and states.
+    gradients = adapters * gradient_bytes_per_parameter(run) + ends * ends_size + frozen_gradients
     return StageStates(
-        # Trained ends are in the format of the base, and so are their gradients and states.
         weights=weights + adapters * FORMAT_BYTES[run.switches.adapter_format] + ends * ends_size,
         master=zero,
-        gradients=adapters * gradient_bytes_per_parameter(run)
-        + ends * ends_size
-        + frozen_gradients,
+        gradients=gradients,
+        gradients_at_last_block=gradients,
+        gradients_at_end=gradients,
         optimizer=adapters * optimizer_bytes_per_parameter(architecture, run)
         + 2 * ends * ends_size,
         held_gradients=zero,
@@ -376,20 +431,19 @@ def autocast_copies(
     """16-bit copies of fp32 weights that eager autocast keeps: at the end of forward, at the loss.
 
     The cache lives until the forward pass ends; without recomputation the graph keeps each copy
-    until its backward. [bytes]
+    until its backward. Autocast leaves the grouped products of experts alone. [bytes]
     """
     cached = run.recipe.autocast and not run.frozen
     if not run.software.unfused or not (cached or run.switches.base_raised):
         return np.zeros_like(layers_held), np.zeros_like(layers_held)
     layers = float(architecture.num_hidden_layers)
-    dense, expert = block_matrices(architecture)
-    block = dense + expert / layout.expert
+    dense, _ = block_matrices(architecture)
     head = sum(
         op.in_features * op.out_features for op in architecture.matmuls() if op.part is Part.HEAD
     )
     whole = layout.sharding < SHARD_GRAD_OP + 1
     # Of a frozen base only a raised head is in fp32.
-    per_layer = whole * (not run.frozen) * 2.0 * block / layers / layout.tensor
+    per_layer = whole * (not run.frozen) * 2.0 * dense / layers / layout.tensor
     heads = whole * 2.0 * head * has_head / layout.tensor
     kept = np.where(layout.recompute >= 2, 1.0, layers_held)
     return per_layer * layers_held + heads, per_layer * kept + heads

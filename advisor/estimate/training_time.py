@@ -18,7 +18,7 @@ from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.fold import adapted, fold_adapters, fold_flops
+from advisor.estimate.fold import adapted, fold_adapters, fold_flops, made_again
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.kernel_times import (
     adapter_forward,
@@ -229,6 +229,7 @@ def one_micro_batch(
     for op in architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         block = op.part is Part.BLOCK
+        again_all = made_again(op, architecture)
         if is_product(op):
             forward = matmul_forward(op, run, candidates, software, tokens)
             products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
@@ -240,31 +241,31 @@ def one_micro_batch(
             # Adapters train, so their backward is twice their forward; frozen 4-bit weights are
             # expanded once for each pass.
             total.elementwise += held * (3.0 * adapter + (2.0 + reference) * expanded)
-            if block:
+            if again_all:
                 pass_again = forward + adapter + expanded
                 total.recompute += np.where(recomputes_all, held * pass_again, 0.0)
         elif op.kind is OperatorKind.ATTENTION:
             forward, backward = attention_passes(op, run, candidates, software, tokens)
             total.attention += held * (forward * (1 + reference) + backward)
             again = recomputes_some if run.attention is AttentionKernel.EAGER else recomputes_all
-            total.recompute += np.where(again, held * forward, 0.0)
+            total.recompute += np.where(again & again_all, held * forward, 0.0)
         elif op.kind is OperatorKind.SCAN:
             forward = scan_forward(op, run, candidates, software, tokens)
             total.attention += held * forward * (1 + SCAN_BACKWARD)
-            total.recompute += np.where(recomputes_all, held * forward, 0.0)
+            total.recompute += np.where(recomputes_all & again_all, held * forward, 0.0)
         elif op.kind is OperatorKind.RECURRENCE:
             forward, backward = recurrence_passes(op, run, candidates, software, tokens)
             total.matmul += held * (forward + backward)
-            total.recompute += np.where(recomputes_all, held * forward, 0.0)
+            total.recompute += np.where(recomputes_all & again_all, held * forward, 0.0)
         else:
             forward = elementwise_forward(op, run, candidates, software, tokens)
             back = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
             total.elementwise += held * forward * (1 + reference + back)
-            if block:
+            if again_all:
                 total.recompute += np.where(recomputes_some, held * forward, 0.0)
         launches = _launches(op, run, candidates, software)
         once = 1.0 if op.frozen else 3.0
-        passes = once + reference + (recomputes_all if block else 0.0)
+        passes = once + reference + (recomputes_all if again_all else 0.0)
         total.launches += held * launches * passes
         if op.host_s and not software.fused_elementwise:
             total.host += held * op.host_s * tokens
@@ -359,6 +360,8 @@ def hardware_flops_per_token(
     architecture: ModelArchitecture, run: TrainingRun, recompute: Floats
 ) -> Floats:
     """Model FLOPs and recomputation, per trained token. [FLOPs]"""
-    fold = fold_flops(architecture, run.sequence_length, run)
-    again = fold.block_matmul + fold.block_attention + fold.adapters
+    remade = tuple(op for op in architecture.operators if made_again(op, architecture))
+    again = fold_flops(
+        architecture.model_copy(update={"operators": remade}), run.sequence_length, run
+    ).forward
     return model_flops_per_token(architecture, run) + np.where(recompute >= 2, again, 0.0)

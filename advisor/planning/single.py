@@ -250,7 +250,12 @@ def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> P
     """Divide the model as far as the count and its heads allow."""
     if architecture.unit is not Unit.TOKEN:
         divided = count > 1 and not serving
-        return ParallelLayout(data=count, sharding=Sharding.ZERO3 if divided else Sharding.DDP)
+        blocks = any(op.segment for op in architecture.operators)
+        return ParallelLayout(
+            data=count,
+            sharding=Sharding.ZERO3 if divided else Sharding.DDP,
+            recompute=Recompute.FULL if blocks and not serving else Recompute.NONE,
+        )
     tensor = max(
         degree
         for degree in (1, 2, 4, 8)

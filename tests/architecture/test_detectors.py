@@ -70,7 +70,7 @@ def test_regions_are_cut_out_of_images_alone() -> None:
 def test_memory_holds_the_largest_image() -> None:
     usual, largest = (
         sum(
-            item.elements_per_token
+            row.largest * item.elements_per_token
             for row in compile_stack(stack(Convolution(bias=False), largest=factor))
             for item in row.saved
         )

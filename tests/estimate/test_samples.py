@@ -180,9 +180,13 @@ def test_fixed_keys_do_not_follow_the_sequence() -> None:
 
 def test_memory_peaks_where_kept_passing_and_gradients_are_largest() -> None:
     resolved = run({"global_batch": 8})
-    walk = backward_walk(CNN, resolved)
+    walk = backward_walk(CNN, resolved, CALIBRATION.memory)
     # fp32: 3 then 64 channels of 1,024 pixels, then 64 values.
-    assert walk.kept.tolist() == [12_288, 12_288 + 262_144, 12_288 + 262_144 + 256]
+    assert (
+        walk.kept[0].tolist()
+        == walk.kept[1].tolist()
+        == [12_288, 12_288 + 262_144, 12_288 + 262_144 + 256]
+    )
     assert walk.passing.tolist() == [4 * PIXELS * 67, 4 * PIXELS * 128, 4 * 74]
     assert walk.gradients.tolist() == [1.0, 640 / 2368, 640 / 2368]
     facts = CALIBRATION.memory.model_copy(update={"workspace_bytes": 0.0})
@@ -194,9 +198,30 @@ def test_memory_peaks_where_kept_passing_and_gradients_are_largest() -> None:
     assert memory.weights[0] == memory.optimizer[0] == 4 * 2368
 
 
+def test_recomputation_keeps_the_input_of_each_block() -> None:
+    entry = SavedTensor(name="block_input", elements_per_token=100, format=SavedFormat.COMPUTE)
+    first = STEM.model_copy(update={"layers": 3, "segment": 1, "segment_input": entry})
+    second = RELU.model_copy(update={"layers": 3, "segment": 1})
+    walk = backward_walk(network(first, second, HEAD), run(), CALIBRATION.memory)
+    one = 12_288 + 262_144
+    # The first layer, then the third, then the head: with all kept, and with three inputs kept.
+    assert walk.kept[0].tolist() == [12_288, one, 2 * one + 12_288, 3 * one, 3 * one + 256]
+    assert walk.kept[1].tolist() == [400 + 12_288, 400 + one, 1_200 + 12_288, 1_200 + one, 1_456]
+    assert walk.kept_at_loss.tolist() == [3 * one + 256, 1_200 + 256]
+    # Of the third block's gradients and the head's: 5,184 + 640 in all.
+    assert walk.gradients == pytest.approx([1.0, 4_096 / 5_824, 2_368 / 5_824, *[640 / 5_824] * 2])
+
+
+def test_minimal_filtering_writes_its_tiles_out() -> None:
+    minimal = STEM.model_copy(update={"minimal": True})
+    walk = backward_walk(network(minimal, HEAD), run(), CALIBRATION.memory)
+    # Tiles of 4 x 4 for 2 x 2 outputs: four times both sides, beside their gradients.
+    assert walk.passing[0] == 4 * PIXELS * 67 * (1 + 4)
+
+
 def test_autocast_keeps_a_copy_of_each_matrix() -> None:
-    walk = backward_walk(CNN, run(recipe="bf16_amp"))
-    assert walk.casts.tolist() == [2 * 27 * 64, 2 * 27 * 64, 2 * 27 * 64 + 2 * 640]
+    walk = backward_walk(CNN, run(recipe="bf16_amp"), CALIBRATION.memory)
+    assert walk.casts[0].tolist() == [2 * 27 * 64, 2 * 27 * 64, 2 * 27 * 64 + 2 * 640]
 
 
 def test_a_convolution_is_its_product() -> None:
@@ -288,7 +313,7 @@ def test_what_a_network_cannot_do_is_refused(
 
 def test_refusals_name_what_was_given_as_it_is_written() -> None:
     case = {
-        "model": {"preset": "resnet-50"},
+        "model": {"preset": "vgg-16"},
         "workload": {"kind": "pretraining", "samples": 1e6},
         "hardware": {"accelerator": "t4", "count": 1},
         "layout": {"recompute": "full"},

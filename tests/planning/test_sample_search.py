@@ -119,6 +119,6 @@ def test_layouts_of_like_blocks_are_refused_for_images() -> None:
         "workload": {"kind": "pretraining"},
         "hardware": {"accelerator": "h100-sxm", "count": 2},
     }
-    for layout in ({"tensor": 2}, {"data": 2, "recompute": "full"}):
+    for layout in ({"tensor": 2}, {"data": 2, "recompute": "selective"}):
         with pytest.raises(InputError, match="does not suit resnet-50"):
             api.estimate({**case, "layout": layout})
