@@ -16,7 +16,7 @@ from advisor.calibration.engine import Engine
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.memory_rows import TENSORS, predicted_tensors
 from advisor.calibration.report import Summary, group_quantile, scored, summarise
-from advisor.calibration.robust import rounded
+from advisor.calibration.robust import drawn, rounded
 from advisor.calibration.software import TABLE, TAILS, blank_training, origin
 from advisor.calibration.tables import cell, flag, number, read_table
 from advisor.calibration.training_rows import RAN, row_interval, settled_run
@@ -187,8 +187,9 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
     -------
     dict of str to Interval
         By name. What too few groups state in full takes those with guessed settings too, every
-        run weighing one.
+        run weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more.
     """
+    pool = _bounds(held_out, facts, [item.run.group for item in held_out])
     found = {}
     for name in NAMES:
         own = [item for item in held_out if item.run.interval == name]
@@ -196,19 +197,25 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
         if len(set(groups)) < LEAST_GROUPS:
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
-        bounds = [
-            group_quantile([item.factor(facts, side) for item in own], groups, share)
-            for side, share in zip(("low", "high"), TAILS, strict=True)
-        ]
+        behind = len({item.run.group for item in own})
+        low, high = drawn(_bounds(own, facts, groups), pool, behind)
         found[name] = Interval(
-            low=rounded(min(1.0, bounds[0]), 3),
-            high=rounded(max(1.0, bounds[1]), 3),
+            low=rounded(min(1.0, low), 3),
+            high=rounded(max(1.0, high), 3),
             evidence=Evidence.CALIBRATED,
             source=f"10 % and 90 % of measured over predicted peak, {len(own)} published runs in "
-            f"{len({item.run.group for item in own})} groups, each source held out, beyond the "
+            f"{behind} groups, each source held out, drawn towards those of all peaks, beyond the "
             "spread of the reserve",
         )
     return found
+
+
+def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[str]) -> list[float]:
+    """10 % and 90 % of measured over predicted peaks."""
+    return [
+        group_quantile([item.factor(facts, side) for item in runs], groups, share)
+        for side, share in zip(("low", "high"), TAILS, strict=True)
+    ]
 
 
 def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
@@ -236,11 +243,13 @@ def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
     found = {}
     for name, values in ratios.items():
         ordered = sorted(values)
-        low = ordered[ceil(TAILS[0] * len(ordered)) - 1]
-        high = ordered[floor(TAILS[1] * len(ordered)) - 1]
+        low = min(1.0, floor(ordered[ceil(TAILS[0] * len(ordered)) - 1] * 1e4) / 1e4)
+        # Where nearly all lie above the expected value, the upper end alone leaves a fifth out.
+        within = [value for value in ordered if value >= low]
+        last = min(ceil((TAILS[1] - TAILS[0]) * len(ordered)), len(within))
         found[name] = Interval(
-            low=min(1.0, floor(low * 1e4) / 1e4),
-            high=max(1.0, ceil(high * 1e4) / 1e4),
+            low=low,
+            high=max(1.0, ceil(within[last - 1] * 1e4) / 1e4),
             evidence=Evidence.CALIBRATED,
             source=f"10 % and 90 % of counted over predicted bytes, {len(ordered)} peaks of "
             "PyTorch's own bookkeeping",

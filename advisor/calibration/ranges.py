@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log
-from typing import Final
 
 from advisor.calibration.joint import HeldOut
 from advisor.calibration.report import group_quantile
-from advisor.calibration.robust import rounded
+from advisor.calibration.robust import drawn, rounded
 from advisor.calibration.software import TAILS, UNMEASURED, WORKS
 from advisor.efficiency import Interval
 from advisor.estimate.training import TRAINING_INTERVAL
 from advisor.quantities import Evidence
-
-POOL_GROUPS: Final = 8.0
-"""Weight of all other runs beside the groups of one kind of work."""
 
 
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
@@ -43,7 +38,7 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
         name = f"{TRAINING_INTERVAL}{work}"
         own = [run for run in held_out if run.run.interval == name]
         groups = len({run.run.group for run in own})
-        low, high = _drawn(_quantiles(own) if own else beyond, beyond, groups)
+        low, high = drawn(_quantiles(own) if own else beyond, beyond, groups)
         found[name] = _interval(
             low, high, f"{groups} groups of published runs, each source held out"
         )
@@ -54,16 +49,6 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
             Evidence.ASSUMED,
         )
     return found
-
-
-def _drawn(own: tuple[float, float], pool: tuple[float, float], groups: int) -> tuple[float, float]:
-    """Bounds between those of one kind of work and those of all, by the groups behind the first."""
-    share = groups / (groups + POOL_GROUPS)
-    low, high = (
-        exp(share * log(mine) + (1.0 - share) * log(others))
-        for mine, others in zip(own, pool, strict=True)
-    )
-    return low, high
 
 
 def _interval(

@@ -22,6 +22,8 @@ Predict = Callable[[Floats], Floats]
 SOFT_SCALE: Final = 0.1
 """Log error beyond which a measurement pulls with constant force: 10 %, the scatter between
 the libraries that the medians of the tables were taken over."""
+POOL_GROUPS: Final = 8.0
+"""Weight of all other runs beside the groups of one kind, in bounds of intervals."""
 MAX_STEPS: Final = 500
 STEP: Final = 1e-6
 """Relative step of the numerical derivative."""
@@ -201,3 +203,31 @@ def rounded(value: float, digits: int = 4) -> float:
     if value == 0:
         return 0.0
     return round(value, digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def drawn(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
+    """Bounds of an interval between those of one kind of runs and those of all.
+
+    Parameters
+    ----------
+    own, pool : sequence of float
+        Low and high bound of the kind, and of all runs.
+    groups : int
+        Groups of runs behind the first: few of them say little about the next one.
+
+    Returns
+    -------
+    tuple of float
+
+    Examples
+    --------
+    As many groups as the pool weighs: half way between, on a logarithmic scale.
+
+    >>> drawn((0.5, 2.0), (0.5, 8.0), 8)
+    (0.5, 4.0)
+    """
+    share = groups / (groups + POOL_GROUPS)
+    low, high = (
+        mine**share * others ** (1.0 - share) for mine, others in zip(own, pool, strict=True)
+    )
+    return low, high
