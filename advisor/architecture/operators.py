@@ -198,6 +198,8 @@ class Operator(Noun):
     phase: Phase = Phase.BOTH
     largest: float = 1.0
     """Elements of the largest input over those of the usual one: memory must hold the largest."""
+    waiting_elements: float = 0.0
+    """Of gradients that wait beside its backward pass: the shortcut's, around a residual's body."""
     segment: int = 0
     """Networks whose layers differ: the block, counted from 1, that recomputation makes again as a
     whole; 0 for what it always keeps."""

@@ -242,6 +242,7 @@ def _residual(layer: vocabulary.Residual, build: Build) -> None:
     start, first = build.signal, len(build.rows)
     opens = _opens_segment(layer, build)
     run(layer.body, build)
+    build.wait_beside(first, start)
     branch, build.signal = build.signal, start
     run(layer.shortcut, build)
     main = build.signal

@@ -152,6 +152,13 @@ class Build:
             for row in self.rows[start:]
         ]
 
+    def wait_beside(self, start: int, source: Signal) -> None:
+        """Let the gradient of ``source`` wait while the rows from ``start`` on go backward."""
+        self.rows[start:] = [
+            row.model_copy(update={"waiting_elements": row.waiting_elements + source.elements})
+            for row in self.rows[start:]
+        ]
+
     def close_segment(self, start: int, source: Signal) -> None:
         """Let the rows from ``start`` on be one block, made again from its input."""
         self.in_segment = False

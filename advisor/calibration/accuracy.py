@@ -8,7 +8,13 @@ from statistics import fmean
 from typing import Final
 
 from advisor.calibration.measurements import FOLDER
-from advisor.calibration.report import FitVerdict, Summary, ValidationReport, ValidationRow
+from advisor.calibration.report import (
+    FitVerdict,
+    Summary,
+    ValidationReport,
+    ValidationRow,
+    told,
+)
 from advisor.calibration.speed import SpeedErrors
 from advisor.calibration.validation import validate
 from advisor.resources import data_path
@@ -154,8 +160,8 @@ def _farthest(rows: Iterable[ValidationRow]) -> list[str]:
         row = max(members, key=lambda row: abs(row.error_pct))
         more = f", {len(members)} rows" if len(members) > 1 else ""
         texts.append(
-            f"`{row.id}`, {row.quantity}: measured {row.measured:.4g}, predicted "
-            f"{row.expected:.4g} (group {miss(members):.0f} % off{more})"
+            f"`{row.id}`, {row.quantity}: measured {told(row.quantity, row.measured)}, predicted "
+            f"{told(row.quantity, row.expected)} (group {miss(members):.0f} % off{more})"
         )
     return texts
 

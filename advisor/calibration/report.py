@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles
+from typing import Final
 
 from pydantic import computed_field
 
 from advisor.noun import Noun
 from advisor.quantities import Range
+from advisor.units import GIB
 
 
 class ValidationRow(Noun):
@@ -120,6 +122,25 @@ class ValidationReport(Noun):
         """Return the summary of one quantity in one regime, None where nothing was scored."""
         found = [s for s in self.summary if (s.quantity, s.regime) == (quantity, regime)]
         return found[0] if found else None
+
+
+IN_BYTES: Final = frozenset({"peak_total"})
+"""Quantities whose column is in bytes."""
+
+
+def told(quantity: str, value: float) -> str:
+    """Value of a row as people read it: bytes in GiB, anything else in its column's unit.
+
+    Examples
+    --------
+    >>> told("peak_total", 3.195e10)
+    '29.76 GiB'
+    >>> told("step_time_s", 1.2345)
+    '1.234'
+    """
+    if quantity in IN_BYTES:
+        return f"{value / GIB:.4g} GiB"
+    return f"{value:.4g}"
 
 
 def percentile(values: Sequence[float], share: float) -> float:

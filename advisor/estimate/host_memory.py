@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.training_states import SHARD_GRAD_OP, StageStates
+from advisor.estimate.sharded_passing import SHARD_GRAD_OP
+from advisor.estimate.training_states import StageStates
 from advisor.layout import Offload
 from advisor.workload import Optimizer
 

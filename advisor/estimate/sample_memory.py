@@ -133,6 +133,7 @@ def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts) -> _Row:
     passing = size * moved_elements(operator) * operator.largest
     if wide and operator.minimal:
         passing *= 1.0 + facts.minimal_filter_workspace
+    passing += size * operator.waiting_elements * operator.largest
     if operator.kind is OperatorKind.ATTENTION:
         passing += passing_bytes(operator, run).per_token_bytes
     return _Row(

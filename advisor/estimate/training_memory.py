@@ -39,6 +39,7 @@ from advisor.estimate.host_memory import (
 )
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.sample_memory import answers_per_sample, sample_moments
+from advisor.estimate.sharded_passing import SHARD_GRAD_OP, StageParameters
 from advisor.estimate.training_moments import (
     FORWARD_PEAK_OF_LOSS,
     BlockBytes,
@@ -47,12 +48,7 @@ from advisor.estimate.training_moments import (
     larger,
     peak_of_blocks,
 )
-from advisor.estimate.training_states import (
-    SHARD_GRAD_OP,
-    StageParameters,
-    autocast_copies,
-    stage_states,
-)
+from advisor.estimate.training_states import autocast_copies, stage_states
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import CrossEntropy, Optimizer, SoftwareStack
 

@@ -13,8 +13,8 @@ from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.sharded_passing import gradient_bytes_per_parameter
 from advisor.estimate.training_memory import stored_per_micro_batch
-from advisor.estimate.training_states import gradient_bytes_per_parameter
 from advisor.layout import Offload
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import FineTuningMethod, Optimizer

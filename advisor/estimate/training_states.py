@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ from advisor.efficiency import MemoryFacts
 from advisor.equations.memory import nf4_bytes, stage_share, state_bytes
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import (
-    ParameterFold,
     block_matrices,
     fold_adapters,
     fold_parameters,
@@ -25,24 +23,18 @@ from advisor.estimate.optimizer_states import (
     update_temporary_bytes,
 )
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.sharded_passing import (
+    SHARD_GRAD_OP,
+    StageParameters,
+    gathered_end_parameters,
+    gathered_format_bytes,
+    gradient_bytes_per_parameter,
+    master_format_bytes,
+    pending_gradients,
+    sharded_passing,
+)
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import FineTuningMethod, SoftwareStack
-
-MEGATRON_GRADIENT: Final = "fp32"
-"""Megatron-class software accumulates gradients in fp32 (its ``main_grad``)."""
-
-SHARD_GRAD_OP: Final = 2.0
-"""Sharding level of ZeRO-2."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageParameters:
-    """Parameters of one pipeline stage on one model-parallel rank. [elements]"""
-
-    dense: Floats
-    expert: Floats
-    lookup: Floats
-    """The embedding among the dense ones: its gradient is the last of a backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +88,6 @@ def _elements(stage: StageParameters, layout: LayoutArrays) -> tuple[Floats, ...
         )
     )
     return whole, *(np.where(layout.sharding >= level, divided, whole) for level in (1, 2, 3))
-
-
-def gradient_bytes_per_parameter(run: TrainingRun) -> float:
-    """Size of one accumulated gradient under the run's software. [bytes]"""
-    if run.frozen:
-        return FORMAT_BYTES[run.switches.adapter_format]
-    mixed = run.recipe.master is not None
-    if mixed and run.software is SoftwareStack.MEGATRON:
-        return FORMAT_BYTES[run.switches.reduce_format or MEGATRON_GRADIENT]
-    return FORMAT_BYTES[run.recipe.gradients]
 
 
 def stage_states(
@@ -173,10 +155,10 @@ def stage_states(
     gradient_sets = gradients * buckets
     if run.switches.gradient_bucket_view:
         gradients = np.where(buckets, 0.0, gradients)
-    foreach = _master_size(run) * level1
+    foreach = master_format_bytes(run) * level1
     foreach = np.where(layout.sharding > SHARD_GRAD_OP, working * level3, foreach)
-    passing = _passing(architecture, run, layout, stage, block_parameters, layers_held)
-    pending = _pending(architecture, run, layout, stage, block_parameters, layers_held)
+    passing = sharded_passing(architecture, run, layout, stage, block_parameters, layers_held)
+    pending = pending_gradients(architecture, run, layout, stage, block_parameters, layers_held)
     existing = gradients * (1.0 - np.minimum(1.0, pending / np.maximum(level2, 1.0)))
     if run.switches.update_in_backward:
         # Each gradient is used and freed as soon as it exists; a block's are there at most.
@@ -203,144 +185,6 @@ def stage_states(
     )
 
 
-def _pending(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: StageParameters,
-    block_parameters: Floats,
-    layers_held: Floats,
-) -> Floats:
-    """Gradients that a rank has not yet while the backward pass is in its last block. [elements]
-
-    The embedding's, unless a tied head made it before. Sharded stacks reduce those of the root
-    unit together at the end, and two blocks are on their way.
-    """
-    alone = (layout.pipeline > 1) | (not architecture.tied_embeddings)
-    group = layout.data * layout.context
-    reduces = (layout.sharding >= SHARD_GRAD_OP) & (group > 1)
-    apart, _ = _gathered_ends(run, fold_parameters(architecture), stage.lookup, layout)
-    ends = stage.lookup * alone
-    if not apart:
-        ends = np.where(reduces, stage.dense + stage.expert - block_parameters, ends)
-    blocks = np.minimum(2.0, layers_held) * block_parameters / layers_held
-    return np.asarray(np.where(reduces, (ends + blocks) / group, ends))
-
-
-@dataclass(frozen=True, slots=True)
-class _Passing:
-    """Gathered weights and gradients on their way, by moment. [bytes]"""
-
-    at_loss: Floats
-    at_first_block: Floats
-    at_last_block: Floats
-    at_end: Floats
-    reduced_at_end: Floats
-    """Gradients that are on their way at that moment."""
-    undivided_lookup: Floats
-    summed_lookup: Floats
-    """Its part of this rank, beside the undivided one, for the optimizer."""
-
-
-def _passing(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: StageParameters,
-    block_parameters: Floats,
-    layers_held: Floats,
-) -> _Passing:
-    """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
-    recipe = run.recipe
-    megatron = run.software is SoftwareStack.MEGATRON
-    gradient_size = gradient_bytes_per_parameter(run)
-    gathered_size = _gathered_size(run)
-    reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
-    group = layout.data * layout.context
-    together = group > 1
-    full = layout.sharding > SHARD_GRAD_OP
-    # A pipeline would gather anew for each micro-batch; stacks keep the weights instead.
-    kept = (layout.sharding == SHARD_GRAD_OP) & (recipe.master is None) | full & (
-        layout.pipeline > 1
-    )
-    kept = kept & together
-    gathers = full & together & ~kept
-    reduces = (layout.sharding >= SHARD_GRAD_OP) & together
-
-    fold = fold_parameters(architecture)
-    whole = stage.dense + stage.expert
-    ends = whole - block_parameters
-    apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
-    ahead = 0.0 if apart else 1.0
-    one_layer = block_parameters / layers_held
-    everything = kept * (gathered_size * whole)
-    some_ends = gathers * gathered_ends * gathered_size
-    blocks = gathers * one_layer * gathered_size
-    head = np.minimum(ends, fold.head_divided / layout.tensor)
-    gradients = (one_layer + ahead * head) * gathered_size + one_layer * reduce_size
-    if megatron:
-        gradients = one_layer * gradient_size
-    # Nor does it reduce before the last micro-batch: whole gradients gather in the master's format.
-    waits = full & together & (layout.pipeline > 1)
-    summed = waits * (max(reduce_size, _master_size(run)) * whole)
-    # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
-    embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
-    undivided = np.minimum(ends * layout.tensor, fold.embedding_divided)
-    lookup = embedding if megatron else undivided
-    reduced_ends = embedding + ahead * head
-    # Beside the message the root unit's gradients exist whole until they are reduced, or a lookup's
-    # sum; then the lookup's still does, unless it was added to a tied head's.
-    undivided = lookup > embedding
-    summed_lookup = np.asarray(undivided * embedding, dtype=np.float64)
-    own = reduced_ends * gradient_size / group
-    alone = 0.0 if architecture.tied_embeddings else 1.0
-    after = (alone * lookup + summed_lookup) * gathered_size
-    before = np.where(undivided, after, ahead * reduced_ends * gathered_size)
-    first = undivided | (before - own > after)
-    return _Passing(
-        at_loss=everything + some_ends + ahead * blocks + summed,
-        at_first_block=everything + some_ends + (1 + ahead) * blocks + reduces * gradients + summed,
-        at_last_block=some_ends
-        + summed
-        + kept * (ends + one_layer) * gathered_size
-        + (1 + ahead) * blocks
-        + reduces * gradients,
-        at_end=reduces * (np.where(first, before, after) + reduced_ends * reduce_size),
-        reduced_at_end=reduces * first * own,
-        undivided_lookup=(lookup - embedding) * gradient_size * ~reduces,
-        summed_lookup=summed_lookup * gradient_size * ~reduces,
-    )
-
-
-def _master_size(run: TrainingRun) -> float:
-    """Size of a weight that the optimizer updates. [bytes]"""
-    return FORMAT_BYTES[run.recipe.master or run.recipe.working]
-
-
-def _gathered_size(run: TrainingRun) -> float:
-    """Size of a gathered weight: the working format, yet no wider than the arithmetic."""
-    working = FORMAT_BYTES[run.recipe.working]
-    return min(working, 2.0) if run.recipe.compute != "fp32" else working
-
-
-def _gathered_ends(
-    run: TrainingRun, fold: ParameterFold, ends: Floats, layout: LayoutArrays
-) -> tuple[bool, Floats]:
-    """Whether the ends are sharded apart, and how much of them is held gathered. [elements]
-
-    The root unit of plain FSDP keeps both throughout; stacks that wrap them apart hold the
-    larger at a time (Zhao et al. 2023, section 4.2), and DeepSpeed gathers module by module
-    (Rajbhandari et al. 2021, arXiv:2104.07857, section 7.1).
-    """
-    apart = run.switches.ends_apart
-    if apart is None:
-        apart = not run.software.eager or run.software is SoftwareStack.DEEPSPEED
-    if not apart:
-        return apart, ends
-    larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor
-    return apart, np.minimum(ends, larger)
-
-
 def _frozen_states(
     architecture: ModelArchitecture,
     run: TrainingRun,
@@ -359,9 +203,9 @@ def _frozen_states(
     adapters = adapters / np.where(layout.sharding >= 1, layout.data, 1.0)
     fold = fold_parameters(architecture)
     ends = stage.dense + stage.expert - block_parameters
-    apart, gathered_ends = _gathered_ends(run, fold, ends, layout)
+    apart, gathered_ends = gathered_end_parameters(run, fold, ends, layout)
     gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
-    size = _gathered_size(run)
+    size = gathered_format_bytes(run)
     one_layer = gathers * block_parameters / layers_held * size
     some_ends = gathers * gathered_ends * size
     weights = _frozen_weights(architecture, run, layout, stage, shards)

@@ -33,8 +33,8 @@ from advisor.estimate.kernel_times import (
 from advisor.estimate.loading import loading_time
 from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
+from advisor.estimate.sharded_passing import SHARD_GRAD_OP, gradient_bytes_per_parameter
 from advisor.estimate.training_offload import offload_time
-from advisor.estimate.training_states import SHARD_GRAD_OP, gradient_bytes_per_parameter
 from advisor.estimate.training_traffic import (
     data_traffic,
     exposed_exchange,

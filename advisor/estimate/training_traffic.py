@@ -21,7 +21,7 @@ from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import fold_adapters, fold_parameters
 from advisor.estimate.links import exchange_links, group_link
 from advisor.estimate.run import TrainingRun
-from advisor.estimate.training_states import gradient_bytes_per_parameter
+from advisor.estimate.sharded_passing import gradient_bytes_per_parameter
 from advisor.precision import FORMAT_BYTES
 from advisor.stacks import SoftwareFacts
 from advisor.workload import AttentionKernel

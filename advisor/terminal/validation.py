@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from advisor.calibration.report import Summary, ValidationReport
+from advisor.calibration.report import Summary, ValidationReport, told
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")
@@ -38,8 +38,15 @@ def show_validation(console: Console, report: ValidationReport) -> None:
         console,
         "Farthest off",
         (
-            f"{row.id}, {row.quantity}: measured {row.measured:.4g}, predicted "
-            f"{row.expected:.4g} ({row.low:.4g} to {row.high:.4g}), {row.error_pct:+.0f} %"
+            "{}, {}: measured {}, predicted {} ({} to {}), {:+.0f} %".format(
+                row.id,
+                row.quantity,
+                *(
+                    told(row.quantity, value)
+                    for value in (row.measured, row.expected, row.low, row.high)
+                ),
+                row.error_pct,
+            )
             for row in farthest
         ),
     )
