@@ -55,6 +55,8 @@ class AttentionEfficiency(Noun):
     """Keys per query at which the rate is half of its limit."""
     portable: Fraction = 1.0
     """Rate of FlashAttention-2 over that of the generation's own kernels, which were measured."""
+    scan: Fraction = 0.15
+    """Rate of chunked recurrences over ``forward``."""
     cache_bandwidth: Fraction | None = None
     """Share of the memory bandwidth at which decoding reads the key-value cache; None: as
     ``elementwise_bandwidth``."""

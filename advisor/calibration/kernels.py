@@ -61,9 +61,18 @@ to 73 % of the A100's peak forward and 63 % backward (arXiv:2307.08691, section 
 size 128, 4k tokens, FlashAttention-3 reaches 638 and 542 TFLOP/s (arXiv:2407.08608, figures 5
 and 6). No backward pass is in the tables."""
 
-PORTABLE_FLOPS_PER_S: Final = {"h100-sxm": 335e12}
+FLASH_2_FLOPS_PER_S: Final = {"h100-sxm": 335e12, "b200-sxm": 350e12, "b300-sxm": 350e12}
 """FlashAttention-2, forward and backward together, on long sequences: it lacks the matrix
-instructions and asynchronous copies of Hopper (arXiv:2307.08691, section 4.1)."""
+instructions and asynchronous copies of Hopper (arXiv:2307.08691, section 4.1) and of Blackwell
+(346 TFLOP/s on B200, Dao-AILab/flash-attention issue 1589; 352-362 forward,
+meta-pytorch/tritonbench pull 171). B300 is taken for B200, whose rates in 16 bits it has."""
+PORTABLE: Final = ("h100-sxm",)
+"""Where common software runs FlashAttention-2: on data-centre Blackwell PyTorch takes cuDNN's own
+(pytorch/torchtitan pull 1196)."""
+SCAN_SHARE: Final = 0.17
+"""Rate of chunked recurrences over that of FlashAttention-2 where a query meets 1,024 keys: what
+meets training steps of Mamba-2 1.3B on one card, four sequences of 4,096 tokens, at 102, 239 and
+360 TFLOP/s of 6 N D on A100, H200 and GB200 (state-spaces/mamba issue 904)."""
 
 MATMUL_PARAMETERS: Final = (
     Parameter("overhead_s", starts=(4e-6,), low=1e-7, high=1e-4),
@@ -239,19 +248,20 @@ def _fit_attention(
         forward=forward,
         backward=backward,
         half_keys=half_keys,
-        portable=_portable(accelerators, cards, forward, backward),
+        portable=_flash_2(set(accelerators) & set(PORTABLE), cards, forward, backward),
+        scan=rounded(SCAN_SHARE * _flash_2(accelerators, cards, forward, backward), 3),
         cache_bandwidth=_cache_bandwidth(decodes.of(accelerators), cards),
         fit=quality(inside, np.concatenate(outside), at_bound=bounds),
     )
 
 
-def _portable(accelerators: Iterable[str], cards: Cards, forward: float, backward: float) -> float:
+def _flash_2(accelerators: Iterable[str], cards: Cards, forward: float, backward: float) -> float:
     """Rate of FlashAttention-2 over that of the fitted kernels, forward and backward together."""
     passes = 1.0 + FLASH_BACKWARD_FLOPS
     fitted = passes / (1.0 / forward + FLASH_BACKWARD_FLOPS / backward)
     for card in accelerators:
-        if card in PORTABLE_FLOPS_PER_S:
-            share = PORTABLE_FLOPS_PER_S[card] / cards[card].peak_flops_per_s["bf16"]
+        if card in FLASH_2_FLOPS_PER_S:
+            share = FLASH_2_FLOPS_PER_S[card] / cards[card].peak_flops_per_s["bf16"]
             return rounded(min(1.0, share / fitted), 3)
     return 1.0
 

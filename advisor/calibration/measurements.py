@@ -168,7 +168,7 @@ def read_kernel_tables(folder: Path) -> KernelTables:
     """
     matmul, prefill = _Csv(folder / "matmul.csv"), _Csv(folder / "attention_prefill.csv")
     decode, exchange = _Csv(folder / "attention_decode.csv"), _Csv(folder / "collectives.csv")
-    best = [_Csv(folder / f"matmul_best_{name}.csv") for name in ("bekman", "torch")]
+    best = [_Csv(folder / f"matmul_best_{name}.csv") for name in ("bekman", "torch", "maxtext")]
     return KernelTables(
         matmuls=Matmuls(
             accelerator=matmul.texts("accelerator"),

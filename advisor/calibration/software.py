@@ -41,7 +41,7 @@ KIN_GROUPS: Final = 4.0
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 UNMEASURED: Final = "_unmeasured"
-WORKS: Final = ("", "_routed", "_adapters", "_samples", "_encoder")
+WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
 NAMES: Final = tuple(
     f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)
 )

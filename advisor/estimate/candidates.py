@@ -154,6 +154,7 @@ class HardwareArrays:
     attention_backward: Floats
     attention_half_keys: Floats
     attention_portable: Floats
+    attention_scan: Floats
     """Rate of FlashAttention-2 over that of the kernels above."""
     elementwise_bandwidth: Floats
     fresh_memory: Floats
@@ -251,6 +252,7 @@ def _rates(
         "attention_backward": kernels.attention.backward,
         "attention_half_keys": kernels.attention.half_keys,
         "attention_portable": kernels.attention.portable,
+        "attention_scan": kernels.attention.scan,
         "elementwise_bandwidth": kernels.elementwise_bandwidth,
         "fresh_memory": kernels.fresh_memory,
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,

@@ -23,9 +23,7 @@ UNPACKED_BYTES = 18.0
 """The same by single operations, as PyTorch code for GPTQ has it: 35 ps for each parameter and
 three passes on A100 (QwenLM/Qwen, README: LoRA against Q-LoRA at 256 tokens). [bytes]"""
 SCAN_KEYS = 1024.0
-SCAN_SHARE = 0.5
-"""A chunked recurrence of state 128 takes as long as FlashAttention-2 over 2,048 tokens (Dao and Gu
-2024, arXiv:2405.21060, figure 10), where a query meets 1,024 keys, for half the operations."""
+"""Keys of the attention that a chunked recurrence is compared with (calibration/kernels.py)."""
 DUALPIPE_GROUPED = 1.0
 """Rate of routed experts' products over that of one dense product in the code that DualPipe comes
 with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,025 for 2,048 x 7,168
@@ -242,7 +240,7 @@ def scan_forward(
         flops=tokens * op.flops_per_token / candidates.layout.tensor,
         keys=SCAN_KEYS,
         peak_flops_per_s=hardware.peak16_flops_per_s,
-        efficiency=SCAN_SHARE * hardware.attention_forward * hardware.attention_portable,
+        efficiency=hardware.attention_forward * hardware.attention_scan,
         half_keys=hardware.attention_half_keys,
         overhead_s=hardware.attention_overhead_s,
     )

@@ -54,7 +54,8 @@ def time_quantity(architecture: ModelArchitecture, *, frozen: bool) -> str:
     elif architecture.num_experts > 1:
         work = "_routed"
     elif architecture.unit is not Unit.TOKEN:
-        work = "_samples"
+        # Detectors alone work on the host between their passes.
+        work = "_detection" if any(op.host_s for op in architecture.operators) else "_samples"
     else:
         scores = [op for op in architecture.operators if op.kind is OperatorKind.ATTENTION]
         work = "_encoder" if any(not op.causal for op in scores) else ""

@@ -49,8 +49,9 @@ from advisor.workload import AttentionKernel, FineTuningMethod, Optimizer
 ELEMENTWISE_BACKWARD = 2.0
 """Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
 saved input."""
-ADAPTER_LAUNCHES = 5.0
-"""Kernels of one adapter forward: dropout, two products, scale, sum (PEFT, ``lora.Linear``)."""
+ADAPTER_LAUNCHES = 8.0
+"""Kernels of one adapter forward: dropout, two products, scale, sum, and three changes of format
+under autocast (PEFT, ``lora.Linear``)."""
 SCAN_BACKWARD = 2.0
 """Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
 matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
