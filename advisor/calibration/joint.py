@@ -39,7 +39,8 @@ class Overheads(NamedTuple):
 
 
 GRID: Final[dict[str, tuple[float, ...]]] = {
-    "sustained": (0.8, 0.85, 0.9, 0.95, 1.0),
+    # At 0.8 the errors in sample are the same, on sources held out larger.
+    "sustained": (0.85, 0.9, 0.95, 1.0),
     # Products are cut into four pieces, the first of which has nothing to hide behind
     # (Megatron Bridge, docs/performance-guide.md).
     "tensor_overlap": (0.0, 0.15, 0.3, 0.45, 0.6, 0.75),
