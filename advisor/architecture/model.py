@@ -75,6 +75,14 @@ class ModelArchitecture(Noun):
         return self.active_parameters - sum(op.layers * op.active_parameters for op in tables)
 
     @property
+    def parameters_without_head(self) -> int:
+        """Parameters less the matrix that makes logits, as a library's base class has them."""
+        heads = (
+            op for op in self.operators if op.part is Part.HEAD and op.kind is OperatorKind.MATMUL
+        )
+        return self.total_parameters - sum(op.layers * op.parameters for op in heads)
+
+    @property
     def denoises(self) -> bool:
         """Whether it makes images by denoising latents.
 

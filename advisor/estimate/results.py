@@ -13,6 +13,8 @@ class Parameters(Noun):
     """Exact parameter counts (or assumed, when only a count was given)."""
 
     total: int
+    without_head: int
+    """The total less the matrix that makes logits: as base classes (``...Model``) have it."""
     active: int
     """What one token uses: the total less the experts that it does not visit."""
     active_without_embedding: int

@@ -226,6 +226,7 @@ def serving_estimate(case: Case, card: Card, count: int) -> Estimate:
 def parameters() -> Parameters:
     return Parameters(
         total=8_030_261_248,
+        without_head=7_504_924_672,
         active=8_030_261_248,
         active_without_embedding=7_504_924_672,
         trainable=41_943_040,
