@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -114,18 +115,17 @@ def peak_of_blocks(
 def fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
     """Pick the moment at which the sum is largest, for each configuration."""
     totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
-    fullest = np.argmax(np.stack(np.broadcast_arrays(*totals)), axis=0)
+    shape = np.broadcast_shapes(*{np.shape(total) for total in totals})
+    fullest = np.argmax(_stacked(totals, shape), axis=0)
     # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
     chosen = [
         np.take_along_axis(
-            np.stack([np.broadcast_to(moment[position], fullest.shape) for moment in moments]),
-            fullest[None],
-            axis=0,
+            _stacked([moment[position] for moment in moments], shape), fullest[None], axis=0
         )[0]
         for position in range(4)
     ]
     names = np.array([moment[4] for moment in moments])
-    shape = np.broadcast_shapes(fullest.shape, states.weights.shape, states.optimizer.shape)
+    shape = np.broadcast_shapes(shape, states.weights.shape, states.optimizer.shape)
     return TrainingMemory(
         weights=np.broadcast_to(states.weights + states.master, shape),
         gradients=np.broadcast_to(chosen[0], shape),
@@ -136,6 +136,16 @@ def fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool) 
         moment=np.broadcast_to(names[fullest], shape),
         last_stage=np.full(shape, float(is_last)),
         host=np.broadcast_to(states.host, shape),
+    )
+
+
+def _stacked(terms: Sequence[Floats | float], shape: tuple[int, ...]) -> Floats:
+    """One row for each term; broadcasting is slow, and most have the shape already."""
+    return np.stack(
+        [
+            np.asarray(term) if np.shape(term) == shape else np.broadcast_to(term, shape)
+            for term in terms
+        ]
     )
 
 
