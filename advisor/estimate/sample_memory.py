@@ -45,6 +45,8 @@ class BackwardWalk:
     """16-bit copies of fp32 weights. [bytes]"""
     gradients: Rows
     """Share of the gradients that exist once this row is done. [fraction]"""
+    lookups: Rows
+    """Gradient of the row's table, where the head makes another of it. [bytes]"""
     kept_at_loss: Rows
     """What the forward pass leaves of one sample, by policy. [bytes/sample]"""
     casts_at_loss: Rows
@@ -59,6 +61,7 @@ class _Row:
     casts: float
     parameters: float
     passing: float
+    lookup: float = 0.0
 
 
 def backward_walk(
@@ -88,7 +91,7 @@ def backward_walk(
     for key, group in groupby(architecture.operators, key=lambda op: (op.segment, op.layers)):
         rows = tuple(group)
         segment, layers = key
-        lines = [_row(op, run, facts) for op in rows]
+        lines = [_row(op, run, facts, tied=architecture.tied_embeddings) for op in rows]
         entry = sum(segment_input_bytes(op, run) for op in rows)
         one = _Row(
             saved=sum(line.saved for line in lines),
@@ -109,6 +112,7 @@ def backward_walk(
                         remade_casts + (0.0 if segment else before * one.casts) + cast,
                         line.passing,
                         parameters + before * one.parameters + done,
+                        line.lookup,
                     )
                 )
                 done += line.parameters
@@ -122,12 +126,13 @@ def backward_walk(
         passing=table[4],
         casts=table[2:4],
         gradients=1.0 - table[5] / max(parameters, 1.0),
+        lookups=table[6],
         kept_at_loss=np.array([plain, remade]),
         casts_at_loss=np.array([casts, remade_casts]),
     )
 
 
-def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts) -> _Row:
+def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool) -> _Row:
     wide = run.recipe.compute == "fp32"
     size = FORMAT_BYTES["fp32" if wide else "bf16"]
     passing = size * moved_elements(operator) * operator.largest
@@ -141,6 +146,9 @@ def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts) -> _Row:
         casts=2.0 * matrix_elements(operator) * _casts(run) / operator.layers,
         parameters=float(operator.parameters),
         passing=passing,
+        lookup=operator.parameters * FORMAT_BYTES[run.recipe.working]
+        if tied and operator.kind is OperatorKind.EMBEDDING and not run.frozen
+        else 0.0,
     )
 
 
@@ -154,6 +162,7 @@ def sample_moments(
     held: Floats,
     gathered: Floats,
     loss: tuple[Floats, Floats],
+    side_by_side: Floats,
 ) -> tuple[Moment, ...]:
     """Return the moments of a step: the end of the forward pass, then each row's backward.
 
@@ -173,6 +182,8 @@ def sample_moments(
         Weights that sharding gathers and gradients that it reduces. [bytes]
     loss : tuple of ndarray
         Logits and what the loss makes of them, forward and backward. [bytes]
+    side_by_side : ndarray
+        1 where both gradients of a table that the head shares exist before they are added, else 0.
 
     Returns
     -------
@@ -189,11 +200,11 @@ def sample_moments(
             loss, (walk.casts_at_loss[0], walk.casts_at_loss[remakes]), strict=True
         )
     ]
-    for kept, passing, casts, share in zip(
-        walk.kept.T, walk.passing, walk.casts.T, walk.gradients, strict=True
+    for kept, passing, casts, share, lookup in zip(
+        walk.kept.T, walk.passing, walk.casts.T, walk.gradients, walk.lookups, strict=True
     ):
         exist = np.maximum(held, gradients * share)
-        passed = samples * (kept[remakes] + passing) + casts[remakes]
+        passed = samples * (kept[remakes] + passing) + casts[remakes] + lookup * side_by_side
         moments.append((exist, passed, none, gathered, 1.0))
     return tuple(moments)
 

@@ -188,11 +188,13 @@ def training_memory(
         loss = _loss_bytes(architecture, run, tokens, tensor) * has_head
         casts = autocast_copies(architecture, run, layout, held_layers, has_head)
         # A tied table's two gradients exist side by side before they are added.
+        # A sharded stack sums them before it reduces them.
+        side_by_side = np.where(piped | (layout.sharding >= SHARD_GRAD_OP), 0.0, 1.0)
         tied_gradient = np.where(
-            # A sharded stack sums them before it reduces them.
-            piped | (not parameters.tied) | run.frozen | (layout.sharding >= SHARD_GRAD_OP),
+            (not parameters.tied) | run.frozen,
             0.0,
-            parameters.embedding_divided / tensor * FORMAT_BYTES[run.recipe.working],
+            side_by_side
+            * (parameters.embedding_divided / tensor * FORMAT_BYTES[run.recipe.working]),
         )
         if architecture.unit is not Unit.TOKEN:
             moments = sample_moments(
@@ -205,6 +207,7 @@ def training_memory(
                 np.where(accumulates, states.gradients, states.held_gradients),
                 np.maximum(states.at_first_block, states.at_last_block),
                 (loss * FORWARD_PEAK_OF_LOSS, loss),
+                side_by_side,
             )
             update = (states.gradients, 0.0 * stored, 0.0 * stored, states.at_update, 2.0)
             results.append(fullest((*moments, update), states, is_last=is_last))
