@@ -36,6 +36,13 @@ def open_answer(page: Page, url: str) -> None:
     expect(page.locator(ANSWER)).not_to_be_empty()
 
 
+def unfold(page: Page, *names: str) -> None:
+    """Open expanders one by one: each runs the script anew, which could swallow the next click."""
+    for name in names:
+        page.get_by_text(name, exact=True).click()
+        settle(page)
+
+
 def follow(page: Page, name: str) -> None:
     """Go to another page by its link."""
     title = page.get_by_role("heading", level=1)

@@ -6,7 +6,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import advisor
-from tests.e2e.browsing import ANSWER, CHART, PHONE, open_answer, width_beyond_the_window
+from tests.e2e.browsing import (
+    ANSWER,
+    CHART,
+    PHONE,
+    open_answer,
+    unfold,
+    width_beyond_the_window,
+)
 
 
 def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendation:
@@ -108,7 +115,7 @@ def test_a_mistake_is_told_below_its_field(page: Page, app_url: str) -> None:
 def test_advanced_stays_open_while_its_fields_change(page: Page, app_url: str) -> None:
     open_answer(page, app_url)
 
-    page.get_by_text("Advanced", exact=True).click()
+    unfold(page, "Advanced")
     fill(page, "Sequence length", "8192")
 
     expect(page.get_by_text("Advanced (1 changed): Sequence length")).to_be_visible()
@@ -135,7 +142,7 @@ def test_a_shared_link_opens_with_the_same_inputs(
     open_answer(sender, app_url)
     fill(sender, "Tokens", "200M")
     expect(sender.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
-    sender.get_by_text("Share and download", exact=True).click()
+    unfold(sender, "Share and download")
     link = sender.locator("pre").inner_text().replace("\n", "")
 
     receiver = new_page()
@@ -155,7 +162,7 @@ def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
 
 def test_downloads_hold_what_the_page_shows(page: Page, app_url: str) -> None:
     open_answer(page, app_url)
-    page.get_by_text("Share and download", exact=True).click()
+    unfold(page, "Share and download")
 
     with page.expect_download() as download:
         page.get_by_role("button", name="Case file").click()
@@ -176,8 +183,7 @@ def test_a_phone_needs_no_sideways_scroll(
         color_scheme=scheme,
     )
     open_answer(page, app_url)
-    for name in ("Advanced", "How the numbers are computed", "Share and download"):
-        page.get_by_text(name, exact=True).click()
+    unfold(page, "Advanced", "How the numbers are computed", "Share and download")
     page.get_by_text("Accelerators not recommended").click()
     expect(page.get_by_label("Filter by name")).to_be_visible()
     expect(page.get_by_text("Link with every input")).to_be_visible()
