@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
-from advisor.case import Case, ModelSource
+from advisor.case import Case
 from advisor.case_files import input_error, load_case, parse_case
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
-from advisor.efficiency import Calibration
-from advisor.errors import InputError
-from advisor.estimate.batch_serving import generates
-from advisor.estimate.configuration import Placement, estimate_configuration
-from advisor.estimate.lengths import fitted, shortened
-from advisor.estimate.memory_report import on_accelerator
+from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.estimate.sample import sample_of
 from advisor.hardware import Accelerator
 from advisor.planning.measured import with_measured
 from advisor.planning.neighbours import neighbours
+from advisor.planning.prepared import as_case, placed, prepared, priced, resolved, shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
 from advisor.planning.sentences import missed_limits
-from advisor.workload import Serving
 
 if TYPE_CHECKING:
     from advisor.calibration.published import PublishedRun, published_runs, similar_runs
@@ -39,7 +32,7 @@ if TYPE_CHECKING:
     from advisor.catalog.live.refresh import refresh_prices
     from advisor.catalog.overview import PriceOverview, price_overview
     from advisor.estimate.curve_results import Curve
-    from advisor.export.formats import Export
+    from advisor.export.formats import Export, export_formats
     from advisor.owning.results import Ownership
     from advisor.planning.fits_results import Fits
     from advisor.planning.scaling import Scaling
@@ -53,6 +46,7 @@ _LATER: Final = {
     "PublishedRun": "advisor.calibration.published",
     "Scaling": "advisor.planning.scaling",
     "ValidationReport": "advisor.calibration.report",
+    "export_formats": "advisor.export.formats",
     "price_overview": "advisor.catalog.overview",
     "published_runs": "advisor.calibration.published",
     "refresh_prices": "advisor.catalog.live.refresh",
@@ -95,8 +89,8 @@ def recommend(
     InputError
         If the case asks for something unknown or impossible to compute.
     """
-    case, architecture = _resolved(_as_case(case))
-    catalog, calibration = with_measured(_priced(case, catalog), load_calibration(), case.limits)
+    case, architecture = resolved(as_case(case))
+    catalog, calibration = with_measured(priced(case, catalog), load_calibration(), case.limits)
     return _recommend(
         case, architecture=architecture, catalog=catalog, calibration=calibration, told=told
     )
@@ -125,7 +119,7 @@ def estimate(
     InputError
         If the hardware is missing or unknown, or lacks the precision.
     """
-    case, catalog, calibration, architecture, placement = _placed(case, catalog)
+    case, catalog, calibration, architecture, placement = placed(case, catalog)
     result = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration
     )
@@ -176,7 +170,7 @@ def memory_curves(
     """
     from advisor.planning.curves import memory_curves as _memory_curves
 
-    case, _, calibration, architecture, placement = _placed(case, catalog)
+    case, _, calibration, architecture, placement = placed(case, catalog)
     return _memory_curves(case, placement, architecture=architecture, calibration=calibration)
 
 
@@ -201,8 +195,8 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     """
     from advisor.planning.scaling import scaling as _scaling
 
-    case = _as_case(case).model_copy(update={"layout": None})
-    case, _, calibration, architecture, placement = _placed(case, catalog)
+    case = as_case(case).model_copy(update={"layout": None})
+    case, _, calibration, architecture, placement = placed(case, catalog)
     return _scaling(case, placement, architecture=architecture, calibration=calibration)
 
 
@@ -240,41 +234,16 @@ def fits(
     InputError
         If the accelerator is unknown, or an amount is out of bounds.
     """
-    from advisor.planning.fits import SHORT_LIST, what_fits
-    from advisor.planning.single import hardware_system, supported_precision
+    from advisor.planning.fits_request import cards_fit
 
-    catalog = catalog or load_catalog()
-    card = catalog.accelerator(accelerator)
-    case = load_case(
-        {
-            "model": {"preset": SHORT_LIST[0]},
-            "workload": {"kind": "fine_tuning"},
-            "hardware": {"accelerator": card.key, "count": count},
-        }
-    )
-    # The bounds of a request are those of the case.
-    load_case(
-        {
-            "model": {"preset": SHORT_LIST[0]},
-            "workload": {
-                "kind": "serving",
-                "input_tokens": context_tokens,
-                "concurrency": concurrency,
-            },
-        }
-    )
-    system = hardware_system(card, count, catalog, case)
-    names = list_presets() if everything else SHORT_LIST
-    models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
-    return what_fits(
-        # What fits is told for prompts and answers.
-        [(name, model) for name, model in models if generates(model)],
-        system,
+    return cards_fit(
+        accelerator,
         count=count,
-        precision=supported_precision(case, card, models[0][1]),
         context_tokens=context_tokens,
         concurrency=concurrency,
-        calibration=on_accelerator(load_calibration(), card),
+        everything=everything,
+        catalog=catalog or load_catalog(),
+        calibration=load_calibration(),
     )
 
 
@@ -301,7 +270,7 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     """
     from advisor.owning.answer import answer_own
 
-    case, catalog, calibration, architecture = _prepared(case, catalog)
+    case, catalog, calibration, architecture = prepared(case, catalog)
     return answer_own(
         case,
         architecture=architecture,
@@ -347,25 +316,18 @@ def export(
     InputError
         If the format is unknown, nothing is feasible, or the file would not start.
     """
-    from advisor.export import Format, export_answer
+    from advisor.export import export_answer, format_named
 
-    if to not in list(Format):
-        raise InputError(
-            "unknown format",
-            value=to,
-            allowed=", ".join(Format),
-            remedy="Choose one of the allowed formats.",
-            field="--to",
-        )
-    case = _as_case(case)
+    form = format_named(to)
+    case = as_case(case)
     if answer is None:
         find = recommend if case.hardware is None else estimate
         answer = find(case, catalog=catalog)
-    case, catalog, calibration, architecture = _prepared(case, catalog)
+    case, catalog, calibration, architecture = prepared(case, catalog)
     return export_answer(
         case,
         answer,
-        Format(to),
+        form,
         architecture=architecture,
         catalog=catalog,
         calibration=calibration,
@@ -373,79 +335,6 @@ def export(
         checkpoint=checkpoint,
         link=link,
     )
-
-
-def export_formats(case: Case) -> dict[str, str]:
-    """Return the formats that `export` has for a kind of work, with their titles."""
-    from advisor.export import KINDS, REPORTS, SERVES, TRAINS
-
-    launches = SERVES if isinstance(case.workload, Serving) else TRAINS
-    return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
-
-
-def _placed(
-    case: Case | Mapping[str, Any], catalog: Catalog | None
-) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
-    """Resolve a case with hardware: its model, and where and how that runs it."""
-    from advisor.planning.single import best_placement
-
-    case, catalog, calibration, architecture = _prepared(case, catalog)
-    placement = best_placement(
-        case, architecture=architecture, catalog=catalog, calibration=calibration
-    )
-    return case, catalog, calibration, architecture, placement
-
-
-def _prepared(
-    case: Case | Mapping[str, Any], catalog: Catalog | None
-) -> tuple[Case, Catalog, Calibration, ModelArchitecture]:
-    """Resolve a case's model, with the prices and constants that hold for its hardware."""
-    case = _as_case(case)
-    only = case.hardware.accelerator if case.hardware else None
-    catalog, calibration = with_measured(
-        _priced(case, catalog), load_calibration(), case.limits, only=only
-    )
-    case, architecture = _resolved(case)
-    return case, catalog, calibration, architecture
-
-
-def _resolved(case: Case) -> tuple[Case, ModelArchitecture]:
-    """Resolve a case's model, and fit the work's open lengths to it."""
-    architecture = resolve_model(case.model, sample_of(case.workload))
-    workload, architecture = fitted(case.workload, architecture)
-    return case.model_copy(update={"workload": workload}), architecture
-
-
-def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
-    """Return lengths of requests that the model's positions do not hold, cut to what they do.
-
-    Parameters
-    ----------
-    case : Case or mapping
-        Of serving.
-    given : collection of str
-        Fields of the workload that the user gave; they stay.
-
-    Returns
-    -------
-    dict of str to int
-        New values by field of the workload; empty where all fit. [tokens]
-    """
-    case = _as_case(case)
-    if not isinstance(case.workload, Serving):
-        return {}
-    return shortened(case.workload, resolve_model(case.model), given)
-
-
-def _as_case(case: Case | Mapping[str, Any]) -> Case:
-    return case if isinstance(case, Case) else load_case(case)
-
-
-def _priced(case: Case, catalog: Catalog | None) -> Catalog:
-    """Return the catalog with prices in euro at the case's rate, if it gives one."""
-    catalog = catalog or load_catalog()
-    rate = case.limits.usd_per_eur
-    return catalog if rate is None else catalog.at_rate("EUR", rate)
 
 
 def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Accelerator, ...]:

@@ -1,6 +1,6 @@
 """Plans as files: launch configurations that start, and reports."""
 
 from advisor.export.answer import export_answer
-from advisor.export.formats import KINDS, REPORTS, SERVES, TRAINS, Export, Format
+from advisor.export.formats import format_named
 
-__all__ = ["KINDS", "REPORTS", "SERVES", "TRAINS", "Export", "Format", "export_answer"]
+__all__ = ["export_answer", "format_named"]

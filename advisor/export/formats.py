@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from advisor.case import Case
 from advisor.errors import InputError
 from advisor.noun import Noun
+from advisor.workload import Serving
 
 
 class Format(StrEnum):
@@ -83,3 +85,22 @@ class Export(Noun):
 def cannot(what: str, *, value: object, allowed: str, remedy: str) -> InputError:
     """Return the error of a plan for which a launcher would not start."""
     return InputError(what, value=value, allowed=allowed, remedy=remedy, field="--to")
+
+
+def export_formats(case: Case) -> dict[str, str]:
+    """Return the formats that `export` has for a kind of work, with their titles."""
+    launches = SERVES if isinstance(case.workload, Serving) else TRAINS
+    return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
+
+
+def format_named(name: str) -> Format:
+    """Return the format of a name; ``InputError`` if there is none."""
+    if name not in list(Format):
+        raise InputError(
+            "unknown format",
+            value=name,
+            allowed=", ".join(Format),
+            remedy="Choose one of the allowed formats.",
+            field="--to",
+        )
+    return Format(name)

@@ -1,0 +1,85 @@
+"""Cases made ready: the model resolved, open lengths filled in, prices and constants that hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.resolve import resolve_model
+from advisor.case import Case
+from advisor.case_files import load_case
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.efficiency import Calibration
+from advisor.estimate.configuration import Placement
+from advisor.estimate.lengths import fitted, shortened
+from advisor.estimate.sample import sample_of
+from advisor.planning.measured import with_measured
+from advisor.workload import Serving
+
+
+def as_case(case: Case | Mapping[str, Any]) -> Case:
+    """Return a case, read from a mapping where it is one; ``InputError`` if that is no case."""
+    return case if isinstance(case, Case) else load_case(case)
+
+
+def priced(case: Case, catalog: Catalog | None) -> Catalog:
+    """Return the catalog with prices in euro at the case's rate, if it gives one."""
+    catalog = catalog or load_catalog()
+    rate = case.limits.usd_per_eur
+    return catalog if rate is None else catalog.at_rate("EUR", rate)
+
+
+def placed(
+    case: Case | Mapping[str, Any], catalog: Catalog | None
+) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
+    """Resolve a case with hardware: its model, and where and how that runs it."""
+    from advisor.planning.single import best_placement
+
+    case, catalog, calibration, architecture = prepared(case, catalog)
+    placement = best_placement(
+        case, architecture=architecture, catalog=catalog, calibration=calibration
+    )
+    return case, catalog, calibration, architecture, placement
+
+
+def prepared(
+    case: Case | Mapping[str, Any], catalog: Catalog | None
+) -> tuple[Case, Catalog, Calibration, ModelArchitecture]:
+    """Resolve a case's model, with the prices and constants that hold for its hardware."""
+    case = as_case(case)
+    only = case.hardware.accelerator if case.hardware else None
+    catalog, calibration = with_measured(
+        priced(case, catalog), load_calibration(), case.limits, only=only
+    )
+    case, architecture = resolved(case)
+    return case, catalog, calibration, architecture
+
+
+def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
+    """Resolve a case's model, and fit the work's open lengths to it."""
+    architecture = resolve_model(case.model, sample_of(case.workload))
+    workload, architecture = fitted(case.workload, architecture)
+    return case.model_copy(update={"workload": workload}), architecture
+
+
+def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
+    """Return lengths of requests that the model's positions do not hold, cut to what they do.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        Of serving.
+    given : collection of str
+        Fields of the workload that the user gave; they stay.
+
+    Returns
+    -------
+    dict of str to int
+        New values by field of the workload; empty where all fit. [tokens]
+    """
+    case = as_case(case)
+    if not isinstance(case.workload, Serving):
+        return {}
+    return shortened(case.workload, resolve_model(case.model), given)
