@@ -150,7 +150,7 @@ SPEEDS = {
     # Rows, then median, 90 % and bias in sample, then the median with each source held out of all
     # fits. Without its one large source no run tells what experts cost. [%]
     "all runs": (654, 12, 33, 3, 14),
-    "throughput": (535, 12, 34, 2, 14),
+    "throughput": (535, 12, 33, 2, 14),
     "A100": (243, 8, 29, 3, 11),
     "H100": (150, 15.5, 45, 5, 18),
     "V100": (63, 12, 26, 5, 14),
