@@ -74,7 +74,7 @@ def probe(
     library : Library or str, optional
         ``auto``, ``numpy`` or ``torch``.
     time_limit_s : float, optional
-        Another time than the mode's. [s]
+        Another time than the mode's; it runs from when the library is loaded. [s]
     memory_limit_bytes : float, optional
         Never more than this, nor than half of what is free. [bytes]
     progress : callable, optional
@@ -104,9 +104,10 @@ def probe(
     limit_s = _limit(time_limit_s, LIMITS_S[mode], LONGEST_LIMIT_S, "time_limit_s")
     most_bytes = _limit(memory_limit_bytes, 1e15, 1e15, "memory_limit_bytes")
     catalog = catalog or load_catalog()
-    clock = Clock(limit_s, cancelled)
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = found or find_devices(library)
+    # Only now: PyTorch may need longer to load than the whole measurement has.
+    clock = Clock(limit_s, cancelled)
     sessions = [
         Session(backend, mode, most_bytes, sizes, found.conditions.get(place, Condition))
         for place, backend in enumerate(found.backends)

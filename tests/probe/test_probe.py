@@ -1,14 +1,15 @@
 """The whole probe: for real on tiny sizes, and on a device that obeys a roofline."""
 
 import threading
-from time import perf_counter
+from time import perf_counter, sleep
 
 import numpy as np
 import pytest
 
 import advisor
 from advisor.errors import InputError
-from advisor.probe.detect import Found
+from advisor.probe import run
+from advisor.probe.detect import Found, Library
 from advisor.probe.host import host_device
 from advisor.probe.numpy_backend import NumpyBackend
 from advisor.probe.plan import MatmulTask, rotating_sets, shapes
@@ -86,6 +87,18 @@ def test_the_time_limit_holds() -> None:
 
     assert 2.0 < perf_counter() - start < 4.0
     assert report.elapsed_s < 4.0
+
+
+def test_a_library_that_loads_slowly_costs_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(library: Library) -> Found:
+        sleep(1.1)
+        return fake()
+
+    monkeypatch.setattr(run, "find_devices", slow)
+    report = probe(sizes=TINY, time_limit_s=1.0)
+
+    assert report.complete
+    assert {row.format for row in report.devices[0].matmuls} >= {"bf16", "fp8"}
 
 
 def test_the_rates_are_those_of_the_device() -> None:
