@@ -13,16 +13,10 @@ from typing import Final, Literal
 
 from advisor.quantities import Range, Term
 from advisor.references import REFERENCES
-from advisor.units import BILLION, DAY_S, GB, GIB, HOUR_S, MILLION, MINUTE_S, TFLOP
+from advisor.units import DAY_S, GB, GIB, HOUR_S, MINUTE_S, TFLOP
 
 Value = float | Range
 Rounding = Literal["nearest", "down", "up"]
-
-
-def _whole(value: float, rounding: Rounding) -> int:
-    if rounding == "down":
-        return math.floor(value)
-    return math.ceil(value) if rounding == "up" else round(value)
 
 
 EN_DASH: Final = "\u2013"
@@ -272,20 +266,6 @@ def count(number: float) -> str:
     '8,030,261,248'
     """
     return f"{number:,.0f}"
-
-
-def tokens(number: float) -> str:
-    """Return a number of tokens in the usual multiple.
-
-    Examples
-    --------
-    >>> tokens(50e6)
-    '50 M tokens'
-    """
-    for size, suffix in ((1e12, " T"), (BILLION, " B"), (MILLION, " M"), (1e3, " k")):
-        if number >= size:
-            return f"{number / size:.4g}{suffix} tokens"
-    return f"{number:,.0f} tokens"
 
 
 def length_limit(number: float) -> str:

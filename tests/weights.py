@@ -12,8 +12,6 @@ BLOCKS = {F32: (1, 4), F16: (1, 2), Q4_K: (256, 144), Q6_K: (256, 210)}
 """Values and bytes of a block, by hand: 2 + 2 + 12 + 128 and 128 + 64 + 16 + 2."""
 
 GgufValue = int | float | str | Sequence[str] | Sequence[int]
-Info = tuple[str, tuple[int, ...], int, int]
-"""Name, shape with the fastest dimension first, type, offset."""
 
 
 def text(value: str | bytes) -> bytes:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.calibration.tables import Row, cell, row_architecture
-from advisor.catalog import Catalog
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.constants import load_calibration
 from advisor.efficiency import Calibration
 from advisor.hardware import Accelerator
 
@@ -27,3 +28,8 @@ class Engine:
     def accelerator(self, row: Row) -> Accelerator:
         """Return the row's accelerator."""
         return self.catalog.accelerator(cell(row, "accelerator"))
+
+
+def shipped_engine() -> Engine:
+    """Return the catalog and the constants as they ship."""
+    return Engine(catalog=load_catalog(), calibration=load_calibration())

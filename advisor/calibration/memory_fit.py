@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Final
 
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.memory_rows import TENSORS, predicted_tensors
 from advisor.calibration.report import Summary, group_quantile, scored, summarise
@@ -20,8 +20,8 @@ from advisor.calibration.robust import drawn, rounded
 from advisor.calibration.software import TABLE, TAILS, blank_training, origin
 from advisor.calibration.tables import cell, flag, number, read_table
 from advisor.calibration.training_rows import RAN, row_interval, settled_run
-from advisor.catalog import Catalog, load_catalog
-from advisor.catalog.constants import FITTED, Section, join_calibration, load_calibration
+from advisor.catalog import Catalog
+from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.efficiency import Interval, MemoryFacts
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import LayoutArrays
@@ -286,20 +286,15 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     }
 
 
-def peak_errors(engine: Engine | None = None) -> tuple[Summary, ...]:
+def peak_errors() -> tuple[Summary, ...]:
     """Score published peaks in sample, and with each source held out.
-
-    Parameters
-    ----------
-    engine : Engine, optional
-        The shipped catalog and constants, by default.
 
     Returns
     -------
     tuple of Summary
         By regime: in sample, and each source held out, constants and ranges both.
     """
-    engine = engine or Engine(catalog=load_catalog(), calibration=load_calibration())
+    engine = shipped_engine()
     facts, shipped = engine.calibration.memory, engine.calibration.intervals
     runs = peak_runs(engine)
     held_out = hold_out_peaks(runs)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.memory_fit import START
 from advisor.calibration.report import group_quantile
 from advisor.calibration.robust import rounded
@@ -26,8 +26,8 @@ from advisor.calibration.serving_fit import (
 from advisor.calibration.serving_rows import FIRST, ONLINE, TOKEN, WHOLE, interval_name
 from advisor.calibration.software import blank_training
 from advisor.calibration.speed import ScoredRun, SpeedErrors, run_errors
-from advisor.catalog import Catalog, load_catalog
-from advisor.catalog.constants import FITTED, Section, join_calibration, load_calibration
+from advisor.catalog import Catalog
+from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.efficiency import Calibration, Interval
 from advisor.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 from advisor.quantities import Evidence
@@ -177,15 +177,9 @@ def fit_serving_intervals(held_out: Sequence[ServedReading]) -> dict[str, Interv
     return found
 
 
-def serving_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
-    """Score serving times on the shipped runs, by quantity and engine.
-
-    Parameters
-    ----------
-    engine : Engine, optional
-        The shipped catalog and constants, by default.
-    """
-    engine = engine or Engine(catalog=load_catalog(), calibration=load_calibration())
+def serving_errors() -> tuple[SpeedErrors, ...]:
+    """Score serving times on the shipped runs, by quantity and engine."""
+    engine = shipped_engine()
     rows = all_held_out(engine.calibration, engine)
 
     def score(item: ServedReading) -> ScoredRun:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import shipped_engine
 from advisor.calibration.joint import HeldOut, RunTimes, hold_out_sources
 from advisor.calibration.ranges import fit_intervals
 from advisor.calibration.report import percentile
 from advisor.calibration.software import fit_slowdowns, timed_runs
-from advisor.catalog import load_catalog
-from advisor.catalog.constants import load_calibration
 from advisor.noun import Noun
 
 LEAST_ROWS: Final = 10
@@ -89,20 +87,15 @@ def run_errors(name: str, runs: Sequence[ScoredRun]) -> SpeedErrors:
     )
 
 
-def speed_errors(engine: Engine | None = None) -> tuple[SpeedErrors, ...]:
+def speed_errors() -> tuple[SpeedErrors, ...]:
     """Score training speed on the shipped runs.
-
-    Parameters
-    ----------
-    engine : Engine, optional
-        The shipped catalog and constants, by default.
 
     Returns
     -------
     tuple of SpeedErrors
         All runs, then throughput, then every kind with enough rows.
     """
-    engine = engine or Engine(catalog=load_catalog(), calibration=load_calibration())
+    engine = shipped_engine()
     runs = timed_runs(engine)
     slowdowns = fit_slowdowns(runs)
     held_out = hold_out_sources(RunTimes(runs, engine.calibration))

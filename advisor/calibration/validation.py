@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
 from advisor.calibration.cache_rows import predict_cache_row
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.fit_rows import judge_training_row
 from advisor.calibration.memory_rows import predict_image_row, predict_memory_row
 from advisor.calibration.report import (
@@ -23,9 +23,6 @@ from advisor.calibration.report import (
 from advisor.calibration.serving_rows import predict_serving_row
 from advisor.calibration.tables import Row, cell, flag, read_table
 from advisor.calibration.training_rows import predict_training_row
-from advisor.catalog import Catalog, load_catalog
-from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration
 from advisor.errors import AdvisorError, InputError
 
 Predictor = Callable[[Row, Engine], list[ValidationRow]]
@@ -80,13 +77,7 @@ KINDS: Final = (
 """In the order in which a table is compared with them."""
 
 
-def validate(
-    path: str | Path,
-    configs: str | Path | None = None,
-    *,
-    catalog: Catalog | None = None,
-    calibration: Calibration | None = None,
-) -> ValidationReport:
+def validate(path: str | Path, configs: str | Path | None = None) -> ValidationReport:
     """Score the engine on a table of measurements.
 
     Parameters
@@ -96,9 +87,6 @@ def validate(
     configs : str or Path, optional
         Folder of Hugging Face configurations named ``org__name.json``, for models that are not
         among the presets.
-    catalog : Catalog, optional
-    calibration : Calibration, optional
-        Those that are shipped, by default.
 
     Returns
     -------
@@ -121,11 +109,7 @@ def validate(
             field="configs",
         )
     rows = read_table(Path(path))
-    engine = Engine(
-        catalog=catalog or load_catalog(),
-        calibration=calibration or load_calibration(),
-        configs=folder,
-    )
+    engine = replace(shipped_engine(), configs=folder)
     return score(rows, recognise(rows[0]), engine, table=Path(path).name)
 
 

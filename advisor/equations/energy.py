@@ -24,8 +24,6 @@ def energy_kwh(
     power_w: Number,
     accelerators: Number,
     hours: Number,
-    utilisation: Number = 1.0,
-    pue: Number = 1.0,
 ) -> Number:
     r"""Energy that accelerators draw over a time.
 
@@ -37,40 +35,24 @@ def energy_kwh(
         Accelerators in use.
     hours : float or ndarray
         Time in use. [h]
-    utilisation : float or ndarray, optional
-        Mean share of the board power that they draw. [fraction]
-    pue : float or ndarray, optional
-        Power usage effectiveness of the site: all energy over that of the machines, at least 1.
 
     Returns
     -------
     float or ndarray
         [kWh]
 
-    Raises
-    ------
-    ValueError
-        If ``pue`` is below 1.
-
     Notes
     -----
-    .. math:: E = \frac{P\,n\,h\,u}{1000}\,\mathrm{PUE}
+    .. math:: E = P\,n\,h / 1000
 
-    Leaves out host, network and storage.
-
-    References
-    ----------
-    .. [1] ISO/IEC 30134-2:2016, power usage effectiveness.
+    Leaves out host, network, storage and the site.
 
     Examples
     --------
     >>> energy_kwh(power_w=700.0, accelerators=8, hours=10.0)
     56.0
     """
-    if np.any(np.asarray(pue) < 1):
-        msg = f"pue must be at least 1, got {pue}"
-        raise ValueError(msg)
-    return power_w * accelerators * hours * utilisation / WATT_HOURS_PER_KWH * pue
+    return power_w * accelerators * hours / WATT_HOURS_PER_KWH
 
 
 def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: Number) -> Number:

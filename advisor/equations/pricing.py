@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.equations.goodput import goodput
-from advisor.units import HOUR_S, MILLION
+from advisor.units import HOUR_S
 
 Number = float | NDArray[np.float64]
 
@@ -97,35 +97,6 @@ def rent_usd(
         steps = np.ceil(np.round(billed / billing_step_hours, 9))
         billed = steps * billing_step_hours
     return instances * usd_per_hour * billed
-
-
-def usd_per_million_tokens(*, usd_per_hour: Number, tokens_per_hour: Number) -> Number:
-    r"""Price of a million tokens at a steady rate.
-
-    Parameters
-    ----------
-    usd_per_hour : float or ndarray
-        All instances together. [USD/h]
-    tokens_per_hour : float or ndarray
-        Tokens that they train or generate. [tokens/h]
-
-    Returns
-    -------
-    float or ndarray
-        [USD per million tokens]
-
-    Notes
-    -----
-    .. math:: c = 10^6\,p / r
-
-    For serving this is the price at the stated concurrency all day: idle hours raise it.
-
-    Examples
-    --------
-    >>> usd_per_million_tokens(usd_per_hour=3.6, tokens_per_hour=3.6e6)
-    1.0
-    """
-    return usd_per_hour / tokens_per_hour * MILLION
 
 
 def committed_months(*, months: Number, term_months: Number) -> Number:

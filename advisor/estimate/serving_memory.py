@@ -69,8 +69,6 @@ class ServingCapacity:
     """Bounds of the total at the asked load. [bytes]"""
     fits: NDArray[np.bool_]
     """True where the high end of the total is usable."""
-    cache_tokens: Floats
-    """Tokens that the whole deployment can cache for requests of this length. [tokens]"""
     max_concurrency: Floats
     """Requests of this length that fit the whole deployment at once."""
     max_context_tokens: Floats
@@ -184,7 +182,6 @@ def serving_capacity(
         low_bytes=low,
         high_bytes=high,
         fits=high <= usable,
-        cache_tokens=spare / each * length * layout.data,
         max_concurrency=sequences * layout.data,
         max_context_tokens=np.floor(longest),
     )

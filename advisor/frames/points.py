@@ -113,12 +113,6 @@ def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
     return _frame(sorted(points, key=lambda item: (item.time, item.cost)))
 
 
-def frontier_frame(recommendation: Recommendation) -> pd.DataFrame:
-    """Return the undominated points, by increasing time, as `candidates_frame` does."""
-    points = candidates_frame(recommendation)
-    return points[points["on_frontier"]].reset_index(drop=True)
-
-
 def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
     """Return the chosen plans as points, each with the title of its card."""
     points = []

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from advisor.calibration.cache_rows import predict_cache_row
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.engine_releases import Share, engine_release
 from advisor.catalog.constants import load_calibration
-from advisor.catalog.loader import load_catalog
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine(catalog=load_catalog(), calibration=load_calibration(), configs=None)
+    return shipped_engine()
 
 
 def log(**cells: str) -> dict[str, str]:

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.memory_rows import predicted_run, predicted_tensors
 from advisor.calibration.tables import read_table
-from advisor.catalog import load_catalog
-from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
 from advisor.estimate.fold import trainable_parameters
 from advisor.resources import data_path
@@ -53,7 +51,7 @@ class Category(NamedTuple):
 
 @lru_cache
 def engine() -> Engine:
-    return Engine(catalog=load_catalog(), calibration=load_calibration(), configs=None)
+    return shipped_engine()
 
 
 @lru_cache

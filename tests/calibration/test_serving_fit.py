@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.served_runs import Reading, predicted_s
 from advisor.calibration.serving_errors import ServedReading, fit_serving_intervals
 from advisor.calibration.serving_fit import (
@@ -21,15 +21,13 @@ from advisor.calibration.serving_fit import (
     values_of,
     with_values,
 )
-from advisor.catalog import load_catalog
-from advisor.catalog.constants import load_calibration
 from advisor.engines import joined_engines
 from advisor.precision import WEIGHT_FORMATS
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    return Engine(catalog=load_catalog(), calibration=load_calibration())
+    return shipped_engine()
 
 
 def reading(source: str, model: str, quantity: str = "token", measured: float = 1.0) -> Reading:

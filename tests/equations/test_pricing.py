@@ -4,7 +4,6 @@ from advisor.equations.pricing import (
     instances_needed,
     rent_usd,
     spot_hours,
-    usd_per_million_tokens,
 )
 
 
@@ -32,12 +31,6 @@ def test_rent_is_billed_in_steps(hours: float, step: float, usd: float) -> None:
 def test_a_negative_billing_step_is_refused() -> None:
     with pytest.raises(ValueError, match="billing_step_hours must be 0 or more, got -1"):
         rent_usd(hours=1, instances=1, usd_per_hour=1, billing_step_hours=-1.0)
-
-
-def test_price_of_a_million_tokens() -> None:
-    # 2 USD/h at 1,000 tokens per second: 3.6 million tokens an hour.
-    price = usd_per_million_tokens(usd_per_hour=2.0, tokens_per_hour=3.6e6)
-    assert price == pytest.approx(0.5556, abs=1e-4)
 
 
 def test_spot_run_by_hand() -> None:

@@ -11,12 +11,11 @@ import pytest
 
 import advisor
 from advisor.architecture.model import ModelArchitecture
-from advisor.calibration.engine import Engine
+from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.row_layouts import row_node
 from advisor.calibration.tables import cell, read_table
 from advisor.calibration.training_rows import settled_run
 from advisor.case import ModelSource
-from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.errors import AdvisorError
@@ -46,7 +45,7 @@ Run = tuple[str, ModelArchitecture, TrainingRun, ParallelLayout, Accelerator, No
 
 @lru_cache
 def engine() -> Engine:
-    return Engine(catalog=load_catalog(), calibration=load_calibration())
+    return shipped_engine()
 
 
 @lru_cache
