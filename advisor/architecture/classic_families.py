@@ -15,8 +15,9 @@ from advisor.architecture.decoder import (
     decoder,
     feed_forward_shape,
     layer_count,
+    refuse_cross_attention,
 )
-from advisor.architecture.shapes import NormPlaces, TransformerShape
+from advisor.architecture.shapes import Norm, NormKind, NormPlaces, TransformerShape
 
 OPT_POSITION_OFFSET = 2
 """OPT's position table starts with two unused rows."""
@@ -45,6 +46,7 @@ def phi(fields: ConfigFields) -> TransformerShape:
 
 def gpt2(fields: ConfigFields) -> TransformerShape:
     """GPT-2: learned positions, biases, tied head."""
+    refuse_cross_attention(fields)
     hidden = fields.count("hidden_size")
     return decoder(
         fields,
@@ -111,10 +113,11 @@ def opt(fields: ConfigFields) -> TransformerShape:
     hidden = fields.count("hidden_size")
     embedding = fields.count("word_embed_proj_dim", hidden)
     before = fields.flag("do_layer_norm_before", True)
+    scaled = fields.flag("layer_norm_elementwise_affine", True)
     return decoder(
         fields,
         tied=True,
-        norm=LAYER_NORM,
+        norm=LAYER_NORM if scaled else Norm(kind=NormKind.LAYER, scale=False),
         dropout=fields.share("dropout", 0.1) > 0,
         final_norm=before and not fields.flag("_remove_final_layer_norm", False),
         positions=fields.count("max_position_embeddings", 2048) + OPT_POSITION_OFFSET,
@@ -183,13 +186,13 @@ def bloom(fields: ConfigFields) -> TransformerShape:
 def mpt(fields: ConfigFields) -> TransformerShape:
     """MPT: ALiBi positions, no biases, tied head."""
     hidden = fields.count("hidden_size")
-    width = fields.count("expansion_ratio", 4) * hidden
     return decoder(
         fields,
         tied=True,
         norm=LAYER_NORM_NO_BIAS,
         attention=[attention_shape(fields, fused_projection=True, rotary=False)],
-        feed_forward=[feed_forward_shape(fields, width=width, gated=False, act="gelu")],
+        # The class reads no expansion_ratio.
+        feed_forward=[feed_forward_shape(fields, width=4 * hidden, gated=False, act="gelu")],
     )
 
 

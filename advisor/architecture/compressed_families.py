@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.architecture.config_fields import LIMITS, ConfigFields
+from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.decoder import SLIDING, decoder, experts_shape, layer_count
 from advisor.architecture.mixer_shapes import CompressedAttention, CompressedIndexer
 from advisor.architecture.shapes import TransformerShape
@@ -45,9 +45,14 @@ def deepseek_v4(fields: ConfigFields) -> TransformerShape:
     """
     kinds = _kinds(fields)
     width = fields.count("moe_intermediate_size", 2048)
-    shared = fields.count("n_shared_experts", 1, minimum=0, maximum=LIMITS["num_experts"])
+    # One shared expert, whatever n_shared_experts says.
     experts = experts_shape(
-        fields, layers=len(kinds), width=width, shared_width=shared * width, clamped=True
+        fields,
+        layers=len(kinds),
+        width=width,
+        shared_width=width,
+        shared_bias=fields.flag("mlp_bias", False),
+        clamped=True,
     )
     attention = [
         _attention(fields, kind, kinds.count(kind))

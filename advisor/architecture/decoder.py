@@ -119,6 +119,17 @@ def decoder(
     )
 
 
+def refuse_cross_attention(fields: ConfigFields) -> None:
+    """Refuse a configuration whose layers also attend to an encoder that it does not describe."""
+    if fields.flag("add_cross_attention", False):
+        fields.fail(
+            "config field add_cross_attention is not supported",
+            "add_cross_attention",
+            True,
+            "false",
+        )
+
+
 def layer_count(fields: ConfigFields) -> int:
     """Return the number of blocks."""
     return fields.count("num_hidden_layers")
@@ -281,6 +292,7 @@ def experts_shape(
     width: int,
     shared_width: int = 0,
     shared_gate: bool = False,
+    shared_bias: bool = False,
     bias: bool = False,
     router_bias: bool = False,
     clamped: bool = False,
@@ -319,5 +331,6 @@ def experts_shape(
         router_bias=router_bias,
         shared_width=shared_width,
         shared_gate=shared_gate,
+        shared_bias=shared_bias,
         clamped=clamped,
     )

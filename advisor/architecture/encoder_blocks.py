@@ -50,6 +50,8 @@ class BlockShape(Noun):
     gated: bool = False
     function: Function = "gelu"
     bias: bool = True
+    input_bias: bool = True
+    """Of queries, keys and values, where the others have biases."""
     key_bias: bool = True
     causal: bool = False
     memory: str | None = None
@@ -89,7 +91,7 @@ def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
         return Attention(
             heads=shape.heads,
             width=shape.heads * shape.head_dim,
-            bias=shape.bias,
+            bias=shape.bias and shape.input_bias,
             key_bias=shape.key_bias,
             output_bias=shape.bias,
             causal=shape.causal and memory is None,

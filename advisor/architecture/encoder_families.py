@@ -33,6 +33,7 @@ from advisor.architecture.tower_families import (
     head_count,
     label_count,
     part,
+    vocabulary_head,
 )
 
 MOST_POSITIONS = 10_000_000
@@ -43,9 +44,13 @@ def ends(fields: ConfigFields, *endings: str) -> bool:
     return any(name.endswith(endings) for name in fields.names("architectures"))
 
 
+def _tied(fields: ConfigFields) -> bool:
+    return fields.flag("tie_word_embeddings", True)
+
+
 def electra(fields: ConfigFields) -> Stack:
     """ELECTRA: BERT with a narrower embedding; generator, discriminator or classifier by class."""
-    shape = _post_norm(fields, hidden=256, heads=4, width=1024)
+    shape, tied = _post_norm(fields, hidden=256, heads=4, width=1024), _tied(fields)
     hidden = shape.hidden_size
     narrow, vocab = fields.count("embedding_size", 128), fields.count("vocab_size", 30_522)
     predicts = ends(fields, "ForMaskedLM", "ForCausalLM")
@@ -53,7 +58,7 @@ def electra(fields: ConfigFields) -> Stack:
     if predicts:
         head = (
             *(Linear(out=narrow), Activation(function="gelu"), LAYER_NORM),
-            Linear(out=vocab, tied=True),
+            Linear(out=vocab, tied=tied),
         )
     elif ends(fields, "ForPreTraining"):
         head = (Linear(out=hidden), Activation(function="gelu"), Linear(out=1))
@@ -61,10 +66,15 @@ def electra(fields: ConfigFields) -> Stack:
         head = (Linear(out=hidden), Linear(out=label_count(fields)))
     elif ends(fields, "ForTokenClassification", "ForQuestionAnswering"):
         head = (Linear(out=label_count(fields)),)
-    embedding = _embedding(fields, narrow, vocab, tied=predicts)
+    embedding = _embedding(fields, narrow, vocab, tied=predicts and tied)
     project = (Linear(out=hidden),) if narrow != hidden else ()
     return _encoder(
-        (*embedding, *project), transformer_blocks(shape), head, shape, vocab if predicts else None
+        (*embedding, *project),
+        transformer_blocks(shape),
+        head,
+        shape,
+        vocab if predicts else None,
+        tied,
     )
 
 
@@ -72,6 +82,7 @@ def albert(fields: ConfigFields) -> Stack:
     """ALBERT: all layers of a group share their weights, and the embedding is narrow."""
     shape = _post_norm(fields, hidden=4096, heads=64, width=16_384, function="gelu_new")
     hidden, narrow = shape.hidden_size, fields.count("embedding_size", 128)
+    tied = _tied(fields)
     vocab = fields.count("vocab_size", 30_000)
     groups = fields.count("num_hidden_groups", 1, maximum=shape.layers)
     inner = fields.count("inner_group_num", 1, maximum=LIMITS["num_hidden_layers"])
@@ -85,7 +96,7 @@ def albert(fields: ConfigFields) -> Stack:
     if predicts:
         head = (
             *(Linear(out=narrow), Activation(function="gelu_new"), LAYER_NORM),
-            Linear(out=vocab, tied=True),
+            *vocabulary_head(vocab, tied=tied, twice=True),
         )
     if ends(fields, "ForPreTraining"):
         order = Branch(name="order", layers=(*pooler, Linear(out=label_count(fields))))
@@ -95,8 +106,8 @@ def albert(fields: ConfigFields) -> Stack:
         head = (*pooled, Linear(out=label_count(fields)))
     elif ends(fields, "ForQuestionAnswering"):
         head = (Linear(out=label_count(fields)),)
-    embedding = (*_embedding(fields, narrow, vocab, tied=predicts), Linear(out=hidden))
-    return _encoder(embedding, encoder, head, shape, vocab if predicts else None)
+    embedding = (*_embedding(fields, narrow, vocab, tied=predicts and tied), Linear(out=hidden))
+    return _encoder(embedding, encoder, head, shape, vocab if predicts else None, tied)
 
 
 def deberta(fields: ConfigFields) -> Stack:
@@ -119,7 +130,7 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
     sizes = (768, 12, 3072) if fused else (1536, 24, 6144)
     layers = 12 if fused else 24
     shape = _post_norm(fields, hidden=sizes[0], heads=sizes[1], width=sizes[2], layers=layers)
-    hidden = shape.hidden_size
+    hidden, tied = shape.hidden_size, _tied(fields)
     vocab = fields.count("vocab_size", 50_265 if fused else 128_100)
     narrow = fields.count("embedding_size", hidden)
     kinds = fields.text("pos_att_type", "") if fields.is_text("pos_att_type") else ""
@@ -154,7 +165,7 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
     if predicts:
         head = (
             *(Linear(out=narrow), Activation(function=shape.function), LAYER_NORM),
-            Linear(out=vocab, tied=True),
+            *vocabulary_head(vocab, tied=tied, twice=True),
         )
     elif ends(fields, "ForSequenceClassification", "ForMultipleChoice"):
         pooled = fields.count("pooler_hidden_size", hidden)
@@ -162,9 +173,9 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
         head = (Linear(out=pooled), Linear(out=labels))
     elif ends(fields, "ForTokenClassification", "ForQuestionAnswering"):
         head = (Linear(out=label_count(fields)),)
-    embedding = _embedding(fields, narrow, vocab, tied=predicts, kinds=0, wide=hidden)
+    embedding = _embedding(fields, narrow, vocab, tied=predicts and tied, kinds=0, wide=hidden)
     return _encoder(
-        embedding, (*table, *scale, *block, *after), head, shape, vocab if predicts else None
+        embedding, (*table, *scale, *block, *after), head, shape, vocab if predicts else None, tied
     )
 
 
@@ -194,7 +205,7 @@ def _disentangled(shape: BlockShape, extra: int, *, fused: bool) -> tuple[Layer,
 def modernbert(fields: ConfigFields) -> Stack:
     """ModernBERT: pre-norm and gated, windows on two layers of three, no positions learned."""
     hidden, vocab = fields.count("hidden_size", 768), fields.count("vocab_size", 50_368)
-    layers = fields.count("num_hidden_layers", 22)
+    layers, tied = fields.count("num_hidden_layers", 22), _tied(fields)
     heads = head_count(fields, "num_attention_heads", hidden, 12)
     # Scale and shift, or a scale alone.
     norm = LAYER_NORM if fields.flag("norm_bias", False) else Normalization(kind="rms")
@@ -239,13 +250,13 @@ def modernbert(fields: ConfigFields) -> Stack:
     middle = (Linear(out=hidden, bias=fields.flag("classifier_bias", False)), norm)
     head: tuple[Layer, ...] = ()
     if predicts:
-        head = (*middle, Linear(out=vocab, bias=fields.flag("decoder_bias", True), tied=True))
+        head = (*middle, Linear(out=vocab, bias=fields.flag("decoder_bias", True), tied=tied))
     elif ends(
         fields, "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"
     ):
         head = (*middle, Linear(out=label_count(fields)))
-    table = (Embedding(entries=vocab, width=hidden, tied=predicts), norm)
-    return _encoder(table, encoder, head, shape, vocab if predicts else None)
+    table = (Embedding(entries=vocab, width=hidden, tied=predicts and tied), norm)
+    return _encoder(table, encoder, head, shape, vocab if predicts else None, tied)
 
 
 def _post_norm(
@@ -302,8 +313,9 @@ def _encoder(
     head: tuple[Layer, ...],
     shape: BlockShape,
     vocab: int | None,
+    tied: bool,
 ) -> Stack:
-    """Return the network; ``vocab`` where it predicts tokens with a tied table."""
+    """Return the network; ``vocab`` where it predicts tokens, with a tied table or its own."""
     return Stack(
         unit=Unit.TOKEN,
         input=StackInput(),
@@ -315,5 +327,5 @@ def _encoder(
         blocks=shape.layers,
         hidden_size=shape.hidden_size,
         outputs=vocab or 1,
-        tied=vocab is not None,
+        tied=tied and vocab is not None,
     )

@@ -5,7 +5,7 @@ Defaults are those of the configuration classes of Hugging Face transformers 5.2
 
 from __future__ import annotations
 
-from advisor.architecture.config_fields import LIMITS, ConfigFields
+from advisor.architecture.config_fields import ConfigFields
 from advisor.architecture.decoder import (
     FP32_SCALED_NORM,
     FULL,
@@ -103,13 +103,15 @@ def ernie_moe(fields: ConfigFields) -> TransformerShape:
     if routed:
         width = fields.count("moe_intermediate_size")
         shared = fields.count("moe_num_shared_experts", 0, minimum=0)
-        experts = experts_shape(fields, layers=routed, width=width, shared_width=shared * width)
+        experts = experts_shape(
+            fields, layers=routed, width=width, shared_width=shared * width, shared_bias=bias
+        )
         # Of this family alone the correction of the choice is a parameter.
-        experts = experts.model_copy(update={"router_scales": experts.experts, "bias": bias})
+        experts = experts.model_copy(update={"router_scales": experts.experts})
     return decoder(
         fields,
         attention=[attention_shape(fields, input_bias=bias, output_bias=bias)],
-        feed_forward=dense_then_routed(fields, dense=layers - routed, routed=experts),
+        feed_forward=dense_then_routed(fields, dense=layers - routed, routed=experts, bias=bias),
     )
 
 
@@ -166,15 +168,8 @@ def scaled_routed(fields: ConfigFields) -> TransformerShape:
 def exaone_moe(fields: ConfigFields) -> TransformerShape:
     """K-EXAONE: norms on queries and keys, three windows to one full layer, shared experts."""
     attention = attention_shape(fields, windows=exaone_windows(fields), query_key_norm="head")
-    layers = layer_count(fields)
-    width = fields.count("moe_intermediate_size")
-    dense = fields.count("first_k_dense_replace", 1, minimum=0, maximum=layers - 1)
-    shared = fields.count("n_shared_experts", 1, minimum=0, maximum=LIMITS["num_experts"])
-    experts = experts_shape(fields, layers=layers - dense, width=width, shared_width=shared * width)
     return decoder(
-        fields,
-        attention=[attention],
-        feed_forward=dense_then_routed(fields, dense=dense, routed=experts),
+        fields, attention=[attention], feed_forward=first_dense(fields, first=1, shared=1)
     )
 
 

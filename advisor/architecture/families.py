@@ -260,8 +260,6 @@ def glm4(fields: ConfigFields) -> TransformerShape:
     return decoder(
         fields,
         places=SANDWICH_NORMS,
-        attention=[
-            attention_shape(fields, head_dim=128, input_bias=fields.flag("attention_bias", False))
-        ],
+        attention=[attention_shape(fields, input_bias=fields.flag("attention_bias", False))],
         feed_forward=[feed_forward_shape(fields, fused_gate=True)],
     )

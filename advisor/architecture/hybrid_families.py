@@ -162,7 +162,8 @@ def nemotron_h(fields: ConfigFields) -> TransformerShape:
         other_mixers=recurrent,
         feed_forward=_nemotron_feed_forward(fields, kinds),
         single_branch=True,
-    )
+        # The class has two matrices whatever tie_word_embeddings says.
+    ).model_copy(update={"tied": False})
 
 
 def _plain_attention(fields: ConfigFields, layers: int) -> AttentionShape:
@@ -192,12 +193,12 @@ def _nemotron_feed_forward(fields: ConfigFields, kinds: tuple[str, ...]) -> Feed
             )
         )
     if kinds.count("moe"):
-        shared = fields.count("n_shared_experts", 1, minimum=0)
         experts = experts_shape(
             fields,
             layers=kinds.count("moe"),
             width=fields.count("moe_intermediate_size"),
-            shared_width=fields.count("moe_shared_expert_intermediate_size") if shared else 0,
+            # The class builds it whatever n_shared_experts says.
+            shared_width=fields.count("moe_shared_expert_intermediate_size"),
         )
         latent = fields.optional_count("moe_latent_size")
         layers.append(
@@ -231,6 +232,7 @@ def _state_space_duality(
             groups,
             f"a divisor of {heads}",
         )
+    bias = fields.flag("use_bias", False)
     return StateSpaceDuality(
         layers=layers,
         heads=heads,
@@ -239,7 +241,8 @@ def _state_space_duality(
         groups=groups,
         kernel=fields.count("conv_kernel", 4, maximum=LIMITS["head_dim"]),
         chunk=chunk,
-        bias=fields.flag("use_bias", False),
+        bias=bias,
+        output_bias=bias,
         kernel_bias=fields.flag("use_conv_bias", True),
         state_bytes_per_element=state_bytes,
     )

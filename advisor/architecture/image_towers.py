@@ -169,9 +169,7 @@ def _classifier(
         outputs = classes(fields)
         both = (Concatenate(name="mean"),) if meaned else ()
         after = (FIRST, *both, Linear(out=outputs * classifiers))
-    bias = fields.flag("qkv_bias", True)
-    if not bias:
-        fields.fail("config field qkv_bias is not supported", "qkv_bias", bias, "true")
+    shape = shape.model_copy(update={"input_bias": fields.flag("qkv_bias", True)})
     mask = (Learned(elements=masked),) if masked else ()
     average = Branch(name="mean", layers=(Pool(kind="average", kernel=None),))
     mean = (average,) if meaned and outputs > 1 else ()

@@ -106,6 +106,7 @@ def _duality(fields: ConfigFields, *, layers: int, norm: bool = True) -> StateSp
             heads,
             f"a divisor of {channels:,}",
         )
+    bias = fields.flag("mamba_proj_bias", False)
     return StateSpaceDuality(
         layers=layers,
         heads=heads,
@@ -114,7 +115,8 @@ def _duality(fields: ConfigFields, *, layers: int, norm: bool = True) -> StateSp
         groups=fields.count("mamba_n_groups", 1, maximum=HEADS),
         kernel=fields.count("mamba_d_conv", 4, maximum=DIM),
         chunk=fields.count("mamba_chunk_size", 256, maximum=DIM),
-        bias=fields.flag("mamba_proj_bias", False),
+        bias=bias,
+        output_bias=bias,
         kernel_bias=fields.flag("mamba_conv_bias", True),
         norm=norm,
     )
@@ -124,7 +126,9 @@ def falcon_h1(fields: ConfigFields) -> TransformerShape:
     """Falcon-H1: attention and Mamba-2 side by side in every layer."""
     layers = layer_count(fields)
     bias = fields.flag("attention_bias", False)
-    scan = _duality(fields, layers=layers, norm=fields.flag("mamba_rms_norm", False))
+    scan = _duality(fields, layers=layers, norm=fields.flag("mamba_rms_norm", False)).model_copy(
+        update={"output_bias": fields.flag("projectors_bias", False)}
+    )
     return decoder(
         fields,
         attention=[attention_shape(fields, input_bias=bias, output_bias=bias)],
@@ -250,7 +254,8 @@ def kimi_linear(fields: ConfigFields) -> TransformerShape:
         attention=[attention] if full else [],
         other_mixers=mixers,
         feed_forward=[_into_latent(fields, layer) for layer in first_dense(fields, first=1)],
-    )
+        # The class has two matrices whatever tie_word_embeddings says.
+    ).model_copy(update={"tied": False})
 
 
 def _into_latent(

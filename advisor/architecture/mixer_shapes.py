@@ -41,6 +41,7 @@ class StateSpaceDuality(Noun):
     chunk: Count
     """Tokens that training and prompt processing treat as one block."""
     bias: bool = False
+    output_bias: bool = False
     kernel_bias: bool = True
     norm: bool = True
     """The output passes a gated norm."""

@@ -78,7 +78,11 @@ class ModelArchitecture(Noun):
     def parameters_without_head(self) -> int:
         """Parameters less the matrix that makes logits, as a library's base class has them."""
         heads = (
-            op for op in self.operators if op.part is Part.HEAD and op.kind is OperatorKind.MATMUL
+            op
+            for op in self.operators
+            if op.part is Part.HEAD
+            and op.kind is OperatorKind.MATMUL
+            and op.out_features == self.vocab_size
         )
         return self.total_parameters - sum(op.layers * op.parameters for op in heads)
 

@@ -36,11 +36,12 @@ def dense_then_routed(
     dense: int,
     routed: ExpertsShape | None,
     dense_width: int | None = None,
+    bias: bool = False,
 ) -> FeedForwards:
     """First ``dense`` feed-forward layers, then routed ones, either of which may be absent."""
     layers: list[FeedForwardShape | ExpertsShape] = []
     if dense:
-        layers.append(feed_forward_shape(fields, layers=dense, width=dense_width))
+        layers.append(feed_forward_shape(fields, layers=dense, width=dense_width, bias=bias))
     if routed is not None:
         layers.append(routed)
     return tuple(layers)
@@ -81,7 +82,11 @@ def qwen2_moe(fields: ConfigFields) -> TransformerShape:
     """Qwen 1.5 and 2 MoE: routed experts beside a gated shared one."""
     return decoder(
         fields,
-        attention=[attention_shape(fields, windows=qwen_windows(fields), input_bias=True)],
+        attention=[
+            attention_shape(
+                fields, windows=qwen_windows(fields), input_bias=fields.flag("qkv_bias", True)
+            )
+        ],
         feed_forward=qwen_feed_forward(fields, shared=True),
     )
 
@@ -147,8 +152,14 @@ def glm4_moe(fields: ConfigFields) -> TransformerShape:
     return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=1))
 
 
-def first_dense(fields: ConfigFields, *, first: int) -> FeedForwards:
-    """Dense layers first, then experts on every ``moe_layer_freq``-th layer."""
+def first_dense(
+    fields: ConfigFields, *, first: int, shared: int = 0, bias: bool = False
+) -> FeedForwards:
+    """Dense layers first, then experts on every ``moe_layer_freq``-th layer.
+
+    ``first`` and ``shared`` are the family's defaults of dense layers and of shared experts,
+    ``bias`` is that of both.
+    """
     layers = layer_count(fields)
     dense = min(fields.count("first_k_dense_replace", first, minimum=0), layers)
     period = fields.count("moe_layer_freq", 1)
@@ -158,11 +169,13 @@ def first_dense(fields: ConfigFields, *, first: int) -> FeedForwards:
     else:
         routed = sum(1 for i in range(dense, layers) if i % period == 0)
     if not routed:
-        return dense_then_routed(fields, dense=layers, routed=None)
+        return dense_then_routed(fields, dense=layers, routed=None, bias=bias)
     width = fields.count("moe_intermediate_size")
-    shared = fields.count("n_shared_experts", 0, minimum=0) * width
-    experts = experts_shape(fields, layers=routed, width=width, shared_width=shared)
-    return dense_then_routed(fields, dense=layers - routed, routed=experts)
+    beside = fields.count("n_shared_experts", shared, minimum=0) * width
+    experts = experts_shape(
+        fields, layers=routed, width=width, shared_width=beside, shared_bias=bias
+    )
+    return dense_then_routed(fields, dense=layers - routed, routed=experts, bias=bias)
 
 
 def latent_attention(
@@ -171,8 +184,12 @@ def latent_attention(
     indexer: Indexer | None,
     query_rank: int | None,
     layers: int | None = None,
+    value_dim: int | None = None,
 ) -> AttentionShape:
-    """Attention through compressed queries, keys and values; by default on every layer."""
+    """Attention through compressed queries, keys and values; by default on every layer.
+
+    ``value_dim`` is the family's default of ``v_head_dim``.
+    """
     heads = fields.count("num_attention_heads")
     bias = fields.flag("attention_bias", False)
     latent = LatentAttention(
@@ -186,7 +203,7 @@ def latent_attention(
         heads=heads,
         key_value_heads=heads,
         head_dim=latent.nope_head_dim + latent.rope_head_dim,
-        value_head_dim=fields.count("v_head_dim"),
+        value_head_dim=fields.count("v_head_dim", value_dim),
         input_bias=bias,
         output_bias=bias,
         latent=latent,
@@ -199,15 +216,21 @@ def deepseek(fields: ConfigFields) -> TransformerShape:
     attention = latent_attention(
         fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
     )
-    return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=0))
+    feed_forward = first_dense(fields, first=0, bias=fields.flag("mlp_bias", False))
+    return decoder(fields, attention=[attention], feed_forward=feed_forward)
 
 
 def minicpm3(fields: ConfigFields) -> TransformerShape:
     """MiniCPM 3: latent attention over dense layers, a tied head."""
+    heads = fields.count("num_attention_heads")
     attention = latent_attention(
-        fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
+        fields,
+        indexer=None,
+        query_rank=fields.optional_count("q_lora_rank"),
+        value_dim=fields.count("hidden_size") // heads,
     )
-    return decoder(fields, tied=True, attention=[attention])
+    wide = feed_forward_shape(fields, bias=fields.flag("mlp_bias", False))
+    return decoder(fields, tied=True, attention=[attention], feed_forward=[wide])
 
 
 def deepseek_after_one(fields: ConfigFields) -> TransformerShape:

@@ -181,7 +181,7 @@ def state_space_duality_rows(
         layers=layers,
         in_features=channels,
         out_features=hidden_size,
-        bias=shape.bias,
+        bias=shape.output_bias,
         saved=(linear_input(channels, ("output",), divided=True),),
     )
 

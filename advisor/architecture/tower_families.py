@@ -7,7 +7,7 @@ Encoders take tokens, and pairs whole samples.
 from __future__ import annotations
 
 from advisor.architecture.config_fields import DEFAULT_LIMIT, LIMITS, ConfigFields
-from advisor.architecture.decoder import activation
+from advisor.architecture.decoder import activation, refuse_cross_attention
 from advisor.architecture.encoder_blocks import (
     FUNCTIONS,
     BlockShape,
@@ -80,6 +80,12 @@ def label_count(fields: ConfigFields) -> int:
     return len(labels) if labels else fields.count("num_labels", 2)
 
 
+def vocabulary_head(vocab: int, *, tied: bool, twice: bool) -> tuple[Layer, ...]:
+    """Matrix that predicts tokens; apart from the table some classes store its bias ``twice``."""
+    second = (Learned(elements=vocab),) if twice and not tied else ()
+    return (Linear(out=vocab, tied=tied), *second)
+
+
 def distilbert(fields: ConfigFields) -> Stack:
     """DistilBERT: BERT without token types and pooler."""
     names = {
@@ -99,24 +105,20 @@ def distilbert(fields: ConfigFields) -> Stack:
         "hidden_act": fields.text("activation", "gelu"),
         "architectures": list(fields.names("architectures")),
         "num_labels": label_count(fields),
+        "tie_word_embeddings": fields.flag("tie_word_embeddings", True),
     }
     return bert(ConfigFields(read), pooler=False)
 
 
 def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
     """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; pooler and head by class."""
-    if fields.flag("add_cross_attention", False):
-        fields.fail(
-            "config field add_cross_attention makes a decoder of an encoder",
-            "add_cross_attention",
-            True,
-            "false",
-        )
+    refuse_cross_attention(fields)
     hidden, vocab = fields.count("hidden_size", 768), fields.count("vocab_size", 30_522)
     heads = head_count(fields, "num_attention_heads", hidden, 12)
     names = fields.names("architectures")
     predicts = any(
-        name.endswith(("ForMaskedLM", "ForPreTraining", "LMHeadModel")) for name in names
+        name.endswith(("ForMaskedLM", "ForPreTraining", "LMHeadModel", "ForCausalLM"))
+        for name in names
     )
     function = function_named(fields, "gelu")
     layers = fields.count("num_hidden_layers", 12)
@@ -131,6 +133,7 @@ def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
         dropout=True,
     )
     head: list[Layer] = []
+    tied = fields.flag("tie_word_embeddings", True)
     if any(name.endswith("ForPreTraining") for name in names):
         head.append(Branch(name="next_sentence", layers=(Linear(out=hidden), Linear(out=2))))
     if any(name.endswith(("ForQuestionAnswering", "ForTokenClassification")) for name in names):
@@ -142,12 +145,12 @@ def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
     else:
         head += [
             *(Linear(out=hidden), Activation(function=function), LAYER_NORM),
-            Linear(out=vocab, tied=True),
+            *vocabulary_head(vocab, tied=tied, twice=pooler),
         ]
     positions = fields.count("max_position_embeddings", 512)
     kinds = fields.count("type_vocab_size", 2, minimum=0)
     embedding = (
-        Embedding(entries=vocab, width=hidden, tied=predicts),
+        Embedding(entries=vocab, width=hidden, tied=predicts and tied),
         Learned(elements=positions * hidden),
         *((Learned(elements=kinds * hidden),) if kinds else ()),
         LAYER_NORM,
@@ -164,7 +167,7 @@ def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
         blocks=layers,
         hidden_size=hidden,
         outputs=vocab if predicts else 1,
-        tied=predicts,
+        tied=predicts and tied,
     )
 
 
@@ -241,7 +244,7 @@ def t5(fields: ConfigFields) -> Stack:
 
 
 def whisper(fields: ConfigFields) -> Stack:
-    """Whisper: convolutions over mel frames, an encoder, and a decoder with a tied head.
+    """Whisper: convolutions over mel frames, an encoder, a decoder, a head tied by default.
 
     ``WhisperForCausalLM`` is the decoder alone.
     """
@@ -249,6 +252,7 @@ def whisper(fields: ConfigFields) -> Stack:
     mels = fields.count("num_mel_bins", 80, maximum=LIMITS["head_dim"])
     sources = fields.count("max_source_positions", 1500, maximum=1_000_000)
     targets = fields.count("max_target_positions", 448, maximum=10_000_000)
+    tied = fields.flag("tie_word_embeddings", True)
 
     def tower(name: str, *, decodes: bool) -> BlockShape:
         heads = head_count(fields, f"{name}_attention_heads", hidden, 6)
@@ -278,12 +282,12 @@ def whisper(fields: ConfigFields) -> Stack:
     )
     decoder = part(
         "decoder",
-        Embedding(entries=vocab, width=hidden, tied=True),
+        Embedding(entries=vocab, width=hidden, tied=tied),
         Learned(elements=targets * hidden),
         *transformer_blocks(writing),
         LAYER_NORM,
     )
-    head = part("head", Linear(out=vocab, bias=False, tied=True), of=Part.HEAD)
+    head = part("head", Linear(out=vocab, bias=False, tied=tied), of=Part.HEAD)
     words = StackInput(length=targets, follows="decoder_sequence_length")
     # Two frames of 10 ms for each position, after the second convolution's stride.
     frames = StackInput(width=mels, length=2 * sources)
@@ -299,5 +303,5 @@ def whisper(fields: ConfigFields) -> Stack:
         blocks=writing.layers + (0 if alone else reading.layers),
         hidden_size=hidden,
         outputs=vocab,
-        tied=True,
+        tied=tied,
     )

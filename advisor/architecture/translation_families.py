@@ -66,9 +66,17 @@ def _pair(
     vocab: int = 50_265,
     function: str = "gelu",
 ) -> Stack:
-    """Return the pair; ``offset`` adds to the stored positions, of which None has none."""
+    """Return the pair, or the decoder alone where the class is one that writes on.
+
+    ``offset`` adds to the stored positions, of which None has none.
+    """
     hidden, vocab = fields.count("hidden_size", 1024), fields.count("vocab_size", vocab)
     positions = fields.count("max_position_embeddings", 1024, maximum=10_000_000)
+
+    tied = fields.flag("tie_word_embeddings", True)
+    alone = any(name.endswith("ForCausalLM") for name in fields.names("architectures"))
+
+    shared = tied and not alone
 
     def tower(name: str, *, decodes: bool) -> tuple[int, tuple[Layer, ...]]:
         heads = head_count(fields, f"{name}_attention_heads", hidden, 16)
@@ -86,7 +94,7 @@ def _pair(
             dropout=True,
         )
         return layers, (
-            Embedding(entries=vocab, width=hidden, tied=True, shared=decodes),
+            Embedding(entries=vocab, width=hidden, tied=tied, shared=decodes and shared),
             *(() if offset is None else (Learned(elements=(positions + offset) * hidden),)),
             *((LAYER_NORM,) if embedding_norm else ()),
             Dropout(),
@@ -96,18 +104,22 @@ def _pair(
 
     reads, reading = tower("encoder", decodes=False)
     writes, writing = tower("decoder", decodes=True)
+    # Where nothing is tied the class keeps the table that nothing shares besides.
+    unused = () if tied else (Learned(elements=vocab * hidden),)
+    text = StackInput(length=TEXT_TOKENS, follows="sequence_length")
+    words = StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")
+    memory = {"encoder": StackInput(width=hidden, length=TEXT_TOKENS)} if alone else {}
+    encoder = () if alone else (part("encoder", *unused, *reading, Save(name="encoder")),)
     return Stack(
         unit=Unit.SAMPLE,
-        input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
-        others={"words": StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")},
+        input=text,
+        others={"words": words, **memory},
         layers=(
-            part("encoder", *reading, Save(name="encoder")),
-            Take(name="words"),
-            part("decoder", *writing),
-            part("head", Linear(out=vocab, bias=False, tied=True), of=Part.HEAD),
+            *(*encoder, Take(name="words"), part("decoder", *writing)),
+            part("head", Linear(out=vocab, bias=False, tied=tied), of=Part.HEAD),
         ),
-        blocks=reads + writes,
+        blocks=writes + (0 if alone else reads),
         hidden_size=hidden,
         outputs=vocab,
-        tied=True,
+        tied=tied,
     )

@@ -33,6 +33,8 @@ def swin(fields: ConfigFields) -> Stack:
     heads = stage_counts(fields, "num_heads", (3, 6, 12, 24))
     window = fields.count("window_size", 7, maximum=1024)
     patch = fields.count("patch_size", 4, maximum=1024)
+    ratio = fields.number("mlp_ratio", 4, minimum=0.01, maximum=64)
+    bias = fields.flag("qkv_bias", True)
     if len(heads) != len(depths):
         fields.fail("lists of stages differ in length", "num_heads", list(heads), f"{len(depths)}")
     body: list[Layer] = [
@@ -42,14 +44,15 @@ def swin(fields: ConfigFields) -> Stack:
         )
     ]
     for index, (depth, count) in enumerate(zip(depths, heads, strict=True)):
+        attention = Attention(heads=count, window=window, materialised=True, bias=bias)
         block = (
             # A learned bias for every distance in a window and head.
             Learned(elements=(2 * window - 1) ** 2 * count),
-            Residual(body=(NORM, Attention(heads=count, window=window, materialised=True))),
+            Residual(body=(NORM, attention)),
             Residual(
                 body=(
-                    *(NORM, Linear(out=4 * width, target="up"), Activation(function="gelu")),
-                    Linear(out=width, target="down"),
+                    *(NORM, Linear(out=max(int(ratio * width), 1), target="up")),
+                    *(Activation(function="gelu"), Linear(out=width, target="down")),
                 )
             ),
         )

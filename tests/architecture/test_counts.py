@@ -63,6 +63,13 @@ def test_unseen_configs_are_counted_exactly() -> None:
     assert not residuals, residuals
 
 
+@pytest.mark.parametrize(("name", "row"), golden("variants")["variants"].items())
+def test_fields_that_nobody_published_are_counted_exactly(name: str, row: dict[str, Any]) -> None:
+    model = architecture_from_config(row["config"])
+    base = row.get("without_head", False)
+    assert (model.parameters_without_head if base else model.total_parameters) == row["total"]
+
+
 @pytest.mark.parametrize(
     ("config", "parts", "active"),
     [

@@ -88,11 +88,11 @@ def test_decoders_attend_to_what_encoders_read() -> None:
     ("config", "sentence"),
     [
         (BERT | {"num_attention_heads": 7}, "num_attention_heads does not divide"),
-        (BERT | {"add_cross_attention": True}, "makes a decoder of an encoder"),
+        (BERT | {"add_cross_attention": True}, "add_cross_attention is not supported"),
         (BERT | {"hidden_act": "mystery"}, "hidden_act is not a known activation"),
         (WHISPER | {"encoder_attention_heads": 5}, "encoder_attention_heads does not divide"),
         (VIT | {"patch_size": 1000}, "patch_size is out of bounds"),
-        (VIT | {"qkv_bias": False}, "qkv_bias is not supported"),
+        (VIT | {"qkv_bias": 1}, "qkv_bias is not a boolean"),
         (CLIP | {"vision_config": [1]}, "vision_config is not an object"),
         (
             {"model_type": "t5", "feed_forward_proj": "gated-mystery"},
