@@ -26,7 +26,12 @@ from advisor.planning.results import Recommendation
 from advisor.planning.sentences import missed_limits
 
 if TYPE_CHECKING:
-    from advisor.calibration.published import PublishedRun, published_runs, similar_runs
+    from advisor.calibration.published import (
+        PublishedRun,
+        predicted_now,
+        published_runs,
+        similar_runs,
+    )
     from advisor.calibration.report import ValidationReport
     from advisor.calibration.validation import validate
     from advisor.catalog.live.refresh import refresh_prices
@@ -47,6 +52,7 @@ _LATER: Final = {
     "Scaling": "advisor.planning.scaling",
     "ValidationReport": "advisor.calibration.report",
     "export_formats": "advisor.export.formats",
+    "predicted_now": "advisor.calibration.published",
     "price_overview": "advisor.catalog.overview",
     "published_runs": "advisor.calibration.published",
     "refresh_prices": "advisor.catalog.live.refresh",
@@ -376,6 +382,7 @@ __all__ = [
     "own",
     "parse_case",
     "places",
+    "predicted_now",
     "price_overview",
     "published_runs",
     "recommend",

@@ -1,6 +1,7 @@
 """``python -m advisor.calibration``: fit the constants anew and write them into the checkout.
 
-With ``accuracy``, score the engine on the shipped measurements and write docs/accuracy.md.
+With ``accuracy``, score the engine on the shipped measurements and write docs/accuracy.md and
+data/predictions.csv.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from advisor.calibration.constants import (
 )
 from advisor.calibration.measurements import FOLDER
 from advisor.calibration.memory_fit import memory_sections, peak_errors
+from advisor.calibration.predictions import PREDICTIONS, predictions_csv, rounded
 from advisor.calibration.serving_errors import serving_errors, serving_sections
 from advisor.calibration.speed import speed_errors
 from advisor.calibration.training_constants import training_sections
@@ -34,10 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     docs = data_path(FITTED).parent.parent / "docs"
     if options.what == "accuracy":
+        reports = {name: rounded(report) for name, report in score_tables().items()}
         texts = {
+            data_path(FITTED).parent / PREDICTIONS: predictions_csv(reports),
             docs / "accuracy.md": accuracy_markdown(
-                score_tables(), speed_errors(), peak_errors(), serving_errors()
-            )
+                reports, speed_errors(), peak_errors(), serving_errors()
+            ),
         }
         return _write(texts, command="make accuracy", check=options.check)
     catalog = load_catalog()

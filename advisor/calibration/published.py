@@ -8,10 +8,13 @@ from functools import cache
 from math import log2
 from typing import Final
 
-from advisor.calibration.accuracy import ALL_TABLES, UNSEEN, score_tables
+from advisor.calibration.accuracy import ALL_TABLES, UNSEEN
+from advisor.calibration.engine import shipped_engine
 from advisor.calibration.measurements import FOLDER
+from advisor.calibration.predictions import stored_predictions
 from advisor.calibration.report import ValidationRow
 from advisor.calibration.tables import Row, cell, number, read_table
+from advisor.calibration.validation import recognise
 from advisor.catalog import load_catalog
 from advisor.hardware import Accelerator
 from advisor.noun import Noun
@@ -100,7 +103,7 @@ class PublishedRun(Noun):
 
 
 def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...]:
-    """Score the engine on the shipped tables and join each row with its measurement.
+    """Return the shipped measurements, each beside what ``make accuracy`` found predicted.
 
     Parameters
     ----------
@@ -115,13 +118,32 @@ def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...
     return tuple(run for name in names for run in _runs_of(name))
 
 
+def predicted_now(run: PublishedRun) -> PublishedRun:
+    """Return a measurement with what the engine says of it now, to all digits.
+
+    Parameters
+    ----------
+    run : PublishedRun
+        One of :func:`published_runs`.
+    """
+    row = _rows_of(run.table)[run.row.id]
+    engine = shipped_engine()
+    found = recognise(row).predict(row, engine)
+    [scored] = [each for each in found if each.quantity == run.row.quantity]
+    return run.model_copy(update={"row": scored})
+
+
+@cache
+def _rows_of(name: str) -> dict[str, dict[str, str]]:
+    table = read_table(data_path(FOLDER).parent / f"{name}.csv")
+    return {cell(row, "id"): row for row in table}
+
+
 @cache
 def _runs_of(name: str) -> tuple[PublishedRun, ...]:
     cards = {card.key: card for card in load_catalog().accelerators}
-    report = score_tables([name])[name]
-    table = read_table(data_path(FOLDER).parent / f"{name}.csv")
-    rows = {cell(row, "id"): row for row in table}
-    return tuple(_joined(name, row, rows[row.id], cards) for row in report.rows)
+    rows = _rows_of(name)
+    return tuple(_joined(name, row, rows[row.id], cards) for row in stored_predictions(name, rows))
 
 
 def _joined(

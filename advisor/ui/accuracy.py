@@ -19,12 +19,6 @@ FEW: Final = 5
 HEADLINES: Final = ("tokens_per_s_per_accelerator", "peak_memory_gib", "tpot_ms", "ttft_ms")
 
 
-@st.cache_resource(show_spinner="Scoring the engine on published measurements…")
-def scored() -> tuple[api.PublishedRun, ...]:
-    """Return every shipped measurement beside its prediction, computed once per server."""
-    return api.published_runs()
-
-
 def overview(runs: Sequence[api.PublishedRun]) -> None:
     """Say how far the predictions are off, then show it by quantity."""
     unseen = [run for run in runs if run.unseen]
@@ -148,7 +142,7 @@ def _one(
         ),
         key=f"accuracy_one_{clicked}",
     )
-    run = names[name]
+    run = api.predicted_now(names[name])
     text_table(frames.runs_table([run]))
     source = run.row.source or "accounting by PyTorch on shapes, see data/measurements/README.md"
     if run.address:

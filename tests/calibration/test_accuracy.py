@@ -9,6 +9,7 @@ import pytest
 
 from advisor.calibration.accuracy import ALL_TABLES, score_tables
 from advisor.calibration.memory_fit import peak_errors
+from advisor.calibration.published import published_runs
 from advisor.calibration.report import ValidationReport
 from advisor.calibration.speed import SpeedErrors, speed_errors
 
@@ -66,6 +67,19 @@ def test_errors_stay_within_what_was_reached(bound: Bound) -> None:
     assert found.median_abs_pct <= bound.median
     assert found.p90_abs_pct <= bound.p90
     assert abs(found.bias_pct) <= bound.bias
+
+
+@pytest.mark.parametrize("table", ALL_TABLES)
+def test_the_predictions_that_pages_show_are_those_of_the_engine(table: str) -> None:
+    live = {(row.id, row.quantity): row for row in report(table).rows}
+    stored = {(run.row.id, run.row.quantity): run.row for run in published_runs([table])}
+
+    assert stored.keys() == live.keys(), "run 'make accuracy'"
+    for key, row in stored.items():
+        now = live[key]
+        shown = (row.measured, row.low, row.expected, row.high)
+        assert shown == pytest.approx((now.measured, now.low, now.expected, now.high), rel=6e-4)
+        assert (row.regime, row.group, row.source) == (now.regime, now.group, now.source)
 
 
 @pytest.mark.parametrize("table", ALL_TABLES)

@@ -12,6 +12,9 @@ from streamlit.testing.v1 import AppTest
 import advisor
 import advisor.ui.pages
 from advisor import api
+from advisor.architecture.model import ModelArchitecture
+from advisor.calibration.engine import Engine
+from advisor.calibration.tables import Row
 from advisor.charts import LIGHT, accuracy_alt, accuracy_chart
 from advisor.frames import accuracy_frame, accuracy_summary, farthest_off
 from advisor.resources import data_path
@@ -95,6 +98,21 @@ def test_chart_has_every_point_once(training: list[api.PublishedRun]) -> None:
     points = [position for trace in chart.data[3:] for position in trace.customdata]
     assert sorted(points) == list(range(len(steps)))
     assert f"{len(steps)} measurements" in accuracy_alt(frame, quantity="step")
+
+
+def test_page_predicts_the_opened_measurement_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    build = Engine.architecture
+
+    def counted(engine: Engine, row: Row) -> ModelArchitecture:
+        asked.append(row["id"])
+        return build(engine, row)
+
+    monkeypatch.setattr(Engine, "architecture", counted)
+    page = AppTest.from_file(str(PAGE), default_timeout=120).run()
+
+    assert not page.exception
+    assert asked == [page.selectbox[2].value]
 
 
 def test_page_says_how_many_and_filters(training: list[api.PublishedRun]) -> None:

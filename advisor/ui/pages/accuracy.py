@@ -2,11 +2,12 @@
 
 import streamlit as st
 
+from advisor import api
 from advisor.charts import theme_named
 from advisor.ui import accuracy, state
 
 st.title("How right are the numbers?", anchor=False)
 with state.Boundary():
-    runs = accuracy.scored()
+    runs = api.published_runs()
     accuracy.overview(runs)
     accuracy.explore(runs, theme=theme_named(st.context.theme.type))
