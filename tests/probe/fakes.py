@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from advisor.probe import timing
 from advisor.probe.backend import MemoryShortError, Prepared, UnsupportedError, Work
-from advisor.probe.report import Condition, Device, DeviceKind, NumberFormat, TransferKind
+from advisor.probe.detect import Found
+from advisor.probe.report import (
+    Condition,
+    Device,
+    DeviceKind,
+    NumberFormat,
+    ProbeReport,
+    TransferKind,
+)
+from advisor.probe.run import probe
 from advisor.units import GIB
 
 H200_BYTES = 143_771 * 2.0**20
@@ -46,7 +57,6 @@ class FakeBackend:
         lacking: frozenset[str] = frozenset(),
         short_above: float = float("inf"),
         free: float | None = None,
-        before_call: Callable[[], None] = lambda: None,
     ) -> None:
         self.device = device
         self.formats = formats
@@ -54,8 +64,8 @@ class FakeBackend:
         self._peak, self._bandwidth, self._overhead_s = peak, bandwidth, overhead_s
         self._lacking, self._short_above = lacking, short_above
         self._free = device.free_bytes if free is None else free
-        self._before_call = before_call
         self._times: dict[int, float] = {}
+        self.busy_s = 0.0
         self.released = 0
 
     def free_bytes(self) -> float:
@@ -81,13 +91,12 @@ class FakeBackend:
         return self._timed(4e-6, 8.0)
 
     def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
-        self._before_call()
-        time.sleep(0.0005)  # as if it took its time
-        return calls * self._times[id(work)]
+        took = calls * self._times[id(work)]
+        self.busy_s += took
+        return took
 
     def launch_s(self, work: Work, *, calls: int) -> float:
-        time.sleep(0.0005)
-        return calls * self._times[id(work)]
+        return self.elapsed_s(work, first=0, calls=calls)
 
     def release(self) -> None:
         self.released += 1
@@ -98,6 +107,13 @@ class FakeBackend:
         self._kept = work  # an id is only unique while its owner lives
         self._times = {id(work): seconds}
         return Prepared(work, moved)
+
+
+def probed(*backends: FakeBackend, described: tuple[Device, ...] = (), **told: Any) -> ProbeReport:
+    """Probe in the devices' own time, however busy or slow the machine of the tests is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "perf_counter", lambda: sum(item.busy_s for item in backends))
+        return probe(found=Found(backends, described), **told)
 
 
 class NVMLError(Exception):

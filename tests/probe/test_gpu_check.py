@@ -7,11 +7,11 @@ import pytest
 
 import advisor
 from advisor.probe.report import StepCheck, StepShape, Timing
-from advisor.probe.run import probe
 from advisor.probe.step_model import architecture_of
 from advisor.probe.training_check import GPU_SHAPES
 from advisor.quantities import Evidence, Range
 from benchmarks.gpu_check import training_row, write
+from tests.probe.fakes import probed
 from tests.probe.test_probe import TINY, fake
 
 
@@ -31,14 +31,14 @@ def check_of(shape: StepShape) -> StepCheck:
 def test_rows_have_the_columns_of_the_shipped_table(root: Path) -> None:
     with (root / "data" / "measurements" / "training_runs.csv").open(encoding="utf-8") as file:
         known = next(csv.reader(file))
-    report = probe(found=fake(), sizes=TINY, time_limit_s=2.0)
+    report = probed(fake(), sizes=TINY, time_limit_s=2.0)
 
     for shape in GPU_SHAPES:
         assert set(training_row(report, check_of(shape))) <= set(known)
 
 
 def test_the_engine_scores_the_rows(tmp_path: Path) -> None:
-    report = probe(found=fake(), sizes=TINY, time_limit_s=2.0)
+    report = probed(fake(), sizes=TINY, time_limit_s=2.0)
     path = tmp_path / "training.csv"
     write(path, [training_row(report, check_of(shape)) for shape in GPU_SHAPES])
     scored = advisor.validate(path)

@@ -1,29 +1,42 @@
 """The whole probe: for real on tiny sizes, and on a device that obeys a roofline."""
 
 import threading
-from time import perf_counter, sleep
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
 
 import advisor
 from advisor.errors import InputError
-from advisor.probe import run
+from advisor.probe import run, timing
 from advisor.probe.detect import Found, Library
 from advisor.probe.host import host_device
 from advisor.probe.numpy_backend import NumpyBackend
 from advisor.probe.plan import MatmulTask, rotating_sets, shapes
-from advisor.probe.report import DeviceKind, Mode, TransferKind
+from advisor.probe.report import DeviceKind, Mode, ProbeReport, TransferKind
 from advisor.probe.run import Progress, probe
 from advisor.probe.timing import Clock, measure
-from tests.probe.fakes import FakeBackend, h200
+from tests.probe.fakes import FakeBackend, h200, probed
 
 TINY = ((8, 64, 64), (64, 64, 64))
 MIB = 2**20
 
 
-def fake(**told: object) -> Found:
-    return Found((FakeBackend(h200(), **told),))  # type: ignore[arg-type]
+def fake(**told: Any) -> FakeBackend:
+    return FakeBackend(h200(), **told)
+
+
+def within(most_s: float, attempt: Callable[[], tuple[ProbeReport, float]]) -> ProbeReport:
+    """What one of three attempts reports in time: other programs may hold the processors."""
+    times = []
+    for _ in range(3):
+        report, seconds = attempt()
+        times.append(seconds)
+        if seconds < most_s:
+            return report
+    pytest.fail(f"three attempts took {times} s, allowed are {most_s}")
 
 
 def test_the_processors_are_measured_for_real() -> None:
@@ -60,20 +73,23 @@ def test_a_numpy_rate_agrees_with_a_direct_timing() -> None:
 
 
 def test_a_cancel_works_within_a_second() -> None:
-    cancel = threading.Event()
-    asked: list[float] = []
+    def cancelled() -> tuple[ProbeReport, float]:
+        cancel = threading.Event()
+        asked: list[float] = []
 
-    def ask() -> None:
-        asked.append(perf_counter())
-        cancel.set()
+        def ask() -> None:
+            asked.append(perf_counter())
+            cancel.set()
 
-    def watch(step: Progress) -> None:
-        if step.done == 3:  # in the middle of the first product
-            threading.Timer(0.2, ask).start()
+        def watch(step: Progress) -> None:
+            if step.done == 3:  # in the middle of the first product
+                threading.Timer(0.2, ask).start()
 
-    report = probe(library="numpy", time_limit_s=60, cancelled=cancel.is_set, progress=watch)
+        report = probe(library="numpy", time_limit_s=15, cancelled=cancel.is_set, progress=watch)
+        return report, perf_counter() - asked[0]
 
-    assert perf_counter() - asked[0] < 1.0
+    report = within(1.0, cancelled)
+
     assert not report.complete
     assert any("stopped by the user" in text for text in report.problems)
     [found] = report.devices  # what was measured before is kept
@@ -82,18 +98,26 @@ def test_a_cancel_works_within_a_second() -> None:
 
 
 def test_the_time_limit_holds() -> None:
-    start = perf_counter()
-    report = probe(library="numpy", time_limit_s=3.0)
+    def timed() -> tuple[ProbeReport, float]:
+        start = perf_counter()
+        return probe(library="numpy", time_limit_s=3.0), perf_counter() - start
 
-    assert 2.0 < perf_counter() - start < 4.0
-    assert report.elapsed_s < 4.0
+    assert 2.0 < within(4.0, timed).elapsed_s < 4.0
+
+
+def test_the_time_limit_holds_in_the_devices_own_time() -> None:
+    # No sample takes longer than 20 ms, and 4 % of the time are kept in reserve.
+    assert 1.9 < probed(fake(), time_limit_s=2.0).elapsed_s < 2.02
 
 
 def test_a_library_that_loads_slowly_costs_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(library: Library) -> Found:
-        sleep(1.1)
-        return fake()
+    backend = fake()
 
+    def slow(library: Library) -> Found:
+        backend.busy_s += 1.1
+        return Found((backend,))
+
+    monkeypatch.setattr(timing, "perf_counter", lambda: backend.busy_s)
     monkeypatch.setattr(run, "find_devices", slow)
     report = probe(sizes=TINY, time_limit_s=1.0)
 
@@ -102,7 +126,7 @@ def test_a_library_that_loads_slowly_costs_no_measurement(monkeypatch: pytest.Mo
 
 
 def test_the_rates_are_those_of_the_device() -> None:
-    report = probe(found=fake(), sizes=((1, 4096, 4096), (8192, 8192, 8192)), time_limit_s=2.0)
+    report = probed(fake(), sizes=((1, 4096, 4096), (8192, 8192, 8192)), time_limit_s=2.0)
     [found] = report.devices
 
     assert found.catalog_key == "h200-sxm"
@@ -115,7 +139,7 @@ def test_the_rates_are_those_of_the_device() -> None:
 
 
 def test_an_unsupported_format_is_told_once_and_the_rest_is_kept() -> None:
-    report = probe(found=fake(lacking=frozenset({"fp8"})), sizes=TINY, time_limit_s=2.0)
+    report = probed(fake(lacking=frozenset({"fp8"})), sizes=TINY, time_limit_s=2.0)
 
     assert [text for text in report.problems if "fp8" in text] == [
         "fp8 product is not supported on this device"
@@ -126,7 +150,7 @@ def test_an_unsupported_format_is_told_once_and_the_rest_is_kept() -> None:
 
 def test_out_of_memory_in_the_middle_keeps_the_smaller_sizes() -> None:
     found = fake(short_above=1e6, formats=("bf16",))
-    report = probe(found=found, sizes=(*TINY, (1024, 1024, 1024)), time_limit_s=2.0)
+    report = probed(found, sizes=(*TINY, (1024, 1024, 1024)), time_limit_s=2.0)
 
     assert [row.m for row in report.devices[0].matmuls] == [8, 64]
     assert "product of 1024 rows: out of memory; smaller sizes go on" in report.problems
@@ -134,7 +158,7 @@ def test_out_of_memory_in_the_middle_keeps_the_smaller_sizes() -> None:
 
 def test_no_more_memory_is_taken_than_half_of_what_is_free() -> None:
     found = fake(free=200.0 * MIB, formats=("bf16",))
-    report = probe(found=found, sizes=((8, 64, 64), (8192, 8192, 8192)), time_limit_s=2.0)
+    report = probed(found, sizes=((8, 64, 64), (8192, 8192, 8192)), time_limit_s=2.0)
 
     assert [row.m for row in report.devices[0].matmuls] == [8]
     assert any("the probe may take 0.098 GiB" in text for text in report.problems)
@@ -143,7 +167,7 @@ def test_no_more_memory_is_taken_than_half_of_what_is_free() -> None:
 def test_a_call_that_could_not_be_cancelled_is_left_out() -> None:
     # 1 GFLOPS and 5 µs: 2 x 64^3 FLOPs in 0.529 ms, so 2 x 1024^3 are expected in 2.17 s.
     found = fake(peak=1e9, formats=("bf16",))
-    report = probe(found=found, sizes=((64, 64, 64), (1024, 1024, 1024)), time_limit_s=2.0)
+    report = probed(found, sizes=((64, 64, 64), (1024, 1024, 1024)), time_limit_s=2.0)
 
     assert [row.m for row in report.devices[0].matmuls] == [64]
     assert any("one takes 2.2 s on this device" in text for text in report.problems)
@@ -151,7 +175,7 @@ def test_a_call_that_could_not_be_cancelled_is_left_out() -> None:
 
 def test_progress_counts_up_to_the_end() -> None:
     steps: list[Progress] = []
-    probe(found=fake(), sizes=TINY, time_limit_s=2.0, progress=steps.append)
+    probed(fake(), sizes=TINY, time_limit_s=2.0, progress=steps.append)
 
     # Launch, two transfers, two shapes in two formats.
     assert [step.done for step in steps] == list(range(8))

@@ -7,18 +7,14 @@ from typing import Any
 import pytest
 
 from advisor.errors import InputError
-from advisor.probe.detect import Found
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report, read_report
-from advisor.probe.run import probe
 from advisor.probe.schema import schema_text
-from tests.probe.fakes import FakeBackend, h200
+from tests.probe.fakes import FakeBackend, h200, probed
 
 
 @pytest.fixture(scope="module")
 def report() -> ProbeReport:
-    return probe(
-        found=Found((FakeBackend(h200()),)), sizes=((8, 64, 64), (64, 64, 64)), time_limit_s=2.0
-    )
+    return probed(FakeBackend(h200()), sizes=((8, 64, 64), (64, 64, 64)), time_limit_s=2.0)
 
 
 def test_it_comes_back_as_it_went(report: ProbeReport, tmp_path: Path) -> None:

@@ -13,19 +13,17 @@ from advisor.errors import InputError
 from advisor.limits import Constraints, OwnedHardware
 from advisor.planning.measured import with_measured
 from advisor.probe.comparison import compare_device
-from advisor.probe.detect import Found
 from advisor.probe.plan import shapes
 from advisor.probe.report import DeviceKind, Mode, ProbeReport
-from advisor.probe.run import probe
 from advisor.probe.teach import owned_hardware
 from advisor.quantities import Evidence
-from tests.probe.fakes import FakeBackend, h200
+from tests.probe.fakes import FakeBackend, h200, probed
 
 
 @pytest.fixture(scope="module")
 def report() -> ProbeReport:
     backend = FakeBackend(h200(), peak=700e12, bandwidth=4.0e12, overhead_s=5e-6)
-    return probe(found=Found((backend,)), time_limit_s=4.0)
+    return probed(backend, time_limit_s=4.0)
 
 
 def lora(**owned: object) -> advisor.Case:
@@ -90,7 +88,7 @@ def test_the_constants_are_called_measured(report: ProbeReport) -> None:
 
 def test_a_slower_machine_takes_longer(report: ProbeReport) -> None:
     slow = FakeBackend(h200(), peak=350e12, bandwidth=2.0e12)
-    half = probe(found=Found((slow,)), time_limit_s=4.0)
+    half = probed(slow, time_limit_s=4.0)
     times = [
         advisor.recommend(lora(**machine(each).model_dump())).plans[0].estimate.time
         for each in (report, half)
@@ -127,8 +125,7 @@ def test_the_plan_says_that_it_rests_on_measurements(report: ProbeReport) -> Non
 
 
 def test_two_cards_of_a_name_are_two_owned() -> None:
-    found = Found((FakeBackend(h200()),), described=(h200(index=1),))
-    owned = machine(probe(found=found, time_limit_s=4.0))
+    owned = machine(probed(FakeBackend(h200()), described=(h200(index=1),), time_limit_s=4.0))
 
     assert owned.count == 2
 
@@ -144,7 +141,7 @@ def test_ranges_stay_wide_where_a_card_was_not_measured(report: ProbeReport) -> 
 
 def test_an_unknown_device_is_planned_with_at_its_measured_rates() -> None:
     odd = h200(name="NVIDIA Unheard-of 9")
-    owned = machine(probe(found=Found((FakeBackend(odd),)), time_limit_s=4.0))
+    owned = machine(probed(FakeBackend(odd), time_limit_s=4.0))
     answer = advisor.recommend(lora(**owned.model_dump()))
 
     assert owned.accelerator == "this-machine"

@@ -1,0 +1,167 @@
+"""The help and docs/cli.md name every command and option, and what they show runs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor import cli
+from advisor.case import Case
+from advisor.flags import HARDWARE, LAYOUT, LIMITS, SEARCH
+from advisor.layout import Recompute, Sharding
+from advisor.limits import Objective
+from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.work_flags import SHAPE, WORK
+from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
+from tests.command_line import give_input
+
+HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
+COMMANDS = (
+    "recommend",
+    "estimate",
+    "export",
+    "own",
+    "fits",
+    "compare",
+    "prices",
+    "validate",
+    "probe",
+    "web",
+    "presets",
+    "schema",
+)
+CLI_PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_is_documented(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = CLI_PAGE.read_text(encoding="utf-8")
+
+    assert cli.main([command, "--help"]) == 0
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+
+    assert f"`{command}`" in document
+    assert options - set(re.findall(r"--[a-z-]+", document)) == set()
+
+
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+
+    listed = re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, flags=re.MULTILINE)
+    assert listed == list(COMMANDS)
+
+
+def examples(document: str) -> list[str]:
+    blocks = re.findall(r"```console\n(.*?)```", document, flags=re.DOTALL)
+    return [line[2:] for block in blocks for line in block.splitlines() if line[:2] == "$ "]
+
+
+SECTIONS = re.split(r"^## ", CLI_PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+SHOWN = {section.partition("\n")[0]: examples(section) for section in SECTIONS}
+
+
+def test_the_page_shows_every_command() -> None:
+    shown = {line.split()[1] for lines in SHOWN.values() for line in lines}
+    assert shown == set(COMMANDS) - {"validate"}  # it needs a table of one's own
+
+
+@pytest.mark.parametrize("section", [name for name, lines in SHOWN.items() if lines])
+def test_the_documented_examples_run(
+    section: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    [case] = re.findall(r"```yaml\n(.*?)```", "".join(SECTIONS), flags=re.DOTALL)
+    (tmp_path / "case.yaml").write_text(case, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "execv", lambda *_: None)
+    monkeypatch.setattr("advisor.resources.app_path", lambda: tmp_path / "app.py")
+    for line in SHOWN[section]:
+        program, *words = shlex.split(line)
+        if "<" in words:
+            give_input(monkeypatch, Path(words[-1]).read_bytes())
+            words = words[: words.index("<")]
+
+        code = cli.main(words)
+
+        shown = capsys.readouterr()
+        assert (program, code, shown.err) == ("gpu-advisor", 0, ""), line
+        assert shown.out or words[0] == "web", line
+
+
+def test_the_help_names_what_the_case_accepts() -> None:
+    """The help cannot read these names from the engine without loading it."""
+    flags = {flag.option: flag.help for flag in (*SHAPE, *WORK, *LAYOUT, *SEARCH)}
+
+    for option, names in (
+        ("--precision", RECIPES),
+        ("--optimizer", list(Optimizer)),
+        ("--software", list(SoftwareStack)),
+        ("--attention", list(AttentionKernel)),
+        ("--weights", WEIGHT_FORMATS),
+        ("--kv-cache", KV_CACHE_FORMATS),
+        ("--sharding", list(Sharding)),
+        ("--recompute", list(Recompute)),
+        ("--objective", [item.replace("_", "-") for item in Objective]),
+    ):
+        words = flags[option].replace(" (default)", "").replace(" or ", ", ").split(", ")
+        assert words == list(names), option
+
+
+def test_every_flag_names_a_field_of_the_case() -> None:
+    schema = Case.model_json_schema()
+    known = {name: set(item.get("properties", {})) for name, item in schema["$defs"].items()}
+    holders = {
+        "model": known["ModelSource"],
+        "workload": known["Pretraining"] | known["FineTuning"] | known["Serving"],
+        "limits": known["Constraints"],
+        "hardware": known["Hardware"],
+        "layout": known["ParallelLayout"],
+        "": set(schema["properties"]),
+        "model.shape": known["AssumedShape"],
+    }
+    for flag in (*SHAPE, *WORK, *LIMITS, *SEARCH, *HARDWARE, *LAYOUT):
+        section, _, field = flag.field.rpartition(".")
+        assert field in holders[section], flag.option
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["recommend", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys; from advisor.cli import main; code = main(sys.argv[1:]);"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr);"
+        "sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, check=True, text=True
+    )
+
+    assert HEAVY & set(done.stderr.split()) == set()
+
+
+def test_a_recommendation_loads_only_what_it_needs() -> None:
+    """Other families, commands and readers would take a third of the process's time."""
+    script = (
+        "import sys; from advisor.cli import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    arguments = ["recommend", "--model", "llama-3.1-8b", "--task", "lora", "--accelerator", "l40s"]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, check=True, text=True
+    )
+    loaded = set(done.stderr.split())
+
+    assert "advisor.planning.recommend" in loaded
+    rooms = {name.removeprefix("advisor.").partition(".")[0] for name in loaded}
+    assert {"calibration", "charts", "compare", "frames", "owning", "probe", "ui"} & rooms == set()
+    assert {
+        "advisor.architecture.layers",
+        "advisor.architecture.weights_file",
+        "advisor.catalog.live.refresh",
+        "advisor.planning.fits",
+    } & loaded == set()
