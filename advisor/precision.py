@@ -154,6 +154,35 @@ class PrecisionRecipe(Noun):
     """True where fp32 weights are cast on the fly, so that casts are saved for backward."""
 
 
+def _autocast(name: str, compute: str) -> PrecisionRecipe:
+    """fp32 parameters that are cast on the fly."""
+    return PrecisionRecipe(
+        name=name,
+        title=f"{compute} autocast, fp32 parameters",
+        compute=compute,
+        working="fp32",
+        master=None,
+        gradients="fp32",
+        optimizer_states="fp32",
+        stream="fp32",
+        autocast=True,
+    )
+
+
+def _mixed(name: str, title: str, *, compute: str, working: str = "bf16") -> PrecisionRecipe:
+    """16-bit weights, gradients and residual stream beside an fp32 master copy."""
+    return PrecisionRecipe(
+        name=name,
+        title=title,
+        compute=compute,
+        working=working,
+        master="fp32",
+        gradients=working,
+        optimizer_states="fp32",
+        stream=working,
+    )
+
+
 RECIPES: Final[dict[str, PrecisionRecipe]] = {
     item.name: item
     for item in (
@@ -167,47 +196,14 @@ RECIPES: Final[dict[str, PrecisionRecipe]] = {
             optimizer_states="fp32",
             stream="fp32",
         ),
-        PrecisionRecipe(
-            name="fp16_amp",
-            title="fp16 autocast, fp32 parameters",
-            compute="fp16",
-            working="fp32",
-            master=None,
-            gradients="fp32",
-            optimizer_states="fp32",
-            stream="fp32",
-            autocast=True,
-        ),
-        PrecisionRecipe(
-            name="bf16_amp",
-            title="bf16 autocast, fp32 parameters",
-            compute="bf16",
-            working="fp32",
-            master=None,
-            gradients="fp32",
-            optimizer_states="fp32",
-            stream="fp32",
-            autocast=True,
-        ),
-        PrecisionRecipe(
-            name="bf16_mixed",
-            title="bf16 weights and gradients, fp32 master",
-            compute="bf16",
-            working="bf16",
-            master="fp32",
-            gradients="bf16",
-            optimizer_states="fp32",
-            stream="bf16",
-        ),
-        PrecisionRecipe(
-            name="fp16_mixed",
-            title="fp16 weights and gradients, fp32 master (loss scaling)",
+        _autocast("fp16_amp", "fp16"),
+        _autocast("bf16_amp", "bf16"),
+        _mixed("bf16_mixed", "bf16 weights and gradients, fp32 master", compute="bf16"),
+        _mixed(
+            "fp16_mixed",
+            "fp16 weights and gradients, fp32 master (loss scaling)",
             compute="fp16",
             working="fp16",
-            master="fp32",
-            gradients="fp16",
-            optimizer_states="fp32",
-            stream="fp16",
         ),
         PrecisionRecipe(
             name="bf16_pure",
@@ -219,36 +215,9 @@ RECIPES: Final[dict[str, PrecisionRecipe]] = {
             optimizer_states="bf16",
             stream="bf16",
         ),
-        PrecisionRecipe(
-            name="fp8",
-            title="fp8 matmuls, bf16 weights, fp32 master",
-            compute="fp8",
-            working="bf16",
-            master="fp32",
-            gradients="bf16",
-            optimizer_states="fp32",
-            stream="bf16",
-        ),
-        PrecisionRecipe(
-            name="mxfp8",
-            title="mxfp8 matmuls, bf16 weights, fp32 master",
-            compute="fp8",
-            working="bf16",
-            master="fp32",
-            gradients="bf16",
-            optimizer_states="fp32",
-            stream="bf16",
-        ),
-        PrecisionRecipe(
-            name="nvfp4",
-            title="nvfp4 matmuls, bf16 weights, fp32 master",
-            compute="fp4",
-            working="bf16",
-            master="fp32",
-            gradients="bf16",
-            optimizer_states="fp32",
-            stream="bf16",
-        ),
+        _mixed("fp8", "fp8 matmuls, bf16 weights, fp32 master", compute="fp8"),
+        _mixed("mxfp8", "mxfp8 matmuls, bf16 weights, fp32 master", compute="fp8"),
+        _mixed("nvfp4", "nvfp4 matmuls, bf16 weights, fp32 master", compute="fp4"),
     )
 }
 """Named training recipes."""

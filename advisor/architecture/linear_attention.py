@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.architecture.mixer_shapes import GatedDelta, LightningAttention, ShortConvolution
 from advisor.architecture.operators import Division, Operator, SavedFormat
-from advisor.architecture.rows import linear, linear_input, normalization
+from advisor.architecture.rows import linear, linear_input, lone_linear, normalization
 from advisor.architecture.shapes import Norm
 from advisor.architecture.state_space import causal_convolution, scan
 
@@ -66,12 +66,11 @@ def gated_delta_rows(
             saved=(linear_input(hidden_size, tuple(matrices)),) if first else (),
         )
         if rank:
-            yield linear(
+            yield lone_linear(
                 f"{path}.{name}_expand",
                 layers=layers,
                 in_features=rank,
                 out_features=width,
-                saved=(linear_input(rank, (f"{name}_expand",)),),
             )
     yield causal_convolution(
         f"{path}.convolution",
@@ -103,12 +102,12 @@ def gated_delta_rows(
         stream=SavedFormat.COMPUTE,
         divided=True,
     )
-    yield linear(
+    yield lone_linear(
         f"{path}.output",
         layers=layers,
         in_features=values,
         out_features=hidden_size,
-        saved=(linear_input(values, ("output",), divided=True),),
+        divided=True,
     )
 
 
@@ -170,12 +169,12 @@ def lightning_rows(
         stream=SavedFormat.COMPUTE,
         divided=True,
     )
-    yield linear(
+    yield lone_linear(
         f"{path}.output",
         layers=layers,
         in_features=width,
         out_features=hidden_size,
-        saved=(linear_input(width, ("output",), divided=True),),
+        divided=True,
     )
 
 
@@ -195,13 +194,12 @@ def short_convolution_rows(
     ------
     Operator
     """
-    yield linear(
+    yield lone_linear(
         f"{path}.input",
         layers=shape.layers,
         in_features=hidden_size,
         out_features=3 * hidden_size,
         bias=shape.bias,
-        saved=(linear_input(hidden_size, ("input",)),),
     )
     yield causal_convolution(
         f"{path}.convolution",
@@ -210,11 +208,11 @@ def short_convolution_rows(
         kernel=shape.kernel,
         bias=shape.bias,
     )
-    yield linear(
+    yield lone_linear(
         f"{path}.output",
         layers=shape.layers,
         in_features=hidden_size,
         out_features=hidden_size,
         bias=shape.bias,
-        saved=(linear_input(hidden_size, ("output",), divided=True),),
+        divided=True,
     )

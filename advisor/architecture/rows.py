@@ -68,6 +68,27 @@ def linear(
     )
 
 
+def lone_linear(
+    name: str,
+    *,
+    layers: int,
+    in_features: int,
+    out_features: int,
+    bias: bool = False,
+    divided: bool = False,
+) -> Operator:
+    """Row of a linear layer that no other shares its input with; ``divided``: by the ranks."""
+    reader = name.rpartition(".")[2]
+    return linear(
+        name,
+        layers=layers,
+        in_features=in_features,
+        out_features=out_features,
+        bias=bias,
+        saved=(linear_input(in_features, (reader,), divided=divided),),
+    )
+
+
 def normalization(
     name: str,
     *,

@@ -13,7 +13,7 @@ from advisor.architecture.operators import (
     SavedFormat,
     SavedTensor,
 )
-from advisor.architecture.rows import linear, linear_input, normalization
+from advisor.architecture.rows import lone_linear, normalization
 from advisor.architecture.shapes import Norm
 
 UNFUSED_SCAN_PASSES = 6.0
@@ -46,13 +46,12 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
     .. [1] Gu, Dao, Mamba, 2023, arXiv:2312.00752, equations 2 and 4, algorithm 2.
     """
     layers, channels, state = shape.layers, shape.channels, shape.state_size
-    yield linear(
+    yield lone_linear(
         f"{path}.input",
         layers=layers,
         in_features=hidden_size,
         out_features=2 * channels,
         bias=shape.bias,
-        saved=(linear_input(hidden_size, ("input",)),),
     )
     yield causal_convolution(
         f"{path}.convolution",
@@ -61,12 +60,12 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
         kernel=shape.kernel,
         bias=shape.kernel_bias,
     )
-    yield linear(
+    yield lone_linear(
         f"{path}.selection",
         layers=layers,
         in_features=channels,
         out_features=shape.rank + 2 * state,
-        saved=(linear_input(channels, ("selection",), divided=True),),
+        divided=True,
     )
     if shape.inner_norms:
         yield normalization(
@@ -76,13 +75,12 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
             width=shape.rank + 2 * state,
             stream=SavedFormat.COMPUTE,
         )
-    yield linear(
+    yield lone_linear(
         f"{path}.step",
         layers=layers,
         in_features=shape.rank,
         out_features=channels,
         bias=True,
-        saved=(linear_input(shape.rank, ("step",)),),
     )
     yield scan(
         f"{path}.scan",
@@ -97,13 +95,13 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
         state=channels * state,
         state_bytes=2.0,
     )
-    yield linear(
+    yield lone_linear(
         f"{path}.output",
         layers=layers,
         in_features=channels,
         out_features=hidden_size,
         bias=shape.bias,
-        saved=(linear_input(channels, ("output",), divided=True),),
+        divided=True,
     )
 
 
@@ -139,13 +137,12 @@ def state_space_duality_rows(
     """
     layers, channels, state = shape.layers, shape.channels, shape.state_size
     maps = 2 * shape.groups * state
-    yield linear(
+    yield lone_linear(
         f"{path}.input",
         layers=layers,
         in_features=hidden_size,
         out_features=2 * channels + maps + shape.heads,
         bias=shape.bias,
-        saved=(linear_input(hidden_size, ("input",)),),
     )
     yield causal_convolution(
         f"{path}.convolution",
@@ -176,13 +173,13 @@ def state_space_duality_rows(
             stream=SavedFormat.COMPUTE,
             divided=True,
         )
-    yield linear(
+    yield lone_linear(
         f"{path}.output",
         layers=layers,
         in_features=channels,
         out_features=hidden_size,
         bias=shape.output_bias,
-        saved=(linear_input(channels, ("output",), divided=True),),
+        divided=True,
     )
 
 

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from datetime import date
 
-from advisor import cents
 from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import CARBON_SOURCES, Economy
 from advisor.catalog.nodes import owned_node, sold_together
-from advisor.dates import STALE_DAYS, age_days
 from advisor.efficiency import Reliability
 from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
-from advisor.formatting import count as whole
-from advisor.formatting import hourly_price, money, round_significant
 from advisor.hardware import Accelerator, PriceKind
 from advisor.owning.assumptions import resolve
 from advisor.owning.compare import Comparison
 from advisor.owning.costs import Size, owning_cost
-from advisor.owning.rents import Tenancy, run_rent_usd, tenancies
-from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, RentCost, RentKind
+from advisor.owning.rent_costs import rent_cost
+from advisor.owning.rents import tenancies
+from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, RentKind
+from advisor.owning.sentences import answer, assumptions
 from advisor.owning.spread import Spread
 from advisor.owning.strips import strips
-from advisor.owning.work import Work, work_of
+from advisor.owning.work import work_of
 from advisor.planning.sentences import missed_limits
-from advisor.quantities import Evidence, Range, Term
-from advisor.units import HOURS_PER_MONTH, MILLION
+from advisor.units import HOURS_PER_MONTH
 from advisor.workload import Serving
 
 TRAINING_HOURS_PER_MONTH = 200.0
@@ -100,13 +97,13 @@ def rent_or_buy(
         ),
         key=lambda item: item.rent(spread.base, hours=hours),
     )
-    rents = tuple(_rent_cost(item, work, today) for item in compared)
+    rents = tuple(rent_cost(item, work, today) for item in compared)
     main = _headline(compared, spot=case.limits.price_kind is PriceKind.SPOT)
     place = economy.place(owning.place)
     return Ownership(
         answer=" ".join(
             (
-                _answer(estimate, compared, rents, main, hours),
+                answer(estimate, compared, rents, main, hours),
                 *missed_limits(estimate, case.limits),
             )
         ),
@@ -128,7 +125,7 @@ def rent_or_buy(
         processors=processors,
         budget=budget,
         inputs=inputs,
-        assumptions=_assumptions(
+        assumptions=assumptions(
             case,
             estimate,
             hours,
@@ -180,190 +177,3 @@ def size_of(accelerator: Accelerator, count: int) -> Size:
         per_machine=per_machine,
         board_power_w=accelerator.board_power_w,
     )
-
-
-def _rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
-    tenancy, offer = compared.tenancy, compared.tenancy.offer
-    paid_hours = HOURS_PER_MONTH if tenancy.committed else compared.hours * tenancy.paid.expected
-    total = compared.rent_range()
-    exact = cents.rounded(total.expected)
-    per_work_hour = (
-        tenancy.paid.scaled(tenancy.usd_per_hour)
-        if not tenancy.committed
-        else Range.exact(tenancy.usd_per_month / compared.hours)
-    )
-    return RentCost(
-        kind=tenancy.kind,
-        title=tenancy.title,
-        provider=offer.provider if offer else None,
-        instance_type=offer.instance_type if offer else None,
-        region=offer.region if offer else None,
-        price_date=offer.price_date if offer else None,
-        price_age_days=age_days(offer.price_date, today=today) if offer else None,
-        price_source=offer.provenance.source if offer else None,
-        instances=tenancy.instances,
-        usd_per_hour=tenancy.usd_per_hour,
-        hours_per_month=paid_hours,
-        total_usd=Range(
-            low=min(total.low, exact),
-            expected=exact,
-            high=max(total.high, exact),
-            evidence=total.evidence,
-        ),
-        usd_per_run=_run(tenancy, per_work_hour, work),
-        usd_per_million=_million(tenancy, per_work_hour, work),
-        checkpoint_interval_s=tenancy.checkpoint_s,
-        break_even=compared.break_even(),
-        terms=_terms(compared, paid_hours, total.expected),
-    )
-
-
-def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
-    """Rent of one run: billed in the provider's steps, interruptions included. [USD]"""
-    if tenancy.kind is RentKind.API and work.units_per_run is not None:
-        return _million(tenancy, per_hour, work).scaled(work.units_per_run / MILLION)
-    if work.run_hours is None or tenancy.committed:
-        return work.run(per_hour)
-    hours, paid = work.run_hours, tenancy.paid
-    low, middle, high = (
-        run_rent_usd(tenancy, time * factor)
-        for time, factor in (
-            (hours.low, paid.low),
-            (hours.expected, paid.expected),
-            (hours.high, paid.high),
-        )
-    )
-    return Range(
-        low=low, expected=middle, high=high, evidence=hours.evidence.weakest(paid.evidence)
-    )
-
-
-def _million(tenancy: Tenancy, per_hour: Range, work: Work) -> Range:
-    """Rent of a million tokens; of a hosted model, its list price. [USD]"""
-    if tenancy.kind is RentKind.API:
-        rate = work.units_per_hour.expected
-        return Range.exact(tenancy.usd_per_hour / rate * MILLION, Evidence.MEASURED)
-    return work.million(per_hour)
-
-
-def _terms(compared: Comparison, paid_hours: float, total: float) -> tuple[Term, ...]:
-    tenancy, base = compared.tenancy, compared.spread.base
-    terms = [
-        Term(
-            name="rent",
-            title=f"Rent over {compared.months} months",
-            value=total,
-            unit="USD",
-            formula="(hours paid x rent per hour, growing by the change of rents, + storage and "
-            "traffic) of each month, discounted",
-            substituted=f"{paid_hours:,.4g} h x {tenancy.instances} instances, together "
-            f"{tenancy.usd_per_hour:,.2f} USD/h, {base.rent_change:+.0%} a year, discounted at "
-            f"{base.discount_rate:.0%}",
-        )
-    ]
-    if tenancy.paid.expected > 1:
-        terms.append(
-            Term(
-                name="interruptions",
-                title="Hours paid for an hour of work",
-                value=tenancy.paid.expected,
-                unit="",
-                formula="1 + save / interval + (interval / 2 + restart) / time between "
-                "interruptions",
-                substituted=f"{tenancy.instances} instances, any of which stops the job",
-                reference="daly2006",
-            )
-        )
-    return tuple(terms)
-
-
-def _answer(
-    estimate: Estimate,
-    compared: list[Comparison],
-    rents: tuple[RentCost, ...],
-    main: Comparison | None,
-    hours: float,
-) -> str:
-    cards = f"{whole(estimate.count)}x {estimate.accelerator_name}"
-    if main is None:
-        return f"Nothing in the catalog rents {cards} under your limits: only owning is priced."
-    years = "1 year" if main.months == 12 else f"{main.months / 12:.3g} years"
-    even = rents[compared.index(main)].break_even
-    value = even.hours_per_month
-    against = f"{main.tenancy.title} at {hourly_price(main.tenancy.usd_per_hour)}"
-    if value is not None and round(value.expected) == 0:
-        lead = f"Buy {cards}: within {years} owning costs less than {against} at any use."
-    elif value is None:
-        lead = f"Rent: no use of {cards} pays for buying within {years} against {against}."
-        if even.hours_at_best is not None:
-            lead += f" At best it pays above {even.hours_at_best:,.0f} hours a month."
-    else:
-        worst = "never" if even.may_never else f"above {value.high:,.0f}"
-        lead = (
-            f"Buy {cards} if you use them more than {value.expected:,.0f} hours a month "
-            f"(at best above {value.low:,.0f}, at worst {worst}) for {years}, else rent from "
-            f"{against}."
-        )
-    cheapest = rents[0].title
-    if main is not compared[0]:
-        cheapest = f"the cheapest way of all, {cheapest},"
-    return f"{lead} {_verdict(compared[0].saving_range(), cheapest, hours)}"
-
-
-def _verdict(saving: Range, rent: str, hours: float) -> str:
-    """Say which is cheaper at the stated hours, or that the range does not tell."""
-    amount = money(round_significant(abs(saving.expected), 2))
-    if saving.low < 0 < saving.high:
-        side = "less" if saving.expected >= 0 else "more"
-        return (
-            f"At {hours:,.0f} hours it is too close to call: buying costs {amount} {side} than "
-            f"{rent}, within the range."
-        )
-    verb = f"buying beats {rent}" if saving.expected >= 0 else f"{rent} beats buying"
-    return f"At {hours:,.0f} hours {verb} by {amount}."
-
-
-def _assumptions(
-    case: Case,
-    estimate: Estimate,
-    hours: float,
-    rents: tuple[RentCost, ...],
-    processors: tuple[ProcessorOption, ...],
-    *,
-    pack: int,
-    launch_price: str,
-) -> tuple[str, ...]:
-    found = []
-    if launch_price:
-        found.append(
-            f"{estimate.accelerator_name} at its {launch_price}, which shops may not keep: look up "
-            "today's and give it (--purchase-price)"
-        )
-    if estimate.count % pack:
-        found.append(
-            f"{estimate.accelerator_name} is sold {pack} at a time: {estimate.count} are priced "
-            "as their share"
-        )
-    if case.owning.hours_per_month is None:
-        found.append(f"{hours:,.0f} hours in use each month")
-    found += [
-        "all amounts are present values: money of today, before tax",
-        "bounds of each input are taken as an 80 % interval, independent of each other",
-        "the owned machines run the work as fast as the rented ones",
-        "the machines' worth counts at the end of the horizon alone",
-    ]
-    found += [
-        f"rates of {estimate.accelerator_name} by the {item.measured.kernels.source}"
-        for item in case.limits.owned
-        if item.measured and item.accelerator == estimate.accelerator
-    ]
-    if any(item.slower.evidence is Evidence.ASSUMED for item in processors):
-        found.append("processors: no kernel of theirs was measured, their times are assumed shares")
-    if any(item.kind is RentKind.SPOT for item in rents):
-        found.append("spot: the lowest of three recorded interruption rates; markets differ widely")
-    old = [item for item in rents if (item.price_age_days or 0) > STALE_DAYS]
-    found += [
-        f"the price of {item.title} is of {item.price_date}, {item.price_age_days} days old"
-        for item in old
-    ]
-    return tuple(dict.fromkeys([*found, *estimate.assumptions]))

@@ -1,0 +1,106 @@
+"""The answer of rent or buy, and what it takes for granted, in sentences."""
+
+from __future__ import annotations
+
+from advisor.case import Case
+from advisor.dates import STALE_DAYS
+from advisor.estimate.results import Estimate
+from advisor.formatting import count as whole
+from advisor.formatting import hourly_price, money, round_significant
+from advisor.owning.compare import Comparison
+from advisor.owning.results import ProcessorOption, RentCost, RentKind
+from advisor.quantities import Evidence, Range
+
+
+def answer(
+    estimate: Estimate,
+    compared: list[Comparison],
+    rents: tuple[RentCost, ...],
+    main: Comparison | None,
+    hours: float,
+) -> str:
+    """Say how many hours of use buying needs, and what the stated hours save."""
+    cards = f"{whole(estimate.count)}x {estimate.accelerator_name}"
+    if main is None:
+        return f"Nothing in the catalog rents {cards} under your limits: only owning is priced."
+    years = "1 year" if main.months == 12 else f"{main.months / 12:.3g} years"
+    even = rents[compared.index(main)].break_even
+    value = even.hours_per_month
+    against = f"{main.tenancy.title} at {hourly_price(main.tenancy.usd_per_hour)}"
+    if value is not None and round(value.expected) == 0:
+        lead = f"Buy {cards}: within {years} owning costs less than {against} at any use."
+    elif value is None:
+        lead = f"Rent: no use of {cards} pays for buying within {years} against {against}."
+        if even.hours_at_best is not None:
+            lead += f" At best it pays above {even.hours_at_best:,.0f} hours a month."
+    else:
+        worst = "never" if even.may_never else f"above {value.high:,.0f}"
+        lead = (
+            f"Buy {cards} if you use them more than {value.expected:,.0f} hours a month "
+            f"(at best above {value.low:,.0f}, at worst {worst}) for {years}, else rent from "
+            f"{against}."
+        )
+    cheapest = rents[0].title
+    if main is not compared[0]:
+        cheapest = f"the cheapest way of all, {cheapest},"
+    return f"{lead} {_verdict(compared[0].saving_range(), cheapest, hours)}"
+
+
+def _verdict(saving: Range, rent: str, hours: float) -> str:
+    """Say which is cheaper at the stated hours, or that the range does not tell."""
+    amount = money(round_significant(abs(saving.expected), 2))
+    if saving.low < 0 < saving.high:
+        side = "less" if saving.expected >= 0 else "more"
+        return (
+            f"At {hours:,.0f} hours it is too close to call: buying costs {amount} {side} than "
+            f"{rent}, within the range."
+        )
+    verb = f"buying beats {rent}" if saving.expected >= 0 else f"{rent} beats buying"
+    return f"At {hours:,.0f} hours {verb} by {amount}."
+
+
+def assumptions(
+    case: Case,
+    estimate: Estimate,
+    hours: float,
+    rents: tuple[RentCost, ...],
+    processors: tuple[ProcessorOption, ...],
+    *,
+    pack: int,
+    launch_price: str,
+) -> tuple[str, ...]:
+    """Name what the answer takes for granted, in sentences."""
+    found = []
+    if launch_price:
+        found.append(
+            f"{estimate.accelerator_name} at its {launch_price}, which shops may not keep: look up "
+            "today's and give it (--purchase-price)"
+        )
+    if estimate.count % pack:
+        found.append(
+            f"{estimate.accelerator_name} is sold {pack} at a time: {estimate.count} are priced "
+            "as their share"
+        )
+    if case.owning.hours_per_month is None:
+        found.append(f"{hours:,.0f} hours in use each month")
+    found += [
+        "all amounts are present values: money of today, before tax",
+        "bounds of each input are taken as an 80 % interval, independent of each other",
+        "the owned machines run the work as fast as the rented ones",
+        "the machines' worth counts at the end of the horizon alone",
+    ]
+    found += [
+        f"rates of {estimate.accelerator_name} by the {item.measured.kernels.source}"
+        for item in case.limits.owned
+        if item.measured and item.accelerator == estimate.accelerator
+    ]
+    if any(item.slower.evidence is Evidence.ASSUMED for item in processors):
+        found.append("processors: no kernel of theirs was measured, their times are assumed shares")
+    if any(item.kind is RentKind.SPOT for item in rents):
+        found.append("spot: the lowest of three recorded interruption rates; markets differ widely")
+    old = [item for item in rents if (item.price_age_days or 0) > STALE_DAYS]
+    found += [
+        f"the price of {item.title} is of {item.price_date}, {item.price_age_days} days old"
+        for item in old
+    ]
+    return tuple(dict.fromkeys([*found, *estimate.assumptions]))
