@@ -69,6 +69,7 @@ def test_the_page_shows_every_command() -> None:
     assert shown == set(COMMANDS) - {"validate"}  # it needs a table of one's own
 
 
+@pytest.mark.timeout(600)  # `fits --all` plans every preset: half a minute alone on its machine
 @pytest.mark.parametrize("section", [name for name, lines in SHOWN.items() if lines])
 def test_the_documented_examples_run(
     section: str,

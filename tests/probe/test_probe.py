@@ -40,7 +40,10 @@ def within(most_s: float, attempt: Callable[[], tuple[ProbeReport, float]]) -> P
 
 
 def test_the_processors_are_measured_for_real() -> None:
-    report = probe(library="numpy", sizes=TINY, time_limit_s=8.0)
+    for limit_s in (8.0, 16.0, 32.0):  # more where other programs hold the processors
+        report = probe(library="numpy", sizes=TINY, time_limit_s=limit_s)
+        if report.complete:
+            break
     [found] = report.devices
 
     assert found.device.kind is DeviceKind.CPU
