@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from advisor import __version__
-from advisor.arguments import case_mapping
-from advisor.command_parser import build_parser
+from advisor.arguments.mapping import case_mapping
+from advisor.arguments.parser import build_parser
 from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
 from advisor.parsing import parse_amount, parse_count, parse_duration, parse_length
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from advisor import api
-from advisor.arguments import case_mapping, model_source
+from advisor.arguments.flags import TASKS
+from advisor.arguments.mapping import case_mapping, model_source
+from advisor.arguments.parser import build_parser
 from advisor.case import Case, Hardware
-from advisor.command_parser import build_parser
 from advisor.errors import InputError
-from advisor.flags import TASKS
 from advisor.layout import ParallelLayout
 from tests.command_line import CASE
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from advisor import cli
+from advisor.arguments.flags import HARDWARE, LAYOUT, LIMITS, SEARCH
+from advisor.arguments.work_flags import SHAPE, WORK
 from advisor.case import Case
-from advisor.flags import HARDWARE, LAYOUT, LIMITS, SEARCH
 from advisor.layout import Recompute, Sharding
 from advisor.limits import Objective
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.work_flags import SHAPE, WORK
 from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
 from tests.command_line import give_input
 

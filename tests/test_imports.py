@@ -63,14 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "charts": ENGINE | {"export", "frames", "probe"},
     "compare": BASE | {"catalog", "planning"},
     "terminal": ENGINE | {"compare", "probe"},
-    "flags": GROUND,
-    "money_flags": GROUND | {"flags"},
-    "work_flags": GROUND | {"flags"},
-    "arguments": GROUND | {"flags", "money_flags", "work_flags"},
-    "command_parser": {"flags", "money_flags", "work_flags"},
-    "cli": BASE
-    | FACADE
-    | {"arguments", "command_parser", "charts", "compare", "frames", "probe", "terminal"},
+    "arguments": GROUND,
+    "cli": BASE | FACADE | {"arguments", "charts", "compare", "frames", "probe", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},

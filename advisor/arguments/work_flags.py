@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.flags import (
+from advisor.arguments.flags import (
     FINE_TUNING,
     ONLY_SERVING,
     TRAINING,

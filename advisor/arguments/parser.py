@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Final, NoReturn
 
-from advisor.flags import AIMS, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
-from advisor.money_flags import INTERRUPTIONS, OWNING, RENTING
-from advisor.work_flags import SHAPE, WORK
+from advisor.arguments.flags import AIMS, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
+from advisor.arguments.money_flags import INTERRUPTIONS, OWNING, RENTING
+from advisor.arguments.work_flags import SHAPE, WORK
 
 USAGE: Final = {
     "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",

@@ -7,11 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from advisor.arguments.flags import (
+    AIMS,
+    ALL,
+    FINE_TUNING,
+    HARDWARE,
+    LAYOUT,
+    LIMITS,
+    SEARCH,
+    TASKS,
+    Flag,
+)
+from advisor.arguments.money_flags import COMPANIONS, INTERRUPTIONS, OWNING, RENTING
+from advisor.arguments.work_flags import SHAPE, WORK
 from advisor.errors import InputError
-from advisor.flags import AIMS, ALL, FINE_TUNING, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
-from advisor.money_flags import COMPANIONS, INTERRUPTIONS, OWNING, RENTING
 from advisor.parsing import parse_amount
-from advisor.work_flags import SHAPE, WORK
 
 _FURTHER: Final = {
     "recommend": SEARCH,

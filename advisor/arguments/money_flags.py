@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from advisor.arguments.flags import Flag, read_count, read_text, read_usd
 from advisor.errors import InputError
-from advisor.flags import Flag, read_count, read_text, read_usd
 
 
 def _number(text: str, option: str) -> object:
