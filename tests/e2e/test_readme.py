@@ -83,9 +83,3 @@ def test_the_case_of_the_readme_is_one(root: Path, tmp_path: Path) -> None:
     path = tmp_path / "case.yaml"
     path.write_text(text, encoding="utf-8")
     assert advisor.load_case(path).limits.deadline_hours == 24
-
-
-def test_links_of_the_readme_lead_to_files(root: Path) -> None:
-    text = (root / "README.md").read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (root / target).is_file(), target
