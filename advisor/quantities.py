@@ -79,6 +79,15 @@ class Range(Noun):
             evidence=self.evidence,
         )
 
+    def times(self, other: Range) -> Range:
+        """Return the product with another range, neither negative: both at their ends together."""
+        return Range(
+            low=self.low * other.low,
+            expected=self.expected * other.expected,
+            high=self.high * other.high,
+            evidence=self.evidence.weakest(other.evidence),
+        )
+
     def reciprocal(self, numerator: float = 1.0) -> Range:
         """Return ``numerator`` divided by this positive range; the bounds swap."""
         return Range(

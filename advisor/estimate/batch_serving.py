@@ -15,7 +15,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration
-from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.kernel_times import (
     attention_passes,
     elementwise_forward,
@@ -54,7 +54,7 @@ def generates(architecture: ModelArchitecture) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchShares:
+class BatchShares(Shares):
     """Exclusive shares of the time of one batch, one element per configuration. [s]"""
 
     matmul: Floats
@@ -62,14 +62,6 @@ class BatchShares:
     elementwise: Floats
     launch: Floats
     """The accelerator waits for the host to launch kernels."""
-
-    @property
-    def total(self) -> Floats:
-        """Sum of all shares. [s]"""
-        total = np.zeros_like(self.matmul)
-        for item in fields(self):
-            total = total + getattr(self, item.name)
-        return total
 
 
 @dataclass(frozen=True, slots=True)

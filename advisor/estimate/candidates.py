@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,29 @@ RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutArrays:
+class Columns:
+    """Arrays of one length, an element for each configuration."""
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
+        """Return the selected elements."""
+        return replace(
+            self, **{each.name: getattr(self, each.name)[index] for each in fields(self)}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Arrays that exclude each other and add up, an element for each configuration."""
+
+    @property
+    def total(self) -> Floats:
+        """Sum of all shares, in their unit."""
+        first, *others = (getattr(self, each.name) for each in fields(self))
+        return np.asarray(sum(others, first))
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutArrays(Columns):
     """Layouts, one element each. Degrees are whole numbers held as floats."""
 
     data: Floats
@@ -118,13 +140,9 @@ class LayoutArrays:
             schedule=list(Schedule)[int(self.schedule[index])],
         )
 
-    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> LayoutArrays:
-        """Return the selected elements."""
-        return LayoutArrays(**{item.name: getattr(self, item.name)[index] for item in fields(self)})
-
 
 @dataclass(frozen=True, slots=True)
-class HardwareArrays:
+class HardwareArrays(Columns):
     """What each configuration runs on, for one compute format. All SI units."""
 
     memory_bytes: Floats
@@ -194,12 +212,6 @@ class HardwareArrays:
                 item.name: np.array([one[item.name] for one in rates], dtype=np.float64)
                 for item in fields(cls)
             }
-        )
-
-    def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> HardwareArrays:
-        """Return the selected elements."""
-        return HardwareArrays(
-            **{item.name: getattr(self, item.name)[index] for item in fields(self)}
         )
 
     def in_16_bits(self) -> HardwareArrays:

@@ -60,7 +60,7 @@ def cost_breakdown(
     whole = instances or int(instances_needed(accelerators=count, per_instance=offer.accelerators))
     price = _price(usd_per_hour, offer.price_factor)
     rent = _rent(duration, price, period=period, terms=terms, offer=offer, instances=whole)
-    per_million = _times(tokens_per_hour.reciprocal(MILLION), price)
+    per_million = tokens_per_hour.reciprocal(MILLION).times(price)
     terms.append(
         Term(
             name="usd_per_million_tokens",
@@ -92,16 +92,6 @@ def _price(usd_per_hour: float, factor: float) -> Range:
     """Return the price of an hour; a price "from" is a lower bound. [USD/h]"""
     evidence = Evidence.MEASURED if factor == 1.0 else Evidence.ASSUMED
     return Range.around(usd_per_hour, low_factor=1.0, high_factor=factor, evidence=evidence)
-
-
-def _times(amount: Range, price: Range) -> Range:
-    """Return the product of two ranges, both ends together: they may move alike."""
-    return Range(
-        low=amount.low * price.low,
-        expected=amount.expected * price.expected,
-        high=amount.high * price.high,
-        evidence=amount.evidence.weakest(price.evidence),
-    )
 
 
 def billed_usd(billing: Billing, *, hours: float, usd_per_hour: float) -> float:
@@ -141,7 +131,7 @@ def _rent(
 ) -> Range:
     usd_per_hour = price.expected
     rent = billed(offer.billing, hours=duration, usd_per_hour=usd_per_hour)
-    rent = _times(rent, _price(1.0, price.high / usd_per_hour))
+    rent = rent.times(_price(1.0, price.high / usd_per_hour))
     terms.append(
         Term(
             name="rent",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.efficiency import Calibration
 from advisor.engines import ServingFacts
 from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
-from advisor.estimate.candidates import Candidates, Floats, matmul_peak
+from advisor.estimate.candidates import Candidates, Floats, Shares, matmul_peak
 from advisor.estimate.serving_memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving_rows import ServedModel, ServingLoad, batched_tokens
 from advisor.estimate.serving_step import StepContent, StepShares, engine_step
@@ -26,7 +26,7 @@ SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
-class TokenShares:
+class TokenShares(Shares):
     """Exclusive shares of the time per output token in seconds."""
 
     weights: Floats
@@ -36,14 +36,6 @@ class TokenShares:
     fixed: Floats
     prefill: Floats
     """Prompts of other requests in the same steps."""
-
-    @property
-    def total(self) -> Floats:
-        """Return the time per output token."""
-        total = np.zeros_like(self.weights)
-        for item in fields(self):
-            total = total + getattr(self, item.name)
-        return total
 
 
 @dataclass(frozen=True, slots=True)

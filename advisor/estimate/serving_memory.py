@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.operators import OperatorKind, Part
 from advisor.efficiency import Calibration
-from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.candidates import Floats, LayoutArrays, Shares
 from advisor.estimate.serving_rows import (
     SIXTEEN_BIT_BYTES,
     ServedModel,
@@ -29,7 +29,7 @@ RESIDUAL_COPIES = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class ServingMemory:
+class ServingMemory(Shares):
     """Expected bytes on the fullest accelerator, one element per configuration."""
 
     weights: Floats
@@ -40,14 +40,6 @@ class ServingMemory:
     workspace: Floats
     """CUDA graphs, libraries and collective buffers."""
     context: Floats
-
-    @property
-    def total(self) -> Floats:
-        """Return the sum of all terms."""
-        total = np.zeros_like(self.weights)
-        for item in fields(self):
-            total = total + getattr(self, item.name)
-        return total
 
     @property
     def engine(self) -> Floats:

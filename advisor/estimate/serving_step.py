@@ -6,7 +6,7 @@ tokens share the weights that the running sequences read anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from advisor.equations.serving import (
     experts_touched,
     mean_attended_tokens,
 )
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays, Shares
 from advisor.estimate.links import group_link
 from advisor.estimate.serving_rows import (
     SIXTEEN_BIT_BYTES,
@@ -40,7 +40,7 @@ EXPERT_EXCHANGES = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class StepShares:
+class StepShares(Shares):
     """Exclusive shares of one step in seconds, one element per configuration."""
 
     weights: Floats
@@ -52,14 +52,6 @@ class StepShares:
     network: Floats
     fixed: Floats
     """Kernel, layer and step overheads."""
-
-    @property
-    def total(self) -> Floats:
-        """Return the time of the step."""
-        total = np.zeros_like(self.weights)
-        for item in fields(self):
-            total = total + getattr(self, item.name)
-        return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,6 @@ from advisor.estimate.results import StepTime
 from advisor.quantities import Range
 
 
-def interrupted(time: Range, hours: Range) -> Range:
-    """Return a time with interruptions: both ranges at their ends together."""
-    return Range(
-        low=time.low * hours.low,
-        expected=time.expected * hours.expected,
-        high=time.high * hours.high,
-        evidence=time.evidence.weakest(hours.evidence),
-    )
-
-
 def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     """Return the time of a run whose instances are taken back now and then.
 
@@ -34,7 +24,7 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     share = time.goodput
     return time.model_copy(
         update={
-            "run_hours": interrupted(time.run_hours, hours),
+            "run_hours": time.run_hours.times(hours),
             "goodput": Range(
                 low=share.low / hours.high,
                 expected=share.expected / hours.expected,

@@ -17,7 +17,7 @@ from advisor.efficiency import NetworkEfficiency
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
-from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.fold import adapted, fold_adapters, fold_flops, made_again
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.kernel_times import (
@@ -58,7 +58,7 @@ matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingTime:
+class TrainingTime(Shares):
     """Exclusive shares of one optimizer step, one element per configuration. [s]"""
 
     matmul: Floats
@@ -85,10 +85,7 @@ class TrainingTime:
     @property
     def step(self) -> Floats:
         """Sum of all shares. [s]"""
-        total = np.zeros_like(self.matmul)
-        for item in fields(self):
-            total = total + getattr(self, item.name)
-        return total
+        return self.total
 
 
 @dataclass(slots=True)

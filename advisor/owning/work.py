@@ -24,11 +24,11 @@ class Work:
 
     def run(self, usd_per_hour: Range) -> Range | None:
         """Return what one run costs; None when serving. [USD]"""
-        return None if self.run_hours is None else _product(self.run_hours, usd_per_hour)
+        return None if self.run_hours is None else self.run_hours.times(usd_per_hour)
 
     def million(self, usd_per_hour: Range) -> Range:
         """Return what a million tokens cost. [USD]"""
-        return _product(self.units_per_hour.reciprocal(MILLION), usd_per_hour)
+        return self.units_per_hour.reciprocal(MILLION).times(usd_per_hour)
 
 
 def work_of(estimate: Estimate) -> Work:
@@ -49,16 +49,3 @@ def work_of(estimate: Estimate) -> Work:
     hours = estimate.time.run_hours
     units = estimate.time.steps * estimate.time.tokens_per_step
     return Work(hours, hours.reciprocal(units), units, estimate.time.unit.value)
-
-
-def _product(first: Range, second: Range) -> Range:
-    """Product of two non-negative ranges, both at their ends together."""
-    ends = sorted(
-        one * other for one in (first.low, first.high) for other in (second.low, second.high)
-    )
-    return Range(
-        low=ends[0],
-        expected=first.expected * second.expected,
-        high=ends[-1],
-        evidence=first.evidence.weakest(second.evidence),
-    )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.efficiency import Calibration
-from advisor.estimate.spot import interrupted
 from advisor.planning.options import Option, best_of_systems, frontier, run_rents
 from advisor.planning.results import Candidate
 from advisor.planning.sentences import label
@@ -120,7 +119,7 @@ def _span(option: Option, time: Range, *, serving: bool) -> Range:
         return time.scaled(1 / MILLISECOND)
     if option.interrupted is None:
         return time
-    return interrupted(time.scaled(1 / option.interrupted.expected), option.interrupted)
+    return time.scaled(1 / option.interrupted.expected).times(option.interrupted)
 
 
 def _rent(usd: Sequence[float], hours: Range, *, serving: bool) -> Range:
