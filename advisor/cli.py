@@ -142,6 +142,7 @@ def _estimate(arguments: Namespace) -> None:
     mapping = case_mapping(arguments, _base(arguments.case))
     from advisor import api
 
+    _read_owned(mapping)
     result = api.estimate(api.load_case(mapping), curves=True)
     if arguments.json:
         print(result.to_json())

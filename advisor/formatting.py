@@ -95,8 +95,10 @@ def _bounds(value: Range) -> tuple[str, str]:
     return _at_place(value.low, place, "down"), _at_place(value.high, place, "up")
 
 
-def _quantity(value: Value, factor: float, unit: str, *, with_range: bool) -> str:
-    text = f"{plain(_expected(value) * factor, 2)} {unit}"
+def _quantity(
+    value: Value, factor: float, unit: str, *, with_range: bool, rounding: Rounding = "nearest"
+) -> str:
+    text = f"{plain(_expected(value) * factor, 2, rounding)} {unit}"
     if not with_range or not isinstance(value, Range) or value.low == value.high:
         return text
     low, high = _bounds(value.scaled(factor))
@@ -158,7 +160,7 @@ def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
-def duration(seconds: Value, *, with_range: bool = False) -> str:
+def duration(seconds: Value, *, with_range: bool = False, rounding: Rounding = "nearest") -> str:
     """Return a time: seconds under 90 s, minutes under 90 min, hours under 72 h, then days.
 
     Examples
@@ -167,12 +169,26 @@ def duration(seconds: Value, *, with_range: bool = False) -> str:
     '9 h'
     >>> duration(4.2 * 86400)
     '4.2 days'
+    >>> duration(17.1 * 3600, rounding="up")
+    '18 h'
     """
     size, unit = next(
         (size, unit) for limit, size, unit in _DURATIONS if _expected(seconds) < limit
     )
     # "9 h", not "9.0 h"
-    return _quantity(seconds, 1 / size, unit, with_range=with_range).replace(".0 ", " ", 1)
+    text = _quantity(seconds, 1 / size, unit, with_range=with_range, rounding=rounding)
+    return text.replace(".0 ", " ", 1)
+
+
+def years(months: int) -> str:
+    """Return a number of months in years.
+
+    Examples
+    --------
+    >>> years(30)
+    '2.5 years'
+    """
+    return "1 year" if months == 12 else f"{months / 12:.3g} years"
 
 
 def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str:

@@ -153,16 +153,17 @@ LIMITS: Final = (
         read_number,
     ),
 )
+OWNED: Final = Flag(
+    "--owned",
+    "limits.owned",
+    "KEY:N",
+    "cards that you have, and no others: rtx-4090:2, or the report of a probe: probe.json; "
+    "repeatable",
+    _owned,
+    repeat=True,
+)
 AIMS: Final = (
-    Flag(
-        "--owned",
-        "limits.owned",
-        "KEY:N",
-        "cards that you have; only these are searched: rtx-4090:2, or the report of a probe: "
-        "probe.json; repeatable",
-        _owned,
-        repeat=True,
-    ),
+    OWNED,
     Flag(
         "--max-accelerators", "limits.max_accelerators", "N", "at most this many cards", read_count
     ),

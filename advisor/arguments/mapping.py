@@ -14,6 +14,7 @@ from advisor.arguments.flags import (
     HARDWARE,
     LAYOUT,
     LIMITS,
+    OWNED,
     SEARCH,
     TASKS,
     Flag,
@@ -25,7 +26,7 @@ from advisor.parsing import parse_amount
 
 _FURTHER: Final = {
     "recommend": SEARCH,
-    "estimate": (*HARDWARE, *LAYOUT),
+    "estimate": (*HARDWARE, OWNED, *LAYOUT),
     "export": (*HARDWARE, *LAYOUT, *AIMS),
     "own": (*HARDWARE, *OWNING, *RENTING),
 }
@@ -79,11 +80,12 @@ def case_mapping(
     if arguments.spot:
         case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}
     _check_companions(arguments, case)
-    if arguments.command == "estimate" and "accelerator" not in _section(case, "hardware"):
+    named = "accelerator" in _section(case, "hardware") or "owned" in _section(case, "limits")
+    if arguments.command == "estimate" and not named:
         raise InputError(
             "the hardware is missing",
             value=None,
-            allowed="a case file with hardware, or --accelerator",
+            allowed="a case file with hardware, --accelerator or --owned",
             remedy="Add --accelerator h100-sxm --count 8, or use recommend.",
             field="hardware.accelerator",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final, NoReturn
 
-from advisor.arguments.flags import AIMS, HARDWARE, LAYOUT, LIMITS, SEARCH, TASKS, Flag
+from advisor.arguments.flags import AIMS, HARDWARE, LAYOUT, LIMITS, OWNED, SEARCH, TASKS, Flag
 from advisor.arguments.money_flags import INTERRUPTIONS, OWNING, RENTING
 from advisor.arguments.work_flags import SHAPE, WORK
 
@@ -113,7 +113,7 @@ def build_parser(version: str) -> argparse.ArgumentParser:
 
     estimate = command("estimate", "memory, FLOPs, time and cost of one configuration")
     _add_case(estimate, ())
-    _add_flags(estimate, "the configuration", HARDWARE)
+    _add_flags(estimate, "the configuration (what you own if you name none)", (*HARDWARE, OWNED))
     _add_flags(estimate, "layout (the best one where you give none)", LAYOUT)
     estimate.add_argument(
         "--explain", action="store_true", help="show every term with formula, values and source"

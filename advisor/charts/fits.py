@@ -58,7 +58,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
         "xaxis": axis(
             theme,
-            "GiB on each card (longer bars go on)",
+            "GiB on each card",
             range=[0, SHOWN_SHARE * usable],
         ),
         "yaxis": axis(theme, "", autorange="reversed", showgrid=False)
@@ -98,6 +98,6 @@ def fits_alt(frame: pd.DataFrame) -> str:
     fitting = int((models["total_high_gib"] <= models["usable_gib"]).sum())
     return (
         f"Bar chart of the memory that {len(models)} models need on each card, linear from 0: "
-        f"{fitting} stay below the {models['usable_gib'].min():.1f} GiB usable. The tables hold "
-        "the numbers."
+        f"{fitting} stay below the {models['usable_gib'].min():.1f} GiB usable; bars that reach "
+        "the right edge are longer. The tables hold the numbers."
     )

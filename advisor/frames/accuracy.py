@@ -10,7 +10,7 @@ import pandas as pd
 
 from advisor.calibration.published import PublishedRun
 from advisor.calibration.report import Summary, summary
-from advisor.formatting import plain
+from advisor.formatting import EN_DASH, plain
 from advisor.units import GIB
 
 QUANTITY_TITLES: Final = {
@@ -136,7 +136,7 @@ def runs_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
                 "Run": _run(run) + (f": {quantity_title(run.row.quantity)}" if several else ""),
                 "Measured": _number(run, run.row.measured),
                 "Predicted": f"{_number(run, run.row.expected)} "
-                f"({_number(run, run.row.low)} - {_number(run, run.row.high)})",
+                f"({_number(run, run.row.low)}{EN_DASH}{_number(run, run.row.high)})",
                 "Off by": f"{run.row.error_pct:+.0f} %",
             }
             for run in runs

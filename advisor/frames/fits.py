@@ -22,7 +22,7 @@ VERDICT_TITLES: Final = {
 
 def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
     """Return the models of one verdict as text, one row each; empty where there are none."""
-    margin = "Short of" if verdict is Verdict.DOES_NOT_FIT else "To spare"
+    margin = "Short by" if verdict is Verdict.DOES_NOT_FIT else "To spare"
     together = f"Longest context, {fits.concurrency} at once"
     table = pd.DataFrame(
         [
@@ -30,9 +30,9 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
                 "Model": model.preset,
                 "Weights": model.served.weight_format,
                 margin: memory(abs(model.margin_bytes)),
+                "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),
                 together: context_together(model),
-                "Tokens/s": _speed(model),
             }
             for model in fits.having(verdict)
         ]
@@ -94,4 +94,4 @@ def fits_memory_frame(fits: Fits) -> pd.DataFrame:
 
 def _speed(model: ModelFit) -> str:
     speed = model.served.tokens_per_s
-    return rate(speed, "").strip() if speed else ABSENT
+    return rate(speed, "", with_range=True).replace("  ", " ").strip() if speed else ABSENT

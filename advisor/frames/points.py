@@ -12,7 +12,7 @@ import pandas as pd
 from advisor.formatting import duration, milliseconds, money
 from advisor.frames.picks import Pick
 from advisor.planning.results import Recommendation
-from advisor.quantities import Range
+from advisor.quantities import Evidence, Range
 from advisor.units import HOUR_S, MILLISECOND
 from advisor.workload import Serving
 
@@ -206,8 +206,8 @@ def fewest_table(recommendation: Recommendation) -> pd.DataFrame:
     rows = [
         (
             item.label,
-            _spread(_bounds(item.hours), "h"),
-            "no rent" if item.cost_usd is None else _spread(_bounds(item.cost_usd), "$"),
+            "-" if item.hours is None else duration(item.hours.scaled(HOUR_S), with_range=True),
+            "no rent" if item.cost_usd is None else money(item.cost_usd, with_range=True),
         )
         for item in recommendation.fewest
     ]
@@ -215,10 +215,10 @@ def fewest_table(recommendation: Recommendation) -> pd.DataFrame:
 
 
 def _spread(bounds: tuple[float, float, float], unit: str) -> str:
+    low, expected, high = bounds
+    value = Range(low=low, expected=expected, high=high, evidence=Evidence.DERIVED)
     if unit == "$":
-        low, text, high = (money(item) for item in bounds)
-    elif unit == "h":
-        low, text, high = (duration(item * HOUR_S) for item in bounds)
-    else:
-        low, text, high = (milliseconds(item * MILLISECOND) for item in bounds)
-    return text if bounds[0] == bounds[2] else f"{text} ({low} to {high})"
+        return money(value, with_range=True)
+    if unit == "h":
+        return duration(value.scaled(HOUR_S), with_range=True)
+    return milliseconds(value.scaled(MILLISECOND), with_range=True)

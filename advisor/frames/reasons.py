@@ -50,15 +50,11 @@ def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
 def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
     """Return what happened and what would help for the accelerators that missed by least.
 
-    The miss is measured as the ratio of what is needed to the limit; accelerators that were not
-    searched have none and are left out.
+    In the order of ``Rejection.miss``; accelerators that were not searched are left out.
     """
-    missed = [
-        (item.actual / item.limit, item.message, item.remedy)
-        for item in recommendation.rejections
-        if item.code in MISSES and item.actual and item.limit
-    ]
-    return [(message, remedy) for _, message, remedy in sorted(missed)[:at_most]]
+    missed = [item for item in recommendation.rejections if item.code in MISSES]
+    nearest = sorted(missed, key=lambda item: (item.miss, item.accelerator_name))
+    return [(item.message, item.remedy) for item in nearest[:at_most]]
 
 
 def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:

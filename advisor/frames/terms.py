@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pandas as pd
 
@@ -23,6 +24,9 @@ from advisor.formatting import (
 from advisor.quantities import Range, Term
 from advisor.references import REFERENCES
 from advisor.units import HOUR_S, MILLISECOND
+
+RARE: Final = 0.01
+"""Fewer interruptions than this are no number to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
         sections.append(
             Section(
                 f"Time of one step: {duration(time.step_s, with_range=True)}",
-                f"The run: {plain(time.steps, 3)} steps, the start, evaluation and what failures "
+                f"The run: {count(time.steps)} steps, the start, evaluation and what failures "
                 f"add = {duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
                 time.terms,
             )
@@ -80,10 +84,9 @@ def _run_section(time: StepTime) -> Section:
         "failures, restarts and checkpoints"
     )
     if time.checkpoint_interval_s is not None:
-        note += (
-            f". Expect {plain(time.interruptions, 2)} interruptions; save every "
-            f"{duration(time.checkpoint_interval_s)}"
-        )
+        expected = time.interruptions
+        often = plain(expected, 2) if expected >= RARE else f"under {RARE}"
+        note += f". Expect {often} interruptions; save every {duration(time.checkpoint_interval_s)}"
     hours = time.run_hours.scaled(HOUR_S)
     return Section(
         f"Time of the run: {duration(hours, with_range=True)}", f"{note}.", time.run_terms
@@ -130,14 +133,16 @@ def neighbours_frame(estimate: Estimate) -> pd.DataFrame:
         (
             item.change,
             duration(item.time_s) if item.time_s >= 1 else milliseconds(item.time_s),
-            f"{plain(item.time_ratio, 3)} times",
+            f"{plain(item.time_ratio, 2)}x",
             " of ".join(memory_against(item.memory_bytes, usable)),
             ("fits" if item.fits else "does not fit") + (f"; {item.note}" if item.note else ""),
         )
         for item in estimate.neighbours
     ]
     time = "Time per token" if estimate.serving else "Time of a step"
-    return pd.DataFrame(rows, columns=["Change", time, "As long", "Memory on each", "Verdict"])
+    return pd.DataFrame(
+        rows, columns=["Change", time, "Of the plan's time", "Memory on each", "Verdict"]
+    )
 
 
 def term_value(term: Term) -> str:

@@ -6,7 +6,7 @@ from advisor.case import Case
 from advisor.dates import STALE_DAYS
 from advisor.estimate.results import Estimate
 from advisor.formatting import count as whole
-from advisor.formatting import hourly_price, money, round_significant
+from advisor.formatting import hourly_price, money, round_significant, years
 from advisor.owning.compare import Comparison
 from advisor.owning.results import ProcessorOption, RentCost, RentKind
 from advisor.quantities import Evidence, Range
@@ -19,44 +19,42 @@ def answer(
     main: Comparison | None,
     hours: float,
 ) -> str:
-    """Say how many hours of use buying needs, and what the stated hours save."""
+    """Say what is cheaper at the stated hours, and how many hours of use buying needs."""
     cards = f"{whole(estimate.count)}x {estimate.accelerator_name}"
     if main is None:
         return f"Nothing in the catalog rents {cards} under your limits: only owning is priced."
-    years = "1 year" if main.months == 12 else f"{main.months / 12:.3g} years"
     even = rents[compared.index(main)].break_even
     value = even.hours_per_month
     against = f"{main.tenancy.title} at {hourly_price(main.tenancy.usd_per_hour)}"
     if value is not None and round(value.expected) == 0:
-        lead = f"Buy {cards}: within {years} owning costs less than {against} at any use."
+        use = f"Owning costs less than {against} at any use."
     elif value is None:
-        lead = f"Rent: no use of {cards} pays for buying within {years} against {against}."
+        use = f"No use pays for buying against {against}"
         if even.hours_at_best is not None:
-            lead += f" At best it pays above {even.hours_at_best:,.0f} hours a month."
+            use += f"; at best it pays above {even.hours_at_best:,.0f} hours a month"
+        use += "."
     else:
         worst = "never" if even.may_never else f"above {value.high:,.0f}"
-        lead = (
-            f"Buy {cards} if you use them more than {value.expected:,.0f} hours a month "
-            f"(at best above {value.low:,.0f}, at worst {worst}) for {years}, else rent from "
-            f"{against}."
+        use = (
+            f"Against {against}, buying pays above {value.expected:,.0f} hours a month (at best "
+            f"above {value.low:,.0f}, at worst {worst})."
         )
-    cheapest = rents[0].title
-    if main is not compared[0]:
-        cheapest = f"the cheapest way of all, {cheapest},"
-    return f"{lead} {_verdict(compared[0].saving_range(), cheapest, hours)}"
+    asked = f"{hours:,.0f} hours a month for {years(main.months)}"
+    return f"{_verdict(compared[0].saving_range(), cards, rents[0].title, asked)} {use}"
 
 
-def _verdict(saving: Range, rent: str, hours: float) -> str:
-    """Say which is cheaper at the stated hours, or that the range does not tell."""
+def _verdict(saving: Range, cards: str, rent: str, use: str) -> str:
+    """Say which is cheaper at the stated use, or that the range does not tell."""
     amount = money(round_significant(abs(saving.expected), 2))
     if saving.low < 0 < saving.high:
         side = "less" if saving.expected >= 0 else "more"
         return (
-            f"At {hours:,.0f} hours it is too close to call: buying costs {amount} {side} than "
-            f"{rent}, within the range."
+            f"Too close to call: at {use}, buying {cards} costs {amount} {side} than renting "
+            f"({rent}), within the range."
         )
-    verb = f"buying beats {rent}" if saving.expected >= 0 else f"{rent} beats buying"
-    return f"At {hours:,.0f} hours {verb} by {amount}."
+    if saving.expected >= 0:
+        return f"Buy {cards}: at {use} that costs {amount} less than renting ({rent})."
+    return f"Rent {cards} ({rent}): at {use} that costs {amount} less than buying."
 
 
 def assumptions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,7 @@ def lost(
     objective: Objective,
     *,
     answer: str,
+    startup_s: float,
 ) -> Rejection:
     """Return why a card that can do the work is in no plan; arguments as of ``reject``."""
     in_time = [option for option in options if meets_time(option, limits)]
@@ -51,7 +53,7 @@ def lost(
         return (
             _latency(accelerator, options, limits)
             if answer
-            else _late(accelerator, options, limits)
+            else _late(accelerator, options, limits, startup_s / HOUR_S)
         )
     affordable = [option for option in in_time if meets_budget(option, limits)]
     if not affordable:
@@ -112,17 +114,21 @@ def _where_it_wins(
     return f"Its rent would have to fall by {1 - ratio:.0%}."
 
 
-def _late(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:
+def _late(
+    accelerator: Accelerator, options: Sequence[Option], limits: Constraints, startup_h: float
+) -> Rejection:
     hours = min(option.time for option in options)
     deadline = limits.deadline_hours or 0.0
     count = min(options, key=lambda option: option.time).count
+    # The start takes its time whatever follows.
+    share = math.floor(100 * (deadline - startup_h) / (hours - startup_h))
+    less = f"with {share} % of the work, or " if share >= 1 else ""
     return Rejection.of(
         accelerator,
         RejectionCode.DEADLINE,
         f"{accelerator.name} misses your deadline: {duration(hours * HOUR_S)} on {count:,}, limit "
         f"{duration(deadline * HOUR_S)}.",
-        f"Meets it with {deadline / hours:.0%} of the work, or with a deadline of "
-        f"{duration(hours * HOUR_S)}.",
+        f"Meets it {less}with a deadline of {duration(hours * HOUR_S, rounding='up')}.",
         actual=hours,
         limit=deadline,
         unit="h",

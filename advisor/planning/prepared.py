@@ -37,11 +37,21 @@ def placed(
     """Resolve a case with hardware: its model, and where and how that runs it."""
     from advisor.planning.single import best_placement
 
-    case, catalog, calibration, architecture = prepared(case, catalog)
+    case, catalog, calibration, architecture = prepared(on_owned(as_case(case)), catalog)
     placement = best_placement(
         case, architecture=architecture, catalog=catalog, calibration=calibration
     )
     return case, catalog, calibration, architecture, placement
+
+
+def on_owned(case: Case) -> Case:
+    """Return a case on the one kind of cards that is owned, where it names no hardware."""
+    if case.hardware is not None or len(case.limits.owned) != 1:
+        return case
+    [machine] = case.limits.owned
+    given = {name: getattr(case, name) for name in case.model_fields_set}
+    hardware = {"accelerator": machine.accelerator, "count": machine.count}
+    return Case.model_validate(given | {"hardware": hardware})
 
 
 def prepared(

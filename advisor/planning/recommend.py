@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from advisor.architecture.model import ModelArchitecture
@@ -28,7 +27,7 @@ from advisor.planning.options import (
 )
 from advisor.planning.points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.rejections import Outcome, reject
-from advisor.planning.results import Plan, Ranking, Recommendation, Rejection, RejectionCode
+from advisor.planning.results import Plan, Ranking, Recommendation, Rejection
 from advisor.planning.search import SearchResult, search_and_host
 from advisor.planning.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.spot import interruptions_of
@@ -129,7 +128,14 @@ def recommend(
     chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
     batches = isinstance(case.workload, Serving) and not generates(architecture)
     rejections = _rejections(
-        case, catalog, systems, result, chosen=chosen, best=best, batches=batches
+        case,
+        catalog,
+        systems,
+        result,
+        chosen=chosen,
+        best=best,
+        batches=batches,
+        startup_s=calibration.reliability.startup_s,
     )
     answer = _answer(rankings[0].plans, rejections, limits)
     if told is not None and best is None:
@@ -246,18 +252,14 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     codes = {"deadline", "budget", "latency", "memory"}
     if limits.accelerators:
         codes |= {"not_offered", "format", "inference_only"}
-    nearest = sorted((item for item in rejections if item.code.value in codes), key=_miss)
+    nearest = sorted(
+        (item for item in rejections if item.code.value in codes), key=lambda item: item.miss
+    )
     return nothing_works(
         [item.message for item in nearest],
         deadline_hours=limits.deadline_hours,
         budget_usd=limits.budget_usd,
     )
-
-
-def _miss(item: Rejection) -> tuple[bool, float]:
-    """Sort what runs, but misses a limit, before what does not fit; the smallest miss first."""
-    asked = item.actual / item.limit if item.actual is not None and item.limit else math.inf
-    return item.code is RejectionCode.MEMORY or math.isinf(asked), asked
 
 
 def _rejections(
@@ -269,6 +271,7 @@ def _rejections(
     chosen: frozenset[str],
     best: Option | None,
     batches: bool,
+    startup_s: float,
 ) -> tuple[Rejection, ...]:
     answer = "batch" if batches else "token"
     options: dict[str, list[Option]] = {}
@@ -279,6 +282,7 @@ def _rejections(
         least_memory_bytes=result.least_memory_bytes,
         searched=result.with_format,
         rentable=frozenset(system.accelerator.key for system in systems),
+        startup_s=startup_s,
     )
     return reject(
         catalog,

@@ -33,6 +33,8 @@ class Outcome:
     """Accelerators with at least one system and a supported number format."""
     rentable: frozenset[str]
     """Accelerators with at least one system."""
+    startup_s: float
+    """What every training run takes before its first step. [s]"""
 
 
 def reject(
@@ -115,6 +117,7 @@ def reject(
                     ends,
                     objective,
                     answer=answer,
+                    startup_s=outcome.startup_s,
                 )
             )
     return tuple(rejections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 
 from advisor.case import Case
@@ -46,6 +47,12 @@ class Rejection(Noun):
     """One sentence for a person: what, actual, limit."""
     remedy: str
     """What would make it work, or where it would win."""
+
+    @property
+    def miss(self) -> tuple[bool, float]:
+        """Sorts what runs, but misses a limit, before what does not fit; smallest miss first."""
+        asked = self.actual / self.limit if self.actual is not None and self.limit else math.inf
+        return self.code is RejectionCode.MEMORY or math.isinf(asked), asked
 
     @classmethod
     def of(

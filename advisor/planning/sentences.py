@@ -123,14 +123,14 @@ def why(
         bound, terms = estimate.serving.bound_by, estimate.serving.terms
     total = sum(item.value for item in terms)
     largest = max(terms, key=lambda item: item.value) if terms else None
-    text = f"Limited by {BOUND_WORDS.get(bound, bound)}"
+    text = f"Limited mostly by {BOUND_WORDS.get(bound, bound)}"
     if largest is not None and total > 0:
         share = percent(largest.value / total)
         part = _lowered(largest.title)
-        text += f" in all; the largest single part of the time, {share}, goes to {part}"
+        text += f"; the largest single part, {share} of the time, goes to {part}"
     text += "."
     if runner_up is None:
-        return f"{text} No other accelerator meets the limits."
+        return text if option.offer is None else f"{text} No other accelerator meets the limits."
     other, system = runner_up
     return f"{text} {_compared(option, other, objective)} with {label(other, system)}."
 
@@ -141,15 +141,15 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Next fastest: {figure}"
     if objective is Objective.BEST_VALUE and not serving and other.cost_usd > 0:
-        return f"Next: {cost_text(other)} in {duration(other.time * HOUR_S)}"
+        return f"Runner-up: {cost_text(other)} in {duration(other.time * HOUR_S)}"
     if other.cost_usd == 0:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
-        return f"Next: {figure}"
+        return f"Runner-up: {figure}"
     if other.cost_usd < option.cost_usd:
         # Ranked by the upper end of its range, without which it would read as the better one.
         most = money(round_significant(other.cost_high_usd, 2))
-        return f"Next: {cost_text(other)} expected, up to {most},"
-    return f"Next: {cost_text(other)}"
+        return f"Runner-up: {cost_text(other)} expected, up to {most},"
+    return f"Runner-up: {cost_text(other)}"
 
 
 def _lowered(title: str) -> str:

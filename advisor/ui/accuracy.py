@@ -65,24 +65,14 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
         card = st.text_input(
             "Accelerator", key="accuracy_card", placeholder="any, or e.g. A100", type="search"
         )
-    shown = [
-        run
-        for run in of_quantity
-        if task in (EVERYTHING, run.task)
-        and (card or "").strip().lower() in run.accelerator_name.lower()
-    ]
+    shown = [run for run in of_quantity if _matches(run, task, card)]
     what = "" if task == EVERYTHING else f" of {task}"
     where = f" on {card.strip()}" if card and card.strip() else ""
     title = frames.quantity_title(quantity)
     errors = frames.accuracy_summary(shown)
     if errors is None:
-        st.info(
-            plain(
-                f"Untested: nobody's measurement of {title}{what}{where} is among the data. "
-                "Ranges there reflect assumptions, not measured runs."
-            ),
-            icon=":material/help:",
-        )
+        others = frames.quantities(run for run in runs if _matches(run, task, card))
+        st.info(plain(_untested(f"{title}{what}{where}", others)), icon=":material/help:")
         return
     st.markdown(
         plain(
@@ -118,6 +108,22 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
     text_table(frames.runs_table(worst))
     picked = [point["customdata"] for point in state.selection["points"] if "customdata" in point]
     _one(shown, worst, picked)
+
+
+def _matches(run: api.PublishedRun, task: str, card: str | None) -> bool:
+    """Whether a run is of some work, on an accelerator whose name holds what was typed."""
+    return task in (EVERYTHING, run.task) and (card or "").strip().lower() in (
+        run.accelerator_name.lower()
+    )
+
+
+def _untested(what: str, others: Sequence[str]) -> str:
+    """Say that nothing was measured, and what else was."""
+    text = f"Untested: nobody's measurement of {what} is among the data."
+    if others:
+        titles = "; ".join(frames.quantity_title(name) for name in others)
+        return f"{text} Measured there: {titles}. Choose it under Quantity."
+    return f"{text} Ranges there reflect assumptions, not measured runs."
 
 
 def _one(

@@ -49,7 +49,10 @@ def prices(catalog: api.Catalog) -> api.Catalog:
     )
     if catalog.prices.problem:
         st.warning(plain(catalog.prices.problem), icon=":material/warning:")
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with (
+        st.expander("Fetch live prices, or change the rate of the euro"),
+        st.container(horizontal=True, vertical_alignment="bottom"),
+    ):
         rate = st.number_input(
             "US dollars for one euro",
             min_value=0.01,

@@ -133,6 +133,11 @@ def scaling(
             "that does not share the batch evenly waits for its fullest ranks."
         )
         frame = frames.scaling_frame(found)
+        if len(frame) == 1:
+            st.markdown(
+                "No other number of these accelerators is rented together and holds the work."
+            )
+            return
         draw(
             scaling_chart(frame, theme=theme),
             key="scaling_chart",

@@ -85,7 +85,11 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
     if training.empty:
         st.markdown("None of the models can be trained on this, not even by QLoRA.")
     else:
-        st.markdown("Tokens with all activations kept / with full recomputation.")
+        st.markdown(
+            "Tokens, one sequence at a time: as fast as possible / with recomputation, which "
+            "computes intermediate results twice instead of keeping them and takes about a third "
+            "longer."
+        )
         st.dataframe(training, hide_index=True, width="stretch", height="content")
     st.subheader("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)

@@ -15,7 +15,7 @@ from advisor.charts import (
     timeline_chart,
 )
 from advisor.errors import InputError
-from advisor.formatting import hourly_price, money, rate
+from advisor.formatting import hourly_price, money, rate, years
 from advisor.quantities import Range
 from advisor.ui import money_inputs, state
 from advisor.ui.drawing import draw, table_below
@@ -66,24 +66,27 @@ def _budget(found: api.Ownership) -> None:
 
 def _numbers(found: api.Ownership) -> None:
     """Show owning, renting, energy and carbon over the horizon."""
+    horizon = years(found.months)
     cheapest = found.rents[0] if found.rents else None
     own = found.own
     figures = [
         (
-            "Owning",
+            f"Owning for {horizon}",
             money(own.total_usd),
-            f"{_span(own.total_usd)}; first {money(own.purchase_usd)}",
+            f"{_span(own.total_usd)}; {money(own.purchase_usd)} to pay at the start",
         ),
         (
-            "Renting, cheapest",
+            f"Renting for {horizon}",
             money(cheapest.total_usd) if cheapest else "not offered",
-            f"{_span(cheapest.total_usd)}; {cheapest.title}" if cheapest else "nothing rents it",
+            f"{_span(cheapest.total_usd)}; cheapest: {cheapest.title}"
+            if cheapest
+            else "nothing rents it",
         ),
-        ("An hour in use, owned", money(own.usd_per_hour), _span(own.usd_per_hour)),
+        ("Owned, each hour in use", money(own.usd_per_hour), _span(own.usd_per_hour)),
         (
-            "Energy",
+            f"Electricity in {horizon}",
             rate(own.energy_kwh, "kWh"),
-            f"{rate(own.carbon_kg, 'kg CO2')}, {found.place}",
+            f"{rate(own.carbon_kg, 'kg')} of CO2, {found.place}",
         ),
     ]
     metrics(figures)

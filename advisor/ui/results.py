@@ -27,7 +27,10 @@ from advisor.workload import Serving
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8
 CARD_PX: Final = 260
-NUMBER_PX: Final = 160
+DIGIT_PX: Final = 20
+"""Width of a character of a large number: a card that is too narrow would cut it off."""
+FRAME_PX: Final = 34
+"""Of a card, both sides together."""
 SAME_PRICE: Final = 0.01
 """A change of the answer below this share is not worth a sentence."""
 
@@ -79,7 +82,8 @@ def numbers(found: Answer) -> None:
 
 def metrics(figures: Sequence[tuple[str, str, str]]) -> None:
     """Show figures as cards: label, value, and a note that may wrap."""
-    with st.grid(len(figures), min_column_width=NUMBER_PX):
+    longest = max(len(value) for _, value, _ in figures)
+    with st.grid(len(figures), min_column_width=FRAME_PX + DIGIT_PX * longest):
         for label, value, note in figures:
             with st.container(border=True, height="stretch", gap="xxsmall"):
                 st.metric(label, value)

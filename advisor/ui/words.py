@@ -21,7 +21,7 @@ ROW_PX: Final = 32
 PHONE: Final = "Mobi"
 """What browsers on phones put into their user agent."""
 NUMBER_AND_UNIT: Final = re.compile(
-    r"(\d) (?=(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
+    r"(\d) (?=%|(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
 )
 MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-!|~$:<>^=])")
 

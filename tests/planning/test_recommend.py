@@ -437,7 +437,7 @@ def test_the_next_best_never_reads_as_the_better_one(name: str) -> None:
     }
     result = answer(name) if name in CASES else advisor.recommend(large)
     plan = next(item for item in result.rankings if item.objective is Objective.CHEAPEST).plans[0]
-    [(figure, rest)] = re.findall(r"Next: \$([\d,.]+\d)(.*)", plan.why)
+    [(figure, rest)] = re.findall(r"Runner-up: \$([\d,.]+\d)(.*)", plan.why)
     rent = plan.estimate.cost.rent_usd
     assert rent is not None
     if float(figure.replace(",", "")) < 0.99 * rent.expected:

@@ -1,5 +1,6 @@
 """A measured machine takes the place of the catalog's card."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,13 @@ def test_the_command_plans_on_a_report(
     assert cli.main([*asked, "--owned", str(path)]) == 0
     answer = advisor.recommend(lora(**machine(report).model_dump())).answer
     assert answer in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["estimate", *asked[1:], "--owned", str(path), "--json"]) == 0
+    estimated = json.loads(capsys.readouterr().out)
+    plan = advisor.recommend(lora(**machine(report).model_dump())).plans[0].estimate
+    assert plan.time is not None
+    assert estimated["count"] == machine(report).count
+    assert estimated["time"]["run_hours"] == plan.time.run_hours.model_dump(mode="json")
+    assert estimated["cost"]["rent_usd"] is None
 
 
 def test_the_command_probes_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

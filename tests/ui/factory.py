@@ -56,7 +56,7 @@ CARDS = (
     Card("l40s", "NVIDIA L40S 48GB", 45.0, 1.00, 10.0),
     Card("a100-sxm4-80gb", "NVIDIA A100 SXM4 80GB", 79.3, 1.50, 8.0),
     Card("h100-sxm", "NVIDIA H100 SXM5 80GB", 79.6, 2.50, 4.0),
-    Card("b200", "NVIDIA B200 SXM 180GB", 179.0, 5.00, 2.5),
+    Card("b200-sxm", "NVIDIA B200 SXM 180GB", 179.0, 5.00, 2.5),
 )
 COUNTS = (1, 2, 4, 8)
 T4 = "NVIDIA T4 16GB"
@@ -313,7 +313,7 @@ def _plans(estimates: list[Estimate], objective: Objective) -> tuple[Plan, ...]:
             rank=rank,
             title=f"Rent {item.count}x {item.accelerator_name} at {PROVIDER}",
             sentence=f"Rent {item.count}x {item.accelerator_name}: ${_rent(item).expected:.2f}.",
-            why="Limited by arithmetic. Next: $99 with another card.",
+            why="Limited by arithmetic. Runner-up: $99 with another card.",
             estimate=item,
         )
         for rank, item in enumerate(sorted(estimates, key=key)[:2], start=1)

@@ -190,12 +190,12 @@ def test_filter_by_words_and_reason(recommendation: Recommendation) -> None:
     assert len(frames.filtered(table, name="", reason=None)) == len(table)
 
 
-def test_the_nearest_miss_is_the_smallest_ratio(recommendation: Recommendation) -> None:
-    # RTX 4090: 29 of 24 GiB is 1.21; T4: 31 of 24 h is 1.29.
+def test_what_runs_misses_by_less_than_what_does_not_fit(recommendation: Recommendation) -> None:
+    # T4: 31 of 24 h. RTX 4090: 29 of 24 GiB, a smaller ratio, yet nobody knows how fast it were.
     [(first, _), (second, _)] = frames.nearest_misses(recommendation, at_most=3)
 
-    assert first.startswith(factory.RTX_4090)
-    assert second.startswith(factory.T4)
+    assert first.startswith(factory.T4)
+    assert second.startswith(factory.RTX_4090)
 
 
 def test_a_verdict_for_every_accelerator(recommendation: Recommendation) -> None:

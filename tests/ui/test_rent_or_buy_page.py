@@ -53,7 +53,7 @@ def test_the_page_says_what_the_engine_says() -> None:
     found = engine("h100-sxm", 8)
     assert found.answer in said(page)
     [owning, *_] = page.metric
-    assert owning.label == "Owning"
+    assert owning.label == "Owning for 3 years"
     total = str(page.table[0].value.iloc[-1, 1]).replace("\\", "")
     assert total == f"{found.own.total_usd.expected:,.2f}"
 
