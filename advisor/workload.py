@@ -211,8 +211,9 @@ class Serving(_Sized):
     """Requests in flight at the same time; of images, the batch."""
     denoising_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Diffusion models: passes through the network for one image; None takes a stated default."""
-    guidance: bool = False
-    """Diffusion models: classifier-free guidance, which doubles every pass."""
+    guidance: bool | None = None
+    """Diffusion models: classifier-free guidance, which doubles every pass. None: as pipelines of
+    the model do it."""
     weight_format: str | None = None
     """None lets the search choose; estimates take the model's own 16-bit format."""
     kv_cache_format: str | None = None

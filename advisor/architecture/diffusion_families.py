@@ -132,6 +132,7 @@ def latent_unet(fields: ConfigFields) -> Stack:
         layers=tuple(layers),
         blocks=2 * count * depth + count + 2,
         hidden_size=max(widths),
+        guided=True,
         notes=_beside(fields),
     )
 
@@ -238,6 +239,7 @@ def dit(fields: ConfigFields) -> Stack:
         ),
         blocks=layers,
         hidden_size=hidden,
+        guided=True,
         notes=_beside(fields),
     )
 

@@ -46,6 +46,8 @@ class ModelArchitecture(Noun):
     tied_embeddings: bool = False
     branches_per_layer: Annotated[int, Field(ge=1)] = 2
     """Residual branches of a layer: attention and feed-forward, or one of them (Nemotron-H)."""
+    guided: bool = False
+    """Diffusion: pipelines run it with classifier-free guidance unless told otherwise."""
     upcast_logits: bool = True
     """The class casts logits to fp32 before the loss, as those of decoder-only models do."""
     unit: Unit = Unit.TOKEN

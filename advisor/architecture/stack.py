@@ -69,6 +69,8 @@ class Stack(Noun):
     outputs: Annotated[int, Field(ge=1)] = 1
     """Classes or words that the loss compares; 1 where it compares tensors."""
     tied: bool = False
+    guided: bool = False
+    """Diffusion: made for classifier-free guidance, which distilled networks do without."""
     notes: tuple[str, ...] = ()
 
 
@@ -176,6 +178,7 @@ def stack_architecture(
         learned_positions=max_position_embeddings is not None,
         weight_format=weight_format,
         tied_embeddings=stack.tied,
+        guided=stack.guided,
         upcast_logits=False,
         unit=stack.unit,
         sample=sized(stack, sample),

@@ -117,7 +117,7 @@ WORK: Final = (
         "--guidance",
         "workload.guidance",
         "yes|no",
-        "diffusion: classifier-free guidance, which doubles every pass",
+        "diffusion: classifier-free guidance, which doubles every pass (as usual for the model)",
         _yes,
         ONLY_SERVING,
     ),

@@ -9,7 +9,13 @@ import numpy as np
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration
-from advisor.estimate.batch_serving import BatchShares, BatchTimes, batch_times, passes_per_answer
+from advisor.estimate.batch_serving import (
+    BatchShares,
+    BatchTimes,
+    batch_times,
+    inputs_per_answer,
+    passes_per_answer,
+)
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
@@ -170,7 +176,7 @@ def _flops(architecture: ModelArchitecture, workload: Serving) -> FlopCount:
     """Count the operations of one answer and of one batch."""
     token = architecture.unit is Unit.TOKEN
     length = workload.input_tokens if token else 1
-    passes = passes_per_answer(architecture, workload) * (2 if workload.guidance else 1)
+    passes = passes_per_answer(architecture, workload) * inputs_per_answer(architecture, workload)
     fold = fold_flops(architecture, length)
     scale = passes * length
     batch = workload.concurrency * scale * fold.forward

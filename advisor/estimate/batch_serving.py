@@ -45,6 +45,12 @@ def passes_per_answer(architecture: ModelArchitecture, workload: Serving) -> int
     return DENOISING_STEPS if architecture.denoises else 1
 
 
+def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:
+    """Inputs that go through together for one answer: two under classifier-free guidance."""
+    guided = architecture.guided if workload.guidance is None else workload.guidance
+    return 2 if guided else 1
+
+
 def generates(architecture: ModelArchitecture) -> bool:
     """Whether a network writes token after token, keeping a cache or a state."""
     return architecture.unit is Unit.TOKEN and any(
@@ -127,8 +133,9 @@ def batch_times(
     stragglers nor gaps for an optimizer: the slowdown of training does not apply.
     """
     layout, facts = candidates.layout, calibration.software[stack]
+    inputs = inputs_per_answer(architecture, workload)
     run = _run(architecture, workload, weight_format, stack)
-    local = np.ceil(workload.concurrency / layout.data) * (2.0 if workload.guidance else 1.0)
+    local = np.ceil(workload.concurrency / layout.data) * inputs
     shares = _forward(architecture, run, candidates, facts, local * run.sequence_length)
     shares = BatchShares(
         **{
@@ -147,7 +154,7 @@ def batch_times(
     usable = zero + candidates.hardware.memory_bytes
     context = memory.context_bytes
     fixed = weights + workspace * interval.high + context["high"]
-    per_input = one * interval.high * (2.0 if workload.guidance else 1.0)
+    per_input = one * interval.high * inputs
     return BatchTimes(
         shares=shares,
         latency_s=latency,

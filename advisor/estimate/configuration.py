@@ -11,7 +11,7 @@ from advisor.case import Case
 from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.batch_report import describe_batch
-from advisor.estimate.batch_serving import generates, passes_per_answer
+from advisor.estimate.batch_serving import generates, inputs_per_answer, passes_per_answer
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
 from advisor.estimate.loading import host_note
@@ -70,9 +70,9 @@ def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
         inputs = f"{architecture.unit.value}s"
     text = f"serve batches of {workload.concurrency:,} {inputs}"
     steps = passes_per_answer(architecture, workload)
-    if steps > 1 or workload.guidance:
+    if steps > 1:
         text += f", {steps:,} denoising steps each"
-    return text + (" with guidance" if workload.guidance else "")
+    return text + (" with guidance" if inputs_per_answer(architecture, workload) > 1 else "")
 
 
 def describe_workload(
@@ -222,7 +222,7 @@ def _served(
         assumptions.append(f"weights in {weight_format.title}, plain eager inference")
         steps = passes_per_answer(architecture, workload)
         if steps > 1:
-            guided = "with" if workload.guidance else "without"
+            guided = "with" if inputs_per_answer(architecture, workload) > 1 else "without"
             assumptions.append(f"{steps:,} denoising steps {guided} guidance for an image")
         return describe_batch(
             architecture=architecture,

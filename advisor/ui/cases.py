@@ -113,7 +113,7 @@ def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, obj
             weight_format=inputs.weights or None,
             image_size=_whole(numbers.get("image_size")),
             denoising_steps=_whole(numbers.get("steps")),
-            guidance=inputs.guidance == YES if diffusion else None,
+            guidance=inputs.guidance == YES if diffusion and inputs.guidance else None,
         )
     if task is Task.SERVE:
         return _given(

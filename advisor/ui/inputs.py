@@ -102,7 +102,7 @@ class Inputs:
     loader_workers: str = ""
     worker_rate: str = ""
     steps: str = "30"
-    guidance: str = YES
+    guidance: str = ""
 
 
 DEFAULTS: Final = Inputs()

@@ -309,7 +309,7 @@ RULES: Final[dict[str, Rules]] = {
         "Guidance (doubles each step)",
         Kind.CHOICE,
         SERVING,
-        options={YES: "Yes", NO: "No"},
+        options={"": "As usual for the model", YES: "Yes", NO: "No"},
         advanced=True,
         networks=frozenset({Network.DIFFUSION}),
     ),

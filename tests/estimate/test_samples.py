@@ -15,12 +15,14 @@ from advisor.architecture.operators import (
     SavedFormat,
     SavedTensor,
 )
+from advisor.architecture.presets import load_preset
 from advisor.architecture.sample import Unit
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.batch_report import describe_batch
+from advisor.estimate.batch_serving import inputs_per_answer
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, keys_attended
 from advisor.estimate.kernel_times import matmul_forward, recurrence_passes
@@ -288,6 +290,27 @@ def test_guidance_and_steps_multiply_the_passes() -> None:
 
     assert served(denoising_steps=50) == pytest.approx(50 * served())
     assert served(guidance=True) == pytest.approx(served(concurrency=4096))
+
+
+@pytest.mark.parametrize(
+    ("preset", "inputs"),
+    [
+        # diffusers: guidance_scale is 7.5 in the pipeline of Stable Diffusion and 5.0 in that of
+        # SDXL by default, so that conditional and unconditional inputs go through together; Flux
+        # takes the scale as an input of its network, or was distilled without one.
+        ("sd-1.5-unet", 2),
+        ("sdxl-unet", 2),
+        ("dit-xl-2", 2),
+        ("flux.1-dev", 1),
+        ("flux.1-schnell", 1),
+    ],
+)
+def test_guidance_is_what_the_pipeline_of_the_model_does(preset: str, inputs: int) -> None:
+    architecture = load_preset(preset)
+
+    assert inputs_per_answer(architecture, Serving()) == inputs
+    assert inputs_per_answer(architecture, Serving(guidance=True)) == 2
+    assert inputs_per_answer(architecture, Serving(guidance=False)) == 1
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_serving_images_asks_for_a_batch_and_a_latency(page: AppTest, asked: lis
     assert not page.error
     workload = asked[-1].workload
     assert isinstance(workload, Serving)
-    assert (workload.concurrency, workload.denoising_steps, workload.guidance) == (4, 30, True)
+    assert (workload.concurrency, workload.denoising_steps, workload.guidance) == (4, 30, None)
     assert asked[-1].limits.max_ttft_ms == 3000
     assert asked[-1].limits.max_tpot_ms is None
 
