@@ -22,6 +22,11 @@ from advisor.quantities import Evidence
 from advisor.stacks import SoftwareFacts
 from advisor.workload import SoftwareStack
 
+VECTOR_WORK: Final = 1.0 / 8.0
+"""fp32 rate of vector units over the 16-bit rate of the matrix units that curves were measured on,
+at most: 15.7 of 125 TFLOP/s on V100, 8.1 of 65 on T4. A card without matrix units is filled
+alike."""
+
 GGUF_ENGINE: Final = "llama_cpp"
 """Section of ``engines`` that serves GGUF files."""
 
@@ -102,7 +107,8 @@ class Calibration(Noun):
     relatives: dict[str, str]
     """Unmeasured generation -> measured generation it inherits from; keys as of ``kernels``."""
     sustained: dict[str, Fraction] = Field(default_factory=dict)
-    """Share of the matmul rate in 16 bits and more that remains in a long run, by generation."""
+    """Share of the matmul rate of matrix units in 16 bits and more that remains in a long run, by
+    accelerator or generation."""
     best_shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
         default_factory=dict
     )
@@ -117,8 +123,10 @@ class Calibration(Noun):
     processor_tile_compute: Fraction
     """Share of the peak that products in 16 bits and less reach on the tile units of processors
     (AMX), whose peak the cores cannot feed."""
-    processor_tile_sustained: Fraction
-    """Share of the rate of tile units that remains in a training run."""
+    processor_overhead_s: NonNegative
+    """Fixed cost of a kernel of a processor. [s]"""
+    processor_sustained: Fraction
+    """Share of the rate of 16-bit products that remains in a training run on a processor."""
     processor_fresh_memory: Fraction
     """Rate of memory-bound kernels of processors in training, whose results stay, over that of
     inference."""
@@ -174,16 +182,16 @@ class Calibration(Noun):
         names = generations(accelerator)
         found, measured = self._generation(names)
         if accelerator.segment is Segment.CPU:
-            found = found.filled_at(self.processor_half_tiles)
+            found = found.filled_at(self.processor_half_tiles, self.processor_overhead_s)
+            found = found.model_copy(update={"sustained": self.processor_sustained})
             if tiled := tile_formats(accelerator):
                 share = self.processor_tile_compute
                 found = found.in_formats(tiled, share).attending(share)
-                found = found.model_copy(update={"sustained": self.processor_tile_sustained})
             found = self._training(found)
         elif accelerator.key not in found.fitted_on and found.best_share is not None:
             best = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
             found = found if best is None else found.scaled(best / found.best_share)
-        lasting = self.sustained.get(accelerator.architecture)
+        lasting = self.sustained.get(accelerator.key, self.sustained.get(accelerator.architecture))
         if lasting is not None:
             found = found.model_copy(update={"sustained": lasting})
         return self._on_vectors(found, accelerator), measured
@@ -193,12 +201,21 @@ class Calibration(Noun):
         return processor.model_copy(update={"fresh_memory": self.processor_fresh_memory})
 
     def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:
-        """Return the constants with products in fp32 where no matrix unit takes them."""
+        """Return the constants with products on vector units where no matrix unit takes them."""
         peaks = accelerator.peak_flops_per_s
         if "tf32" in peaks or "fp32" not in peaks:
             return kernels
-        sixteen = peaks.get("bf16", peaks.get("fp16", peaks["fp32"]))
-        return kernels.in_formats(("fp32",), self.vector_compute, smaller=peaks["fp32"] / sixteen)
+        wider = peaks.get("bf16", peaks.get("fp16", peaks["fp32"])) / peaks["fp32"]
+        if accelerator.segment is Segment.CPU:
+            return kernels.in_formats(("fp32",), self.vector_compute, smaller=1.0 / wider)
+        work = min(1.0 / wider, VECTOR_WORK)
+        found = kernels.in_formats(("fp32",), self.vector_compute, smaller=work)
+        if wider > 1.0:
+            return found
+        # Nor in 16 bits does a matrix unit take them.
+        plain = kernels.matmul["default"].compute
+        reached = plain if accelerator.key in self.best_shares else min(plain, self.vector_compute)
+        return found.in_formats(("default",), reached, smaller=work)
 
     def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
         """Return the engine that serves ``weight_format``: GGUF files are llama.cpp's."""

@@ -80,6 +80,8 @@ class Accelerator(Noun):
     """True where no reported figure is published and it was derived from the marketed one."""
     memory_type: str
     memory_bandwidth_bytes_per_s: Positive
+    cache_bytes: Positive | None = None
+    """Last-level cache of a processor; None: its effect is left out. [bytes]"""
     peak_flops_per_s: dict[str, float]
     """Dense peak by format: fp32, tf32, bf16, fp16, fp8, fp4, int8, int4. Absent = unsupported
     or unknown. Integer formats count operations."""

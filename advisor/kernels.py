@@ -131,12 +131,13 @@ class KernelEfficiency(Noun):
             }
         )
 
-    def filled_at(self, half_tiles: float) -> KernelEfficiency:
-        """Return these constants with products that reach half of their rate at ``half_tiles``."""
-        matmul = {
-            name: curve.model_copy(update={"half_tiles": half_tiles})
-            for name, curve in self.matmul.items()
-        }
+    def filled_at(self, half_tiles: float, overhead_s: float) -> KernelEfficiency:
+        """Return these constants with products that reach half of their rate at ``half_tiles``.
+
+        A kernel costs ``overhead_s`` beside its work.
+        """
+        own = {"half_tiles": half_tiles, "overhead_s": overhead_s}
+        matmul = {name: curve.model_copy(update=own) for name, curve in self.matmul.items()}
         return self.model_copy(update={"matmul": matmul})
 
     def in_formats(

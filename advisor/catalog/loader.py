@@ -46,6 +46,7 @@ _NOUN_FIELDS: Mapping[str, str] = {
     "memory_gb": "memory_marketed_bytes",
     "memory_reported_mib": "memory_reported_bytes",
     "memory_bandwidth_gb_per_s": "memory_bandwidth_bytes_per_s",
+    "cache_mib": "cache_bytes",
     "dense_tflops": "peak_flops_per_s",
     "fp16_accumulate_tflops": "peak_flops_per_s_fp16_accumulate",
     "purchase": "purchase_usd",
@@ -206,6 +207,7 @@ def _accelerator(
         memory_reported_derived=record.memory_reported_rule is not None,
         memory_type=record.memory_type,
         memory_bandwidth_bytes_per_s=record.memory_bandwidth_gb_per_s * GB,
+        cache_bytes=record.cache_mib * MIB if record.cache_mib else None,
         peak_flops_per_s={name: rate * TFLOP for name, rate in record.dense_tflops.items()},
         peak_flops_per_s_fp16_accumulate={
             name: rate * TFLOP for name, rate in record.fp16_accumulate_tflops.items()

@@ -80,6 +80,8 @@ class AcceleratorRecord(Record):
     """Rule that derives it where no figure is published."""
     memory_type: Text
     memory_bandwidth_gb_per_s: Positive
+    cache_mib: Positive | None = None
+    """Last-level cache of a processor. [MiB]"""
     dense_tflops: Annotated[dict[Format, Positive], Field(min_length=1)]
     """Dense, fp32 accumulation; TOPS for integers. [TFLOPS]"""
     fp16_accumulate_tflops: dict[Format, Positive] = {}

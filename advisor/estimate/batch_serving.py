@@ -15,6 +15,7 @@ from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import OperatorKind
 from advisor.architecture.sample import Unit
 from advisor.efficiency import Calibration
+from advisor.estimate.caching import in_cache
 from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.kernel_times import (
     attention_passes,
@@ -24,6 +25,7 @@ from advisor.estimate.kernel_times import (
     recurrence_passes,
     scan_forward,
 )
+from advisor.estimate.launching import ANSWER_COPIES, copies_time, launch_time
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.sample_memory import moved_elements
 from advisor.precision import FORMAT_BYTES, RECIPES, WeightFormat
@@ -67,7 +69,7 @@ class BatchShares(Shares):
     attention: Floats
     elementwise: Floats
     launch: Floats
-    """The accelerator waits for the host to launch kernels."""
+    """The accelerator waits for the host: for launches and small copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,8 @@ def _forward(
     tokens: Floats,
 ) -> BatchShares:
     """Time of one pass through all rows."""
+    weights = FORMAT_BYTES[run.recipe.working]
+    candidates = in_cache(architecture, run, candidates, tokens, weights)
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
     matmul, attention, elementwise, launches = (zero.copy() for _ in range(4))
     for op in architecture.operators:
@@ -222,7 +226,8 @@ def _forward(
             elementwise += op.layers * elementwise_forward(op, run, candidates, software, tokens)
         launches += op.layers * count
     kernels = matmul + attention + elementwise
-    launch = np.maximum(0.0, launches * software.launch_s - kernels)
+    launch = launch_time(launches, kernels, candidates.hardware, software)
+    launch = launch + copies_time(ANSWER_COPIES, candidates.hardware)
     return BatchShares(
         matmul=matmul,
         attention=attention,

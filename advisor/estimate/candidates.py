@@ -193,6 +193,12 @@ class HardwareArrays(Columns):
     pcie_bytes_per_s: Floats
     host_cores: Floats
     """Of the host, for each accelerator."""
+    cache_bytes: Floats
+    """Last-level cache of a processor; 0 where its effect is left out."""
+    own_host: Floats
+    """1 for processors, whose kernels share the threads with the framework; else 0."""
+    shared_memory: Floats
+    """1 where accelerator and host have the same memory; else 0."""
 
     @classmethod
     def of(
@@ -258,7 +264,8 @@ def _rates(
         "matmul16_half_tiles": half.half_tiles * saturation16,
         "matmul16_half_depth": half.half_depth * saturation16,
         "convolution_saving": _convolution_saving(accelerator, compute),
-        "sustained": kernels.sustained,
+        # Vector units draw less power than matrix units: their clocks stay.
+        "sustained": 1.0 if compute == "fp32" and "tf32" not in peaks else kernels.sustained,
         "attention_overhead_s": kernels.attention.overhead_s,
         "attention_forward": kernels.attention.forward,
         "attention_backward": kernels.attention.backward,
@@ -277,6 +284,9 @@ def _rates(
         "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
         "pcie_bytes_per_s": node.pcie_bytes_per_s,
         "host_cores": node.host_cores / node.accelerators,
+        "cache_bytes": accelerator.cache_bytes or 0.0,
+        "own_host": float(accelerator.segment is Segment.CPU),
+        "shared_memory": float(accelerator.shares_host_memory),
     }
 
 

@@ -17,6 +17,7 @@ from advisor.efficiency import NetworkEfficiency
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, exposed_time_s
 from advisor.equations.roofline import bandwidth_time_s
+from advisor.estimate.caching import step_in_cache
 from advisor.estimate.candidates import Candidates, Floats, Shares
 from advisor.estimate.fold import adapted, fold_adapters, fold_flops, made_again
 from advisor.estimate.host_memory import offloads
@@ -30,6 +31,7 @@ from advisor.estimate.kernel_times import (
     recurrence_passes,
     scan_forward,
 )
+from advisor.estimate.launching import STEP_COPIES, copies_time, launch_time
 from advisor.estimate.loading import loading_time
 from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.run import TrainingRun
@@ -66,7 +68,7 @@ class TrainingTime(Shares):
     elementwise: Floats
     recompute: Floats
     launch: Floats
-    """The accelerator waits for the host to launch kernels."""
+    """The accelerator waits for the host: for launches, and for a step's small copies."""
     tensor_traffic: Floats
     expert_traffic: Floats
     context_traffic: Floats
@@ -141,7 +143,7 @@ def training_time(
     tokens = layout.micro_batch * run.tokens_per_sample / layout.context
     one = one_micro_batch(architecture, run, candidates, software, share, tokens)
     kernels = one.matmul + one.attention + one.elementwise + one.recompute
-    launch = np.maximum(0.0, one.launches * software.launch_s - kernels) + one.host
+    launch = launch_time(one.launches, kernels, candidates.hardware, software) + one.host
     with np.errstate(divide="ignore", invalid="ignore"):
         traffic = model_traffic(architecture, run, candidates, network, software, share, tokens)
         exchange = exposed_exchange(traffic.expert, kernels + launch, layout, software)
@@ -166,7 +168,8 @@ def training_time(
             architecture, run, candidates, network, share, micro_batches, kernels + launch
         )
     updated = _updated_parameters(architecture, run, candidates, share)
-    optimizer = _optimizer_time(architecture, run, candidates, updated)
+    near = step_in_cache(architecture, run, candidates, tokens)
+    optimizer = _optimizer_time(architecture, run, near, updated)
     offload = np.zeros_like(kernels)
     if np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT:
         offload = offload_time(
@@ -185,7 +188,7 @@ def training_time(
         "attention": micro_batches * one.attention,
         "elementwise": micro_batches * one.elementwise,
         "recompute": micro_batches * one.recompute,
-        "launch": micro_batches * launch,
+        "launch": micro_batches * launch + copies_time(STEP_COPIES, candidates.hardware),
         "tensor_traffic": micro_batches * traffic.tensor,
         "expert_traffic": micro_batches * exchange,
         "context_traffic": micro_batches * traffic.context,
@@ -218,6 +221,7 @@ def one_micro_batch(
 
     Each sum is affine in ``share`` and does not depend on data parallelism.
     """
+    candidates = step_in_cache(architecture, run, candidates, tokens)
     layout = candidates.layout
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
     total = _Pass(*(zero.copy() for _ in fields(_Pass)))

@@ -15,6 +15,7 @@ from advisor.efficiency import NetworkEfficiency
 from advisor.equations.memory import stage_share
 from advisor.equations.pipeline import bubble_time_s
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.launching import dispatch_time, queue_time
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training_time import one_micro_batch
 from advisor.estimate.training_traffic import data_traffic, exposed_exchange, model_traffic
@@ -190,7 +191,8 @@ def _kernel_times(
             architecture, run, candidates, software, np.full_like(tokens, share), tokens
         )
         kernels = sum(getattr(one, item.name) for item in fields(one) if item.name != "launches")
-        return np.asarray(kernels), one.launches * software.launch_s
+        kernels = kernels + dispatch_time(one.launches, candidates.hardware, software)
+        return np.asarray(kernels), queue_time(one.launches, candidates.hardware, software)
 
     (whole, whole_launches), (ends, end_launches) = both(1.0), both(0.0)
     return whole - ends, ends, whole_launches - end_launches, end_launches

@@ -1,0 +1,89 @@
+"""What of a small network stays in the cache of a processor from step to step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.model import ModelArchitecture
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
+from advisor.estimate.run import TrainingRun
+from advisor.estimate.sample_memory import moved_elements
+from advisor.estimate.sharded_passing import gradient_bytes_per_parameter
+from advisor.precision import FORMAT_BYTES
+
+CACHE_SPEED: Final = 5.0
+"""Bandwidth of a processor's last-level cache over that of its memory. Assumed, below what reads
+reach: a core of a Xeon X5650 reads a line of 64 bytes in 5.2 cycles (7-cpu.com/cpu/Westmere, read
+2026-11-21), six of them at 3.06 GHz 226 GB/s, seven times its three channels of DDR3-1333."""
+
+
+def step_in_cache(
+    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, tokens: Floats
+) -> Candidates:
+    """Return configurations as their processors' caches serve a training step.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    candidates : Candidates
+    tokens : ndarray
+        Of one micro-batch. [tokens or samples]
+
+    Returns
+    -------
+    Candidates
+        See :func:`in_cache`; parameters, gradients and states are counted unsharded.
+    """
+    each = (
+        FORMAT_BYTES[run.recipe.master or run.recipe.working]
+        + gradient_bytes_per_parameter(run)
+        + optimizer_bytes_per_parameter(architecture, run)
+    )
+    return in_cache(architecture, run, candidates, tokens, each)
+
+
+def in_cache(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    tokens: Floats,
+    parameter_bytes: float,
+) -> Candidates:
+    """Return configurations with the bandwidth that a processor's cache gives them.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    candidates : Candidates
+    tokens : ndarray
+        That go through the network together. [tokens or samples]
+    parameter_bytes : float
+        Held for each parameter. [bytes]
+
+    Returns
+    -------
+    Candidates
+        Faster where what is held and what the rows move fit into the cache; unchanged where they
+        exceed it twice. Between the two the share that stays is taken to fall evenly, since what
+        is used in turn pushes itself out.
+    """
+    hardware = candidates.hardware
+    if not np.any(hardware.cache_bytes):
+        return candidates
+    moved = sum(op.layers * moved_elements(op) for op in architecture.operators)
+    weights = parameter_bytes * architecture.total_parameters
+    held = weights + FORMAT_BYTES[run.recipe.stream] * moved * tokens
+    stays = np.clip(2.0 - held / np.maximum(hardware.cache_bytes, 1.0), 0.0, 1.0)
+    slower = 1.0 - stays + stays / CACHE_SPEED
+    faster = replace(
+        hardware,
+        memory_bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s / slower,
+        fresh_memory=stays + (1.0 - stays) * hardware.fresh_memory,
+    )
+    return replace(candidates, hardware=faster)
