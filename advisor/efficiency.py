@@ -213,9 +213,7 @@ class Calibration(Noun):
         if wider > 1.0:
             return found
         # Nor in 16 bits does a matrix unit take them.
-        plain = kernels.matmul["default"].compute
-        reached = plain if accelerator.key in self.best_shares else min(plain, self.vector_compute)
-        return found.in_formats(("default",), reached, smaller=work)
+        return found.in_formats(("default",), kernels.matmul["default"].compute, smaller=work)
 
     def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
         """Return the engine that serves ``weight_format``: GGUF files are llama.cpp's."""

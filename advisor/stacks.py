@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from advisor.engines import Fraction, NonNegative
+from advisor.layout import ParallelLayout
 from advisor.noun import Noun
+from advisor.workload import SoftwareStack
+
+_EVERYTHING: Final = ("tensor", "pipeline", "context", "expert")
+_SEQUENCES: Final = ("context",)
+DIVIDES: Final = {
+    SoftwareStack.MEGATRON: _EVERYTHING,
+    SoftwareStack.COMPILED: _EVERYTHING,
+    SoftwareStack.HUGGINGFACE: _SEQUENCES,
+    SoftwareStack.LIGER: _SEQUENCES,
+    SoftwareStack.DEEPSPEED: _SEQUENCES,
+    SoftwareStack.PLAIN: _SEQUENCES,
+}
+"""Degrees of a layout that a stack offers besides data parallelism, sharded or not, as it is used
+by default: Megatron-Core's parallelism guide and torchtitan's README name all four. TRL runs its
+trainers on Accelerate with one model for each accelerator, ZeRO or FSDP, and splits sequences
+(huggingface.co/docs/trl, Distributing Training, read 2026-11-22); DeepSpeed's pipeline and expert
+layers want a model written for them (deepspeed.ai, tutorials); torchtune's recipes shard with FSDP
+and split sequences."""
+
+
+def undivided(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
+    """Return the degrees of ``layout`` above 1 that ``stack`` does not offer.
+
+    Examples
+    --------
+    >>> undivided(SoftwareStack.HUGGINGFACE, ParallelLayout(tensor=2, context=2))
+    ('tensor',)
+    """
+    offered = DIVIDES[stack]
+    return tuple(name for name in _EVERYTHING if name not in offered and getattr(layout, name) > 1)
+
+
+def beyond_stack(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
+    """Sentences on what ``layout`` asks of ``stack`` that it does not offer."""
+    missing = undivided(stack, layout)
+    if not missing:
+        return ()
+    able = " or ".join(one.value for one in DIVIDES if not undivided(one, layout))
+    degrees = ", ".join(f"{name}={getattr(layout, name)}" for name in missing)
+    return (f"{stack.value} offers no {degrees} as it is used by default; software {able} does",)
 
 
 class SoftwareFacts(Noun):

@@ -55,11 +55,6 @@ class SoftwareStack(StrEnum):
         """Whether modules run one by one: each casts its inputs under autocast."""
         return self.unfused or self is SoftwareStack.LIGER
 
-    @property
-    def divides_layers(self) -> bool:
-        """Whether it cuts matrices and layers over accelerators; others share out data alone."""
-        return self not in (SoftwareStack.PLAIN, SoftwareStack.DEEPSPEED)
-
 
 class CrossEntropy(StrEnum):
     """How the loss is made from the logits: decides what exists of them at once."""

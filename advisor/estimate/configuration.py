@@ -33,6 +33,7 @@ from advisor.hardware import Accelerator, Node, Offer
 from advisor.layout import ParallelLayout, Recompute
 from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.quantities import Range
+from advisor.stacks import beyond_stack
 from advisor.units import BITS_PER_BYTE
 from advisor.workload import FineTuning, FineTuningMethod, Pretraining, Serving, Workload
 
@@ -343,6 +344,7 @@ def estimate_configuration(
         assumptions.extend(
             calibration.beyond_training(accelerator, compute=recipe.compute, count=placement.count)
         )
+        assumptions.extend(beyond_stack(run.software, layout))
         startup = duration(calibration.reliability.startup_s)
         assumptions.append(f"{startup} of start-up before the first step")
         hours = time.run_hours

@@ -162,9 +162,9 @@ def resolve_training(
     if batch is None:
         whole = max(1, int(tokens // sequence))
         batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
-    software = workload.software
-    if software is None:
-        software = _default_software(architecture.unit, method, assumptions)
+    software = software_of(workload, architecture.unit)
+    if workload.software is None:
+        assumptions.append(_assumed_software(software, method))
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
         tokens=float(tokens) * (workload.epochs or 1.0),
@@ -187,19 +187,22 @@ def resolve_training(
     )
 
 
-def _default_software(
-    unit: Unit, method: FineTuningMethod | None, assumptions: list[str]
-) -> SoftwareStack:
-    """What most people run the task with."""
+def software_of(workload: Training, unit: Unit) -> SoftwareStack:
+    """Return the software of a run: as asked, or what most people run the task with."""
+    if workload.software is not None:
+        return workload.software
     if unit is not Unit.TOKEN:
-        assumptions.append("a plain eager training loop, nothing fused")
         return SoftwareStack.PLAIN
-    if method is None:
-        assumptions.append("Megatron-class software (fused kernels)")
-        return SoftwareStack.MEGATRON
+    return SoftwareStack.HUGGINGFACE if isinstance(workload, FineTuning) else SoftwareStack.MEGATRON
+
+
+def _assumed_software(software: SoftwareStack, method: FineTuningMethod | None) -> str:
+    if software is SoftwareStack.PLAIN:
+        return "a plain eager training loop, nothing fused"
+    if software is SoftwareStack.MEGATRON:
+        return "Megatron-class software (fused kernels)"
     adapters = "" if method is FineTuningMethod.FULL else " with PEFT"
-    assumptions.append(f"Hugging Face Trainer{adapters}, nothing fused")
-    return SoftwareStack.HUGGINGFACE
+    return f"Hugging Face Trainer{adapters}, nothing fused"
 
 
 def takes_adapters(architecture: ModelArchitecture, targets: tuple[str, ...]) -> bool:

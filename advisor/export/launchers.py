@@ -14,6 +14,7 @@ from advisor.export.script import Launch, command, commented, preparation, torch
 from advisor.export.serving import PORT, vllm_launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.trl import accelerate_config, deepspeed_config, trl_launch
+from advisor.stacks import DIVIDES
 from advisor.units import HOUR_S, MINUTE_S
 from advisor.workload import Serving, SoftwareStack
 
@@ -72,7 +73,7 @@ def _launch(setup: Setup) -> Launch:
         return vllm_launch(setup)
     layout, run = setup.estimate.layout, setup.run
     split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
-    pretrains = run.method is None and run.software.divides_layers
+    pretrains = run.method is None and "pipeline" in DIVIDES[run.software]
     if pretrains or split or run.software is SoftwareStack.MEGATRON:
         return megatron_launch(setup)
     return trl_launch(setup)

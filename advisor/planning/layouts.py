@@ -13,6 +13,7 @@ from advisor.architecture.sample import Unit
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.run import TrainingRun
 from advisor.layout import Offload, most_chunks
+from advisor.stacks import DIVIDES
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
@@ -63,11 +64,11 @@ def _degrees(
     contexts = [degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree)]
     many = architecture.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
-    experts = wide if architecture.num_experts > 1 else (1,)
     # What takes whole images or samples is divided over data alone.
-    divided = architecture.unit is Unit.TOKEN and run.software.divides_layers
-    stages = _stages(architecture) if divided else (1,)
-    for tensor in TENSOR_DEGREES if divided else (1,):
+    offered = DIVIDES[run.software] if architecture.unit is Unit.TOKEN else ()
+    experts = wide if architecture.num_experts > 1 and "expert" in offered else (1,)
+    stages = _stages(architecture) if "pipeline" in offered else (1,)
+    for tensor in TENSOR_DEGREES if "tensor" in offered else (1,):
         if count % tensor or heads % tensor:
             continue
         for pipeline in stages:

@@ -24,6 +24,7 @@ from advisor.hardware import Node
 from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.planning.layouts import micro_batches_fed, worth_splitting
 from advisor.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.stacks import undivided
 from advisor.workload import Serving
 
 Moves = Iterator[tuple[str, dict[str, object]]]
@@ -64,7 +65,9 @@ def neighbours(
     moves = [
         (words, layout)
         for words, layout in _moved(placement.layout, _training_moves(placement.layout))
-        if _divides(layout, architecture) and _fed(layout, placement.layout, run)
+        if _divides(layout, architecture)
+        and _fed(layout, placement.layout, run)
+        and not undivided(run.software, layout)
     ]
     kernels, _ = calibration.kernels_for(placement.accelerator)
     arrays = LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)])

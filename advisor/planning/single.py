@@ -17,7 +17,7 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement
 from advisor.estimate.loading import decodes_images
-from advisor.estimate.run import recipe_named, resolve_training
+from advisor.estimate.run import recipe_named, resolve_training, software_of
 from advisor.estimate.training import evaluate_run_hours
 from advisor.hardware import Accelerator
 from advisor.layout import ParallelLayout, Recompute, Sharding
@@ -40,7 +40,8 @@ from advisor.planning.systems import (
     find_systems,
     owned_system,
 )
-from advisor.workload import Serving
+from advisor.stacks import DIVIDES
+from advisor.workload import Serving, Workload
 
 
 def hardware_systems(
@@ -184,8 +185,7 @@ def best_placement(
     system = (
         hardware_system(accelerator, count, catalog, case) if best is None else systems[best.system]
     )
-    serving = isinstance(case.workload, Serving)
-    layout = case.layout or _leanest(architecture, count, serving=serving)
+    layout = case.layout or _leanest(architecture, count, case.workload)
     if best is not None and case.layout is None:
         layout, precision = best.layout, best.precision
     offer, per_hour = cheapest_offer(system, case.limits.price_kind)
@@ -246,8 +246,9 @@ def _arranged(
     )
 
 
-def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> ParallelLayout:
-    """Divide the model as far as the count and its heads allow."""
+def _leanest(architecture: ModelArchitecture, count: int, workload: Workload) -> ParallelLayout:
+    """Divide the model as far as the count, its heads and the software allow."""
+    serving = isinstance(workload, Serving)
     if architecture.unit is not Unit.TOKEN:
         divided = count > 1 and not serving
         blocks = any(op.segment for op in architecture.operators)
@@ -256,9 +257,12 @@ def _leanest(architecture: ModelArchitecture, count: int, *, serving: bool) -> P
             sharding=Sharding.ZERO3 if divided else Sharding.DDP,
             recompute=Recompute.FULL if blocks and not serving else Recompute.NONE,
         )
+    splits = isinstance(workload, Serving) or (
+        "tensor" in DIVIDES[software_of(workload, architecture.unit)]
+    )
     tensor = max(
         degree
-        for degree in (1, 2, 4, 8)
+        for degree in ((1, 2, 4, 8) if splits else (1,))
         if count % degree == 0 and architecture.num_attention_heads % degree == 0
     )
     if serving:

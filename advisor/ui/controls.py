@@ -137,6 +137,7 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
             rules.label,
             key=key,
             placeholder=blank or rules.blank or None,
+            help=rules.explained or None,
             persist_state="session",
         )
     slots[name] = st.container()

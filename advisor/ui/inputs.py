@@ -87,6 +87,8 @@ class Inputs:
     precision: str = ""
     sequence: str = ""
     batch: str = ""
+    epochs: str = ""
+    evaluation: str = ""
     optimizer: str = Optimizer.ADAMW
     software: str = ""
     cross_entropy: str = ""

@@ -62,6 +62,8 @@ class Rules:
     options: Mapping[str, str] = field(default_factory=dict)
     """Value to title, for a choice with a fixed list."""
     advanced: bool = False
+    explained: str = ""
+    """Shown when asked for, beside the label."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -177,6 +179,25 @@ RULES: Final[dict[str, Rules]] = {
         TRAINING,
         blank="Usual",
         advanced=True,
+    ),
+    "epochs": Rules(
+        "Epochs",
+        Kind.COUNT,
+        TRAINING,
+        low=0.01,
+        high=1e6,
+        blank="One",
+        advanced=True,
+        explained="How often the run goes through the tokens, images or samples above.",
+    ),
+    "evaluation": Rules(
+        "Evaluate on",
+        Kind.COUNT,
+        TRAINING,
+        blank="Nothing",
+        advanced=True,
+        explained="Tokens that the whole run evaluates on, all evaluations together; images or "
+        "samples for networks that take those. Forward passes alone.",
     ),
     "optimizer": Rules(
         "Optimizer",

@@ -18,7 +18,7 @@ CARDS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
         "llama-3.1-8b",
         "h100-sxm",
         512,
-        {"kind": "fine_tuning", "method": "full"},
+        {"kind": "fine_tuning", "method": "full", "software": "megatron"},
     ),
     "8b in a workstation": ("llama-3.1-8b", "l40s", 8, {"sequence_length": 32_768}),
 }

@@ -47,6 +47,20 @@ def test_the_page_opens_with_an_example() -> None:
     assert found.limits.price_kind == "on_demand"
 
 
+def test_a_run_takes_epochs_and_evaluation() -> None:
+    found = case(epochs="3", evaluation="500K").workload
+
+    assert found.kind == "fine_tuning"
+    assert (found.epochs, found.evaluation_tokens) == (3, 500_000)
+
+
+def test_a_run_goes_once_and_evaluates_nothing_unless_asked() -> None:
+    found = case().workload
+
+    assert found.kind == "fine_tuning"
+    assert (found.epochs, found.evaluation_tokens) == (None, None)
+
+
 def test_serving_opens_with_eight_users_of_8k_context() -> None:
     found = case(task="serve")
 
