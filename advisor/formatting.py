@@ -384,13 +384,15 @@ def term_value(term: Term) -> str:
     return f"{plain(term.value, 3)} {term.unit}".rstrip()
 
 
-def citation(key: str) -> str:
-    """Return a reference in full by its key.
+def citation(key: str | None) -> str:
+    """Return a reference in full by its key; empty where there is none: definitions alone.
 
     Examples
     --------
     >>> citation("kaplan2020")
     'J. Kaplan et al., Scaling Laws for Neural Language Models, 2020, arXiv:2001.08361, ...'
     """
+    if key is None:
+        return ""
     source = REFERENCES[key]
     return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

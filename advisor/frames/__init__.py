@@ -6,6 +6,7 @@ called time and cost take it from `Axes`.
 
 import pandas as pd
 
+from advisor.formatting import citation
 from advisor.frames.accuracy import (
     accuracy_by_task,
     accuracy_frame,
@@ -72,7 +73,6 @@ from advisor.frames.shape import shapes_table
 from advisor.frames.terms import (
     Section,
     answer_unit,
-    citation,
     latencies,
     neighbours_frame,
     term_sections,

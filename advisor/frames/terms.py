@@ -11,18 +11,18 @@ import pandas as pd
 from advisor.architecture.sample import Unit
 from advisor.estimate.results import Estimate, StepTime
 from advisor.formatting import (
+    citation,
     count,
     duration,
     flops,
     memory,
     memory_against,
     milliseconds,
-    money,
     percent,
     plain,
+    term_value,
 )
 from advisor.quantities import Range, Term
-from advisor.references import REFERENCES
 from advisor.units import HOUR_S, MILLISECOND
 
 RARE: Final = 0.01
@@ -143,26 +143,3 @@ def neighbours_frame(estimate: Estimate) -> pd.DataFrame:
     return pd.DataFrame(
         rows, columns=["Change", time, "Of the plan's time", "Memory on each", "Verdict"]
     )
-
-
-def term_value(term: Term) -> str:
-    """Return a term's value in the units people read."""
-    if term.unit == "bytes":
-        return memory(term.value)
-    if term.unit == "s":
-        return duration(term.value) if term.value >= 1 else milliseconds(term.value)
-    if term.unit == "USD":
-        return money(term.value)
-    if term.unit == "FLOPs":
-        return flops(term.value)
-    if float(term.value).is_integer():
-        return f"{count(term.value)} {term.unit}"
-    return f"{plain(term.value, 3)} {term.unit}"
-
-
-def citation(key: str | None) -> str:
-    """Return a reference in full; empty where a term follows from definitions alone."""
-    if key is None:
-        return ""
-    source = REFERENCES[key]
-    return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

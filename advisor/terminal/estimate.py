@@ -275,6 +275,6 @@ def _explain(console: Console, title: str, terms: Iterable[Term]) -> None:
         grid = definitions(
             ("formula", term.formula),
             ("here", term.substituted),
-            ("source", citation(term.reference) if term.reference else ""),
+            ("source", citation(term.reference)),
         )
         console.print(grid)
