@@ -68,6 +68,10 @@ class MemoryFacts(Noun):
     source: str
 
 
+UNMEASURED: Final = "_unmeasured"
+"""End of the names of intervals for generations whose kernels nobody measured."""
+
+
 class Interval(Noun):
     """Multiplicative bounds of an 80 % interval around an expected value."""
 
@@ -256,7 +260,7 @@ class Calibration(Noun):
 
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
-        return self.intervals[quantity if measured else f"{quantity}_unmeasured"]
+        return self.intervals[quantity if measured else f"{quantity}{UNMEASURED}"]
 
     def training_interval(
         self, quantity: str, accelerator: Accelerator, *, measured: bool, compute: str, count: int

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from advisor.calibration.joint import HeldOut
 from advisor.calibration.report import group_quantile
 from advisor.calibration.robust import drawn, rounded
-from advisor.calibration.software import TAILS, UNMEASURED, WORKS
-from advisor.efficiency import Interval
+from advisor.calibration.software import TAILS, WORKS
+from advisor.efficiency import UNMEASURED, Interval
 from advisor.estimate.training import TRAINING_INTERVAL
 from advisor.quantities import Evidence
 

@@ -24,20 +24,17 @@ from advisor.calibration.serving_fit import (
     with_values,
 )
 from advisor.calibration.serving_rows import FIRST, ONLINE, TOKEN, WHOLE, interval_name
-from advisor.calibration.software import blank_training
+from advisor.calibration.software import TAILS, blank_training
 from advisor.calibration.speed import ScoredRun, SpeedErrors, run_errors
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
-from advisor.efficiency import Calibration, Interval
+from advisor.efficiency import UNMEASURED, Calibration, Interval
 from advisor.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 from advisor.quantities import Evidence
 from advisor.resources import data_path
 
 NEARLY: Final = 1e-3
 """Tolerance of fits that begin at the constants of all runs."""
-TAILS: Final = (0.1, 0.9)
-"""Quantiles of an 80 % interval."""
-UNMEASURED: Final = "_unmeasured"
 WORDS: Final = {
     (TOKEN, True): "time per output token, served",
     (FIRST, True): "time to first token, served",

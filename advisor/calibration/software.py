@@ -25,7 +25,7 @@ from advisor.calibration.training_rows import settled_run, timed_run
 from advisor.calibration.validation import recognise, score
 from advisor.catalog.constants import Section
 from advisor.catalog.nodes import node_for
-from advisor.efficiency import Calibration, Interval
+from advisor.efficiency import UNMEASURED, Calibration, Interval
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.training import TRAINING_INTERVAL, time_quantity
@@ -40,7 +40,6 @@ KIN_GROUPS: Final = 4.0
 """Weight of all unfused stacks beside the groups of one of them."""
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
-UNMEASURED: Final = "_unmeasured"
 WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
 NAMES: Final = tuple(
     f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)

@@ -29,7 +29,6 @@ from advisor.frames.catalog import (
 )
 from advisor.frames.curves import curve_frame, curve_table
 from advisor.frames.fits import (
-    VERDICT_TITLES,
     fits_memory_frame,
     fits_table,
     training_fits_table,
@@ -78,6 +77,7 @@ from advisor.frames.terms import (
     term_sections,
     terms_frame,
 )
+from advisor.planning.fits_results import VERDICT_TITLES
 from advisor.planning.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
 
 Table = pd.DataFrame

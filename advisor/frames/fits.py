@@ -13,11 +13,6 @@ from advisor.units import GIB
 
 ABSENT: Final = "-"
 """A figure that a model has not."""
-VERDICT_TITLES: Final = {
-    Verdict.FITS: "Fits",
-    Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
-    Verdict.DOES_NOT_FIT: "Does not fit",
-}
 
 
 def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:

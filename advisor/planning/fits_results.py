@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from advisor.layout import ParallelLayout, Sharding
 from advisor.noun import Noun
@@ -18,6 +19,13 @@ class Verdict(StrEnum):
     FITS_IF_CHANGED = "fits_if_changed"
     """Only with smaller weights."""
     DOES_NOT_FIT = "does_not_fit"
+
+
+VERDICT_TITLES: Final = {
+    Verdict.FITS: "Fits",
+    Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
+    Verdict.DOES_NOT_FIT: "Does not fit",
+}
 
 
 class ServedFit(Noun):

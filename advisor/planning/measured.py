@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.efficiency import Calibration, Interval
+from advisor.efficiency import UNMEASURED, Calibration, Interval
 from advisor.kernels import KernelEfficiency
 from advisor.limits import Constraints, MeasuredMachine
 from advisor.quantities import Evidence
@@ -17,8 +17,6 @@ NARROWED: Final = (
     *("serving_saturated", "serving_direct", "serving_batch"),
 )
 """How the names of quantities begin whose range rests on the kernels; memory does not."""
-WIDE: Final = "_unmeasured"
-"""Ends the names of ranges beyond what was scored."""
 MEDIAN_OF_NORMAL: Final = 0.6745
 """Median of the absolute value of a standard normal variable."""
 BOUND_OF_NORMAL: Final = 1.2816
@@ -82,7 +80,7 @@ def _narrowed(
     gain = min(gains)
     result = dict(calibration.intervals)
     for name, interval in calibration.intervals.items():
-        if gain > 0 and name.startswith(NARROWED) and not name.endswith(WIDE):
+        if gain > 0 and name.startswith(NARROWED) and not name.endswith(UNMEASURED):
             result[name] = interval.model_copy(
                 update={
                     "low": math.exp(-_less(-math.log(interval.low), gain)),

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rich.console import Console
 
 from advisor.formatting import count, length_limit, memory, rate
-from advisor.planning.fits_results import Fits, ModelFit, TrainedFit, Verdict
+from advisor.planning.fits_results import VERDICT_TITLES, Fits, ModelFit, TrainedFit, Verdict
 from advisor.planning.sentences import context_together
 from advisor.terminal.console import bullets, heading, paragraph, table
-
-TITLES: Final = {
-    Verdict.FITS: "Fits",
-    Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
-    Verdict.DOES_NOT_FIT: "Does not fit",
-}
 
 
 def show_fits(console: Console, fits: Fits) -> None:
@@ -28,7 +20,7 @@ def show_fits(console: Console, fits: Fits) -> None:
         f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights. "
         f"Each card has {memory(fits.memory_bytes)}.",
     )
-    for verdict, title in TITLES.items():
+    for verdict, title in VERDICT_TITLES.items():
         models = fits.having(verdict)
         if not models:
             continue

@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor import frames
+from advisor.architecture.config_fields import MAX_CONFIG_BYTES
 from advisor.architecture.parameter_count import whole_shape
 from advisor.architecture.published_models import nearest_published
 from advisor.case import AssumedShape
@@ -21,7 +22,6 @@ from advisor.ui.reading import complaint, read, used
 from advisor.ui.rules import RULES, Kind
 from advisor.ui.words import plain
 
-MAX_CONFIG_BYTES: Final = 5_000_000
 MAIN_ROW: Final = (
     "task",
     "network",
