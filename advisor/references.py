@@ -53,20 +53,6 @@ _ALL = (
         locator="arXiv:2007.06775, section 3",
     ),
     Reference(
-        key="micikevicius2018",
-        title="Mixed Precision Training",
-        authors="P. Micikevicius et al.",
-        year=2018,
-        locator="arXiv:1710.03740, section 3",
-    ),
-    Reference(
-        key="dao2022",
-        title="FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness",
-        authors="T. Dao et al.",
-        year=2022,
-        locator="arXiv:2205.14135, section 3",
-    ),
-    Reference(
         key="dao2023",
         title="FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning",
         authors="T. Dao",
@@ -81,13 +67,6 @@ _ALL = (
         locator="arXiv:2001.08361, section 2.1 (C = 6 N D)",
     ),
     Reference(
-        key="hoffmann2022",
-        title="Training Compute-Optimal Large Language Models",
-        authors="J. Hoffmann et al.",
-        year=2022,
-        locator="arXiv:2203.15556, table 3",
-    ),
-    Reference(
         key="williams2009",
         title="Roofline: An Insightful Visual Performance Model for Multicore Architectures",
         authors="S. Williams, A. Waterman, D. Patterson",
@@ -95,41 +74,11 @@ _ALL = (
         locator="doi:10.1145/1498765.1498785",
     ),
     Reference(
-        key="hu2021",
-        title="LoRA: Low-Rank Adaptation of Large Language Models",
-        authors="E. Hu et al.",
-        year=2021,
-        locator="arXiv:2106.09685, section 4",
-    ),
-    Reference(
-        key="dettmers2023",
-        title="QLoRA: Efficient Finetuning of Quantized LLMs",
-        authors="T. Dettmers, A. Pagnoni, A. Holtzman, L. Zettlemoyer",
-        year=2023,
-        locator="arXiv:2305.14314, sections 3 and appendix",
-    ),
-    Reference(
         key="kwon2023",
         title="Efficient Memory Management for Large Language Model Serving with PagedAttention",
         authors="W. Kwon et al.",
         year=2023,
         locator="arXiv:2309.06180",
-    ),
-    Reference(
-        key="ainslie2023",
-        title=(
-            "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints"
-        ),
-        authors="J. Ainslie et al.",
-        year=2023,
-        locator="arXiv:2305.13245",
-    ),
-    Reference(
-        key="deepseek2024",
-        title="DeepSeek-V3 Technical Report",
-        authors="DeepSeek-AI",
-        year=2024,
-        locator="arXiv:2412.19437, sections 2 and 3, table 1",
     ),
     Reference(
         key="pope2022",
@@ -146,13 +95,6 @@ _ALL = (
         locator="doi:10.1177/1094342005051521 (alpha-beta cost of ring collectives)",
     ),
     Reference(
-        key="little1961",
-        title="A Proof for the Queuing Formula L = lambda W",
-        authors="J. Little",
-        year=1961,
-        locator="doi:10.1287/opre.9.3.383",
-    ),
-    Reference(
         key="zhao2023",
         title="PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel",
         authors="Y. Zhao et al.",
@@ -165,13 +107,6 @@ _ALL = (
         authors="NVIDIA Corporation and affiliates",
         year=2026,
         locator="github ai-dynamo/aiconfigurator@095f58a; fits by this project's reference data",
-    ),
-    Reference(
-        key="bekman2026",
-        title="Machine Learning Engineering Open Book: maximum achievable matmul FLOPS",
-        authors="S. Bekman",
-        year=2026,
-        locator="github stas00/ml-engineering, compute/accelerator (CC-BY-SA-4.0)",
     ),
     Reference(
         key="daly2006",
@@ -193,13 +128,6 @@ _ALL = (
         authors="A. Agrawal et al.",
         year=2024,
         locator="arXiv:2403.02310, section 4 (chunked prefill in mixed batches)",
-    ),
-    Reference(
-        key="reiser1980",
-        title="Mean-Value Analysis of Closed Multichain Queuing Networks",
-        authors="M. Reiser, S. Lavenberg",
-        year=1980,
-        locator="doi:10.1145/322186.322195 (arrival theorem; Schweitzer's form of it)",
     ),
 )
 

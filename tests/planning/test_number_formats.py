@@ -87,4 +87,5 @@ def test_fits_judges_by_the_format_that_the_card_has() -> None:
 
 def test_a_processor_has_no_driver_context() -> None:
     assert advisor.estimate(serving("core-i5-9400")).memory.context_bytes.high == 0
-    assert advisor.estimate(serving("t4")).memory.context_bytes.low > 0
+    card = advisor.estimate(serving("t4")).memory.context_bytes
+    assert (card.low, card.high) == (0.3e9, 0.6e9)  # docs/methodology-memory.md: observed

@@ -100,7 +100,7 @@ def memory(card: Card, *, serving: bool) -> MemoryBreakdown:
                 unit="bytes",
                 formula="parameters x bytes per parameter",
                 substituted="8,030,261,248 x 2",
-                reference="micikevicius2018",
+                reference="rajbhandari2020",
             ),
         ),
     )
@@ -176,7 +176,7 @@ def training_estimate(case: Case, card: Card, count: int, tokens: float) -> Esti
         ),
         cost=cost(card, count, hours.scaled(card.usd_per_hour * count), 1.2),
         assumptions=("sequences of 4,096 tokens", "64 sequences per optimizer step"),
-        references=("williams2009", "micikevicius2018"),
+        references=("williams2009", "rajbhandari2020"),
     )
 
 
@@ -273,7 +273,7 @@ def recommend(case: Case) -> Recommendation:
         rejections=(*_fixed_rejections(), *_dominated(chosen)),
         advice=(Advice(code="note", severity="info", message="Figures are a stand-in."),),
         assumptions=("sequences of 4,096 tokens", "64 sequences per optimizer step"),
-        references=("williams2009", "micikevicius2018"),
+        references=("williams2009", "rajbhandari2020"),
         searched=len(estimates),
         feasible=len(feasible),
         catalog_date=CATALOG_DATE,

@@ -216,7 +216,7 @@ def test_terms_show_formula_values_and_source(recommendation: Recommendation) ->
     assert row["Value"] == "15 GiB"
     assert row["Formula"] == "parameters x bytes per parameter"
     assert row["With your values"] == "8,030,261,248 x 2"
-    assert row["Source"].endswith("Mixed Precision Training, 2018, arXiv:1710.03740, section 3")
+    assert row["Source"].endswith("2020, arXiv:1910.02054, section 5 and figure 1")
     assert "38" in time.note
     assert time.note.endswith("= 10 h (8–13).")
     assert cost.title == "Cost and energy"

@@ -1,0 +1,12 @@
+"""The registry of sources holds what the engine cites, and nothing else."""
+
+import re
+from pathlib import Path
+
+from advisor.references import REFERENCES
+
+
+def test_every_source_is_cited(root: Path) -> None:
+    modules = [path for path in (root / "advisor").rglob("*.py") if path.stem != "references"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
+    assert {key for key in REFERENCES if not re.search(rf"\b{key}\b", text)} == set()
