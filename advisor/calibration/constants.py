@@ -26,7 +26,7 @@ HEADER: Final = """\
 # Constants fitted on data/measurements/kernels, and software and intervals on
 # data/measurements/training_runs.csv. Written by 'make calibrate': do not edit.
 # Stated constants are in calibration_facts.yaml. SI units: seconds, fractions.
-# best_shares: best 16-bit matmul over the dense peak, matmul_best_*.csv there (its README.md).
+# best_shares: best 16-bit matmul over the dense peak, matmul_achievable.csv, matmul_best_*.csv.
 """
 
 

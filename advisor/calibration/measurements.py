@@ -18,6 +18,8 @@ Floats = NDArray[np.float64]
 Texts = NDArray[np.str_]
 
 FOLDER = "measurements/kernels"
+ACHIEVABLE = "matmul_achievable.csv"
+"""Best published matrix products of each card and format; beside ``measurements``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,6 @@ def read_kernel_tables(folder: Path) -> KernelTables:
     """
     matmul, prefill = _Csv(folder / "matmul.csv"), _Csv(folder / "attention_prefill.csv")
     decode, exchange = _Csv(folder / "attention_decode.csv"), _Csv(folder / "collectives.csv")
-    best = [_Csv(folder / f"matmul_best_{name}.csv") for name in ("bekman", "torch", "maxtext")]
     return KernelTables(
         matmuls=Matmuls(
             accelerator=matmul.texts("accelerator"),
@@ -205,8 +206,15 @@ def read_kernel_tables(folder: Path) -> KernelTables:
             message_bytes=exchange.numbers("message_bytes"),
             measured_s=exchange.numbers("latency_us") * MICROSECOND,
         ),
-        best_rates=BestRates(
-            accelerator=np.concatenate([table.texts("accelerator") for table in best]),
-            flops_per_s=np.concatenate([table.numbers("tflops") for table in best]) * TFLOP,
-        ),
+        best_rates=_best_rates(folder),
     )
+
+
+def _best_rates(folder: Path) -> BestRates:
+    """Readings in 16 bits: of the table that reports of a probe are compared with, and two more."""
+    table = _Csv(folder.parents[1] / ACHIEVABLE)
+    wide = table.texts("format") == "bf16"
+    others = [_Csv(folder / f"matmul_best_{name}.csv") for name in ("torch", "maxtext")]
+    cards = [table.texts("accelerator")[wide], *(each.texts("accelerator") for each in others)]
+    rates = [table.numbers("achieved_tflops")[wide], *(each.numbers("tflops") for each in others)]
+    return BestRates(accelerator=np.concatenate(cards), flops_per_s=np.concatenate(rates) * TFLOP)

@@ -6,6 +6,7 @@ import csv
 from functools import cache
 from typing import Final
 
+from advisor.calibration.measurements import ACHIEVABLE
 from advisor.catalog import Catalog
 from advisor.noun import Noun
 from advisor.probe.report import DeviceReport
@@ -80,7 +81,7 @@ def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateCompariso
 @cache
 def _achievable() -> dict[tuple[str, str], float]:
     """Best published matmul rates by card and format. [FLOPs/s]"""
-    with data_path("matmul_achievable.csv").open(encoding="utf-8", newline="") as file:
+    with data_path(ACHIEVABLE).open(encoding="utf-8", newline="") as file:
         return {
             (row["accelerator"], row["format"]): float(row["achieved_tflops"]) * TFLOP
             for row in csv.DictReader(file)
