@@ -191,7 +191,7 @@ def years(months: int) -> str:
     return "1 year" if months == 12 else f"{months / 12:.3g} years"
 
 
-def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str:
+def money(usd: Value, *, with_range: bool = False) -> str:
     """Return money: cents under 10, else whole units; an estimate has two digits at most.
 
     Examples
@@ -200,19 +200,16 @@ def money(usd: Value, *, with_range: bool = False, currency: str = "USD") -> str
     '$1.20'
     >>> money(299_999.6)
     '$300,000'
-    >>> money(13.4, currency="EUR")
-    'EUR 13'
     """
-    sign = "$" if currency == "USD" else f"{currency} "
     if not isinstance(usd, Range) or usd.low == usd.high:
-        return sign + _list_price(_expected(usd))
-    text = sign + _list_price(round_significant(usd.expected, 2))
+        return f"${_list_price(_expected(usd))}"
+    text = "$" + _list_price(round_significant(usd.expected, 2))
     if not with_range:
         return text
     low, high = _bounds(usd)
     if usd.expected < 10 and "." in low + high:
         low, high = _cents(low), _cents(high)
-    return f"{text} ({sign}{low}{EN_DASH}{high})"
+    return f"{text} (${low}{EN_DASH}{high})"
 
 
 def signed_money(usd: float) -> str:

@@ -97,12 +97,6 @@ def test_an_estimated_sum_has_two_digits(usd: Range, text: str) -> None:
     assert fmt.money(usd, with_range=True) == text
 
 
-def test_other_currencies_are_named() -> None:
-    assert fmt.money(between(9.3, 12.1, 15.2), with_range=True, currency="EUR") == (
-        "EUR 12 (EUR 9–16)"
-    )
-
-
 @pytest.mark.parametrize(
     ("size", "text"),
     [
