@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from advisor.architecture.config_fields import MAX_CONFIG_BYTES, load_config_text
+from advisor.architecture.gguf_bytes import file_bytes
 from advisor.architecture.gguf_config import block_count, config_from_gguf, counted
 from advisor.architecture.gguf_header import MAGIC, GgufHeader, read_gguf
-from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES, file_bytes
+from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES
 from advisor.architecture.huggingface import architecture_from_config
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.safetensors_config import config_from_shapes, parameter_count

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.gguf_recipes import file_bytes, row_bytes
+from advisor.architecture.gguf_bytes import file_bytes, row_bytes
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part, Phase
 from advisor.architecture.pairs import writes_apart

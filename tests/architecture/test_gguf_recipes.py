@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.ggml_types import BY_NAME
-from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES, file_bytes, row_bytes
+from advisor.architecture.gguf_bytes import file_bytes, row_bytes
+from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES
 from advisor.architecture.presets import load_preset
 from advisor.precision import GGUF_BITS, WEIGHT_FORMATS
 
