@@ -9,7 +9,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
-from advisor.ui.drawing import CHART_CONFIG, TABLE_PX
+from advisor.ui.drawing import CHART_CONFIG, TABLE_PX, csv_button
 from advisor.ui.words import plain, text_table
 
 EVERYTHING: Final = "All work"
@@ -91,14 +91,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
         on_select="rerun",
         selection_mode="points",
     )
-    st.download_button(
-        "CSV",
-        data=lambda: frame.to_csv(index=False),
-        file_name="gpu-advisor-accuracy.csv",
-        mime="text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-    )
+    csv_button("accuracy", frame)
     by_task = frames.accuracy_by_task(shown)
     if len(by_task) > 1:
         with st.expander("By work and generation", key="accuracy_parts", icon=":material/table:"):

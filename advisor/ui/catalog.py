@@ -13,7 +13,7 @@ from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
 from advisor.dates import dated
 from advisor.errors import RefreshError
 from advisor.hardware import Accelerator, Segment
-from advisor.ui.drawing import draw
+from advisor.ui.drawing import csv_button, draw
 from advisor.ui.state import accelerator_names, provider_names
 from advisor.ui.words import plain, text_table
 from advisor.units import GIB
@@ -170,7 +170,7 @@ def browse(catalog: api.Catalog) -> None:
             "recalled, not checked. None: not known, or nobody rents it."
         )
     )
-    _csv(table.to_csv(index=False), "catalog")
+    csv_button("catalog", table)
 
 
 NEARLY: Final = 0.93
@@ -230,7 +230,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
     else:
         text_table(table)
     st.caption("(?): recalled, not checked.")
-    _csv(table.to_csv(index=False), "comparison")
+    csv_button("comparison", table)
     _sources(catalog, found)
     with st.expander("Offers of these", key="catalog_offers", icon=":material/sell:"):
         offers = frames.card_offers_table(found, catalog)
@@ -247,7 +247,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
             st.caption(
                 plain(f"Too cheap to be believed, not used: {', '.join(found.doubtful_offers)}.")
             )
-        _csv(offers.to_csv(index=False), "offers")
+        csv_button("offers", offers)
         plans = frames.commitments_table(found, catalog)
         if not plans.empty:
             st.markdown("**For a term**: every hour of it is paid.")
@@ -296,15 +296,3 @@ def _sources(catalog: api.Catalog, found: Comparison) -> None:
                 notes = found.cards[index].accelerator.notes
                 if notes:
                     st.caption(plain(notes))
-
-
-def _csv(text: str, name: str) -> None:
-    st.download_button(
-        "CSV",
-        data=text,
-        file_name=f"gpu-advisor-{name}.csv",
-        mime="text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-        key=f"catalog_csv_{name}",
-    )

@@ -13,7 +13,7 @@ from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.ui import links, state
-from advisor.ui.drawing import TABLE_PX, draw, plan_asked, table_below
+from advisor.ui.drawing import TABLE_PX, csv_button, draw, plan_asked, table_below
 from advisor.ui.state import Answer
 from advisor.ui.words import plain, text_table
 
@@ -70,14 +70,7 @@ def rejections(recommendation: api.Recommendation) -> None:
         text_table(shown.iloc[(page - 1) * PAGE_ROWS : page * PAGE_ROWS])
         if pages > 1:
             st.pagination(pages, key="rejections_page")
-        st.download_button(
-            "CSV",
-            data=lambda: table.to_csv(index=False),
-            file_name="gpu-advisor-rejections.csv",
-            mime="text/csv",
-            on_click="ignore",
-            icon=":material/download:",
-        )
+        csv_button("rejections", table)
 
 
 @st.fragment

@@ -32,21 +32,26 @@ def draw(figure: Figure, *, key: str, alt: str | None = None) -> None:
     st.plotly_chart(figure, theme=None, key=key, config=CHART_CONFIG, alt=alt)
 
 
+def csv_button(name: str, data: frames.Table) -> None:
+    """Offer a table as a file, written when it is asked for."""
+    st.download_button(
+        "CSV",
+        data=lambda: data.to_csv(index=False),
+        file_name=f"gpu-advisor-{name.replace('_', '-')}.csv",
+        mime="text/csv",
+        key=f"{name}_csv",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+
+
 def table_below(name: str, shown: Callable[[], frames.Table], data: frames.Table) -> None:
     """Offer a chart's figures as a table, built when opened, and as CSV."""
     with st.container(horizontal=True, vertical_alignment="center"):
         expander = st.expander(
             "View as table", key=f"{name}_table", on_change="rerun", type="compact"
         )
-        st.download_button(
-            "CSV",
-            data=lambda: data.to_csv(index=False),
-            file_name=f"gpu-advisor-{name.replace('_', '-')}.csv",
-            mime="text/csv",
-            key=f"{name}_csv",
-            on_click="ignore",
-            icon=":material/download:",
-        )
+        csv_button(name, data)
     if expander.open:
         with expander:
             text_table(shown(), tallest_px=TABLE_PX)

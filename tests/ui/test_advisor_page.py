@@ -322,7 +322,7 @@ def test_every_number_opens_into_formula_and_source(page: AppTest) -> None:
 
     memory = page.table[0].value
     assert memory["Formula"].tolist() == ["parameters x bytes per parameter"]
-    assert "arXiv\\:1710.03740" in memory["Source"].tolist()[0]
+    assert "arXiv\\:1910.02054" in memory["Source"].tolist()[0]
     assert "#### Memory on each accelerator: 29 GiB (27–32)" in texts(page)
 
 

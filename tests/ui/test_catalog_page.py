@@ -244,9 +244,9 @@ def test_specifications_are_points() -> None:
     assert all(item.low == item.high and item.providers == 0 for item in memory)
     rate = verdicts(BY_TITLE["Dense 16-bit rate"], keys[:2], CATALOG)
     assert [item.close for item in rate] == [True]  # the same chip
-    # A card without bf16 is compared by fp16.
+    # A card without bf16 is compared by fp16, with fp32 sums: on TU117 the rate of fp32.
     slow = spreads(BY_TITLE["Dense 16-bit rate"], ["gtx-1650"], CATALOG)
-    assert slow[0].middle == 6.0
+    assert slow[0].middle == 3.0
 
 
 def test_figures_are_written_as_people_read_them() -> None:
