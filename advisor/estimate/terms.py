@@ -67,7 +67,10 @@ TRAINING_TIME: dict[str, TermText] = {
         "Recomputation", "forward of what the policy did not keep", "korthikanti2022"
     ),
     "launch": TermText(
-        "Waiting for kernel launches", "max(0, launches x launch time - kernel time)", None
+        "Waiting for kernel launches",
+        "max(0, launches x launch time - kernel time) + small copies; processors: launches x "
+        "dispatch",
+        None,
     ),
     "tensor_traffic": TermText(
         "Tensor-parallel traffic",
