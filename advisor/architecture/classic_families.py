@@ -6,7 +6,7 @@ as their documentation states them.
 
 from __future__ import annotations
 
-from advisor.architecture.config_fields import ConfigFields
+from advisor.architecture.config_fields import LIMITS, ConfigFields
 from advisor.architecture.decoder import (
     LAYER_NORM,
     LAYER_NORM_NO_BIAS,
@@ -126,6 +126,23 @@ def opt(fields: ConfigFields) -> TransformerShape:
             attention_shape(fields, input_bias=bias, output_bias=bias, rotary=False),
         ],
         feed_forward=[feed_forward_shape(fields, gated=False, act="relu", bias=bias)],
+    )
+
+
+def xglm(fields: ConfigFields) -> TransformerShape:
+    """XGLM: GPT-like, positions are sines, biases but for the tied head."""
+    refuse_cross_attention(fields)
+    heads = fields.count("attention_heads", 16, maximum=LIMITS["num_attention_heads"])
+    attention = attention_shape(
+        fields, heads=heads, input_bias=True, output_bias=True, rotary=False
+    )
+    return decoder(
+        fields,
+        tied=True,
+        norm=LAYER_NORM,
+        dropout=fields.share("dropout", 0.1) > 0,
+        attention=[attention],
+        feed_forward=[feed_forward_shape(fields, gated=False, act="gelu", bias=True)],
     )
 
 

@@ -118,6 +118,21 @@ def arcee(fields: ConfigFields) -> TransformerShape:
     )
 
 
+def apertus(fields: ConfigFields) -> TransformerShape:
+    """Apertus: Llama with norms on queries and keys, xIELU without a gate."""
+    bias = fields.flag("attention_bias", False)
+    attention = attention_shape(fields, input_bias=bias, output_bias=bias, query_key_norm="head")
+    wide = feed_forward_shape(fields, gated=False, act="xielu")
+    return decoder(fields, attention=[attention], feed_forward=[wide])
+
+
+def helium(fields: ConfigFields) -> TransformerShape:
+    """Helium: Llama whose attention has biases on the way in alone."""
+    attention = attention_shape(fields, input_bias=fields.flag("attention_bias", False))
+    wide = feed_forward_shape(fields, bias=fields.flag("mlp_bias", False))
+    return decoder(fields, attention=[attention], feed_forward=[wide])
+
+
 def seed_oss(fields: ConfigFields) -> TransformerShape:
     """Seed-OSS: Llama with biases on queries, keys and values."""
     attention = attention_shape(

@@ -29,6 +29,8 @@ class Activation(Noun):
     compute_intermediates: int = 0
     passes: float = 2.0
     launches: int = 1
+    parameters: int = 0
+    """Learned scalars."""
 
 
 _TANH_CHAIN = Activation(
@@ -44,6 +46,9 @@ _SILU = Activation(title="SiLU")
 _RELU = Activation(title="ReLU", keeps_input=False)
 # The square's gradient needs the ReLU's output, which stands for its input.
 _SQUARED_RELU = Activation(title="squared ReLU", passes=4.0, launches=2)
+# Kernel by kernel both branches (8 and 14 passes), what they share, their choice; each branch
+# learns a scalar (Huang and Schlag 2024, arXiv:2411.13010).
+_XIELU = Activation(title="xIELU", passes=29.0, launches=12, parameters=2)
 _QUICK_GELU = Activation(title="GELU by a sigmoid", compute_intermediates=1, passes=6.0, launches=3)
 
 ACTIVATIONS: Final[dict[str, Activation]] = {
@@ -60,6 +65,7 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "relu": _RELU,
     "relu2": _SQUARED_RELU,
     "quick_gelu": _QUICK_GELU,
+    "xielu": _XIELU,
 }
 """Activation functions by their name in published configurations."""
 
@@ -168,4 +174,6 @@ def _activation(
         launches=activation.launches + (1 if gated else 0),
         division=Division.TENSOR,
         saved=tuple(saved),
+    ).model_copy(
+        update={"parameters": activation.parameters, "active_parameters": activation.parameters}
     )

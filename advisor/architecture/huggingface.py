@@ -200,6 +200,7 @@ def assembled(
         weight_format=weight_format,
         tied_embeddings=shape.tied,
         branches_per_layer=1 if shape.single_branch else 2,
+        other_towers=("tower",) if shape.towers else (),
         operators=transformer_operators(shape),
     )
 

@@ -11,6 +11,7 @@ from advisor.architecture.config_fields import LIMITS, ConfigFields
 from advisor.architecture.decoder import (
     FP32_SCALED_NORM,
     FULL,
+    POST_NORMS,
     activation,
     attention_shape,
     decoder,
@@ -48,9 +49,17 @@ def _state_bytes(fields: ConfigFields, name: str, default: str) -> float:
     return STATE_BYTES[chosen]
 
 
-def _gated_delta(fields: ConfigFields, layers: int) -> GatedDelta:
-    key_heads = fields.count("linear_num_key_heads", 16, maximum=LIMITS["num_attention_heads"])
-    value_heads = fields.count("linear_num_value_heads", 32, maximum=LIMITS["num_attention_heads"])
+def _gated_delta(
+    fields: ConfigFields,
+    layers: int,
+    *,
+    heads: tuple[int, int] = (16, 32),
+    dims: tuple[int, int] = (128, 128),
+) -> GatedDelta:
+    """Return the layers; ``heads`` and ``dims`` are defaults of keys and of values."""
+    most = LIMITS["num_attention_heads"]
+    key_heads = fields.count("linear_num_key_heads", heads[0], maximum=most)
+    value_heads = fields.count("linear_num_value_heads", heads[1], maximum=most)
     if value_heads % key_heads:
         fields.fail(
             "config field linear_num_key_heads does not divide linear_num_value_heads",
@@ -62,8 +71,8 @@ def _gated_delta(fields: ConfigFields, layers: int) -> GatedDelta:
         layers=layers,
         key_heads=key_heads,
         value_heads=value_heads,
-        key_head_dim=fields.count("linear_key_head_dim", 128, maximum=LIMITS["head_dim"]),
-        value_head_dim=fields.count("linear_value_head_dim", 128, maximum=LIMITS["head_dim"]),
+        key_head_dim=fields.count("linear_key_head_dim", dims[0], maximum=LIMITS["head_dim"]),
+        value_head_dim=fields.count("linear_value_head_dim", dims[1], maximum=LIMITS["head_dim"]),
         kernel=fields.count("linear_conv_kernel_dim", 4, maximum=LIMITS["head_dim"]),
         state_bytes_per_element=_state_bytes(fields, "mamba_ssm_dtype", "auto"),
     )
@@ -97,6 +106,35 @@ def _gated_hybrid(fields: ConfigFields, feed_forward: FeedForwards) -> Transform
         attention=attention,
         other_mixers=recurrent,
         feed_forward=feed_forward,
+    )
+
+
+def olmo_hybrid(fields: ConfigFields) -> TransformerShape:
+    """OLMo Hybrid: OLMo 3 with gated delta layers, every fourth one full attention."""
+    layers, hidden = layer_count(fields), fields.count("hidden_size")
+    types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR))
+    if types is None:
+        # The last layer attends where there are fewer than four.
+        types = tuple(LINEAR if (i + 1) % 4 and layers > 3 else FULL for i in range(layers))
+    heads = fields.count("num_attention_heads")
+    keys = fields.count("linear_num_key_heads", heads, maximum=LIMITS["num_attention_heads"])
+    dim = fields.count(
+        "linear_key_head_dim", max(3 * hidden // (4 * keys), 1), maximum=LIMITS["head_dim"]
+    )
+    recurrent = _gated_delta(fields, types.count(LINEAR), heads=(keys, heads), dims=(dim, 2 * dim))
+    bias = fields.flag("attention_bias", False)
+    attention = attention_shape(
+        fields,
+        windows=[None] * types.count(FULL),
+        input_bias=bias,
+        output_bias=bias,
+        query_key_norm="width",
+    )
+    return decoder(
+        fields,
+        places=POST_NORMS,
+        attention=[attention] if FULL in types else [],
+        other_mixers=[recurrent] if LINEAR in types else [],
     )
 
 

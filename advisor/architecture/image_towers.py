@@ -244,6 +244,7 @@ def siglip(fields: ConfigFields) -> Stack:
         ),
         blocks=seeing.layers + reading.layers,
         hidden_size=hidden,
+        other_towers=("vision",),
     )
 
 
@@ -282,4 +283,5 @@ def clip(fields: ConfigFields) -> Stack:
         ),
         blocks=seeing.layers + reading.layers,
         hidden_size=reading.hidden_size,
+        other_towers=("vision",),
     )

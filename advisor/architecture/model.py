@@ -54,6 +54,8 @@ class ModelArchitecture(Noun):
     """What one token of the rows is."""
     sample: SampleSize | None = None
     """Size of the input that the rows were built for, where they depend on one."""
+    other_towers: tuple[str, ...] = ()
+    """First parts of the names of rows that read images or sound beside a text tower."""
     operators: tuple[Operator, ...]
 
     @property
@@ -87,6 +89,16 @@ class ModelArchitecture(Noun):
             and op.out_features == self.vocab_size
         )
         return self.total_parameters - sum(op.layers * op.parameters for op in heads)
+
+    @property
+    def text_tower_parameters(self) -> int:
+        """Parameters of what reads and writes text: the total less encoders of images and sound.
+
+        Of Whisper and CLIP that is ``WhisperForCausalLM`` and ``CLIPTextModelWithProjection``;
+        the total where no other tower is built.
+        """
+        others = (op for op in self.operators if op.name.partition(".")[0] in self.other_towers)
+        return self.total_parameters - sum(op.layers * op.parameters for op in others)
 
     @property
     def denoises(self) -> bool:

@@ -5,9 +5,12 @@ Defaults are those of the configuration classes of Hugging Face transformers 5.2
 
 from __future__ import annotations
 
-from advisor.architecture.config_fields import ConfigFields
+from collections.abc import Sequence
+
+from advisor.architecture.config_fields import LIMITS, ConfigFields
 from advisor.architecture.decoder import (
     FP32_SCALED_NORM,
+    FULL,
     SLIDING,
     attention_shape,
     decoder,
@@ -93,17 +96,25 @@ def qwen2_moe(fields: ConfigFields) -> TransformerShape:
 
 def qwen3_moe(fields: ConfigFields) -> TransformerShape:
     """Qwen 3 MoE: routed experts only, norms on queries and keys."""
+    feed_forward = qwen_feed_forward(fields, shared=False)
+    return _normed_experts(fields, qwen_windows(fields), feed_forward)
+
+
+def mellum(fields: ConfigFields) -> TransformerShape:
+    """Mellum: Qwen 3 MoE with windows and dense layers by list."""
+    full = [FULL] * layer_count(fields)
+    windows = typed_windows(fields, window=fields.optional_count("sliding_window"), default=full)
+    return _normed_experts(fields, windows, first_dense(fields, first=0))
+
+
+def _normed_experts(
+    fields: ConfigFields, windows: Sequence[int | None], feed_forward: FeedForwards
+) -> TransformerShape:
     bias = fields.flag("attention_bias", False)
     attention = attention_shape(
-        fields,
-        windows=qwen_windows(fields),
-        input_bias=bias,
-        output_bias=bias,
-        query_key_norm="head",
+        fields, windows=windows, input_bias=bias, output_bias=bias, query_key_norm="head"
     )
-    return decoder(
-        fields, attention=[attention], feed_forward=qwen_feed_forward(fields, shared=False)
-    )
+    return decoder(fields, attention=[attention], feed_forward=feed_forward)
 
 
 def gpt_oss(fields: ConfigFields) -> TransformerShape:
@@ -218,6 +229,38 @@ def deepseek(fields: ConfigFields) -> TransformerShape:
     )
     feed_forward = first_dense(fields, first=0, bias=fields.flag("mlp_bias", False))
     return decoder(fields, attention=[attention], feed_forward=feed_forward)
+
+
+def longcat(fields: ConfigFields) -> TransformerShape:
+    """LongCat-Flash: two latent attentions, two dense layers and one of experts in each block.
+
+    A block counts as two layers, as its cache does. Some experts compute nothing: a token that
+    is sent to all alike visits fewer of the others, and that average is counted. The class makes
+    room for gates of empty experts, which no checkpoint has and which are left out.
+    """
+    blocks = layer_count(fields)
+    attention = latent_attention(
+        fields, indexer=None, query_rank=fields.optional_count("q_lora_rank"), layers=2 * blocks
+    )
+    experts = experts_shape(
+        fields,
+        layers=blocks,
+        width=fields.count("expert_ffn_hidden_size", 2048),
+        router_bias=fields.flag("router_bias", False),
+    )
+    empty = fields.count("zero_expert_num", 0, minimum=0, maximum=LIMITS["num_experts"])
+    visited = round(experts.active * experts.experts / (experts.experts + empty))
+    routed = experts.model_copy(
+        update={
+            "active": max(visited, 1),
+            "router_scales": empty * (fields.count("hidden_size") + experts.router_bias),
+        }
+    )
+    return decoder(
+        fields,
+        attention=[attention],
+        feed_forward=dense_then_routed(fields, dense=2 * blocks, routed=routed),
+    )
 
 
 def minicpm3(fields: ConfigFields) -> TransformerShape:

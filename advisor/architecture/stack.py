@@ -71,6 +71,8 @@ class Stack(Noun):
     tied: bool = False
     guided: bool = False
     """Diffusion: made for classifier-free guidance, which distilled networks do without."""
+    other_towers: tuple[Label, ...] = ()
+    """Sections that read images or sound, beside the text tower."""
     notes: tuple[str, ...] = ()
 
 
@@ -182,6 +184,7 @@ def stack_architecture(
         upcast_logits=False,
         unit=stack.unit,
         sample=sized(stack, sample),
+        other_towers=stack.other_towers,
         operators=table,
     )
 

@@ -304,4 +304,5 @@ def whisper(fields: ConfigFields) -> Stack:
         hidden_size=hidden,
         outputs=vocab,
         tied=tied,
+        other_towers=() if alone else ("encoder",),
     )

@@ -15,6 +15,8 @@ class Parameters(Noun):
     total: int
     without_head: int
     """The total less the matrix that makes logits: as base classes (``...Model``) have it."""
+    text_tower: int
+    """The total less encoders of images and sound."""
     active: int
     """What one token uses: the total less the experts that it does not visit."""
     active_without_embedding: int

@@ -127,6 +127,7 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
     return Parameters(
         total=architecture.total_parameters,
         without_head=architecture.parameters_without_head,
+        text_tower=architecture.text_tower_parameters,
         active=architecture.active_parameters,
         active_without_embedding=architecture.active_without_embedding,
         trainable=0 if run is None else trainable_parameters(architecture, run),

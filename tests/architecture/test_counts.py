@@ -37,6 +37,8 @@ def test_configs_are_counted_exactly() -> None:
         counted = model.total_parameters
         if expected.get("without_head"):
             counted = model.parameters_without_head
+        if expected.get("text_tower"):
+            counted = model.text_tower_parameters
         if counted != expected["total"]:
             residuals[key] = counted - expected["total"]
     assert not residuals, residuals

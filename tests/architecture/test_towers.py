@@ -68,6 +68,14 @@ def test_matmul_flops_of_vit_are_twice_its_matrices() -> None:
     assert sum(op.layers * op.flops_per_token for op in rows) == 2 * (197 * 84_934_656 + 768**2)
 
 
+def test_the_text_tower_of_a_pair_is_told_beside_the_total() -> None:
+    """CLIPTextModelWithProjection and SiglipTextModel of transformers 5.23.0."""
+    siglip = architecture_from_config({"model_type": "siglip"})
+    assert architecture_from_config(CLIP).text_tower_parameters == 63_428_096
+    assert siglip.text_tower_parameters == 110_271_744
+    assert architecture_from_config(BERT).text_tower_parameters == 109_482_240
+
+
 def test_what_each_takes() -> None:
     units = [architecture_from_config(config).unit for config in (BERT, WHISPER, VIT, CLIP)]
     assert units == [Unit.TOKEN, Unit.SAMPLE, Unit.IMAGE, Unit.SAMPLE]
