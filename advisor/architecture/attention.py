@@ -73,7 +73,7 @@ def attention_rows(
         yield from latent_projections(
             shape, path=path, hidden_size=hidden_size, norm=norm, saved=saved
         )
-    if shape.indexer is not None:
+    if shape.indexer is not None and shape.indexer.layers:
         yield from indexer_rows(shape, shape.indexer, path=path, hidden_size=hidden_size)
     if shape.rotary:
         yield _rotation(shape, path)
@@ -191,7 +191,7 @@ def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
         cached = float(shape.latent.key_value_rank + shape.latent.rope_head_dim)
     else:
         cached = float(shape.key_value_heads * (shape.head_dim + shape.value_head_dim))
-        cached *= shape.own_key_value
+    cached *= shape.own_key_value
     scalars = shape.heads * shape.sinks + shape.gates
     sparse = shape.indexer
     for item in shape.windows:

@@ -254,7 +254,7 @@ def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
             f"model_type is unknown and {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing",
             value=kind,
-            allowed=f"a supported model_type ({_supported()}), or complete Llama-like fields",
+            allowed=f"{_supported()}, or complete Llama-like fields",
             remedy=_suggestion(kind) + REMEDY,
             field="model.config.model_type",
         )
@@ -264,7 +264,7 @@ def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
             f"model_type is unknown and {(foreign or ['is_encoder_decoder'])[0]} says that it is "
             "not Llama-like",
             value=kind,
-            allowed=f"a supported model_type ({_supported()})",
+            allowed=_supported(),
             remedy=_suggestion(kind) + "Give the model's parameter count instead.",
             field="model.config.model_type",
         )
@@ -285,7 +285,7 @@ def _unsupported(kind: str) -> UnsupportedArchitectureError:
 
 
 def _supported() -> str:
-    return ", ".join(FAMILIES)
+    return f"one of {len(FAMILIES)} model types, which `python -m advisor.architecture` lists"
 
 
 def _suggestion(kind: str) -> str:

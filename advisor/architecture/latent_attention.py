@@ -84,22 +84,23 @@ def latent_projections(
         target="q",
         saved=saved if latent.query_rank is None else (linear_input(query_input, ("q",)),),
     )
-    yield linear(
-        f"{path}.key_value_compress",
-        layers=layers,
-        in_features=hidden_size,
-        out_features=latent.key_value_rank + latent.rope_head_dim,
-        bias=shape.input_bias,
-        target="k",
-        division=Division.REPLICATED,
-    )
-    yield normalization(
-        f"{path}.key_value_latent_norm",
-        norm=norm,
-        layers=layers,
-        width=latent.key_value_rank,
-        stream=SavedFormat.COMPUTE,
-    )
+    if shape.own_key_value:
+        yield linear(
+            f"{path}.key_value_compress",
+            layers=layers,
+            in_features=hidden_size,
+            out_features=latent.key_value_rank + latent.rope_head_dim,
+            bias=shape.input_bias,
+            target="k",
+            division=Division.REPLICATED,
+        )
+        yield normalization(
+            f"{path}.key_value_latent_norm",
+            norm=norm,
+            layers=layers,
+            width=latent.key_value_rank,
+            stream=SavedFormat.COMPUTE,
+        )
     yield linear(
         f"{path}.key_value",
         layers=layers,
@@ -125,6 +126,8 @@ def indexer_rows(
     }
     if indexer.weighted:
         matrices["index_weights"] = (hidden_size, indexer.heads)
+    if indexer.pool:
+        matrices["index_gate"] = (hidden_size, indexer.head_dim)
     for name, (inner, outer) in matrices.items():
         yield linear(
             f"{path}.{name}",
@@ -151,9 +154,14 @@ def indexer_rows(
         part=Part.BLOCK,
         layers=layers,
         division=Division.REPLICATED,
-        flops_per_token_per_key=2.0 * indexer.heads * indexer.head_dim,
+        parameters=indexer.scalars,
+        active_parameters=indexer.scalars,
+        flops_per_token_per_key=2.0 * indexer.heads * indexer.head_dim / (indexer.pool or 1),
         causal=True,
         heads=indexer.heads,
         cache_heads=1,
-        cache_elements_per_token=float(indexer.head_dim),
+        # Of pools the class keeps gates and a mark, too.
+        cache_elements_per_token=float(
+            2 * indexer.head_dim + 1 if indexer.pool else indexer.head_dim
+        ),
     )

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         recent_families,
         recurrent_families,
         routed_families,
+        sparse_families,
         tower_families,
         translation_families,
         window_families,
@@ -81,6 +82,7 @@ else:
     recent_families = _Readers("recent_families")
     recurrent_families = _Readers("recurrent_families")
     routed_families = _Readers("routed_families")
+    sparse_families = _Readers("sparse_families")
     tower_families = _Readers("tower_families")
     translation_families = _Readers("translation_families")
     window_families = _Readers("window_families")
@@ -124,7 +126,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "deepseek_ref": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "deepseek_v2": Family("DeepSeek V2", routed_families.deepseek),
     "deepseek_v3": Family("DeepSeek V3", routed_families.deepseek),
-    "deepseek_v32": Family("DeepSeek V3.2", routed_families.deepseek_sparse),
+    "deepseek_v32": Family("DeepSeek V3.2", sparse_families.deepseek_sparse),
     "deepseek_v4": Family("DeepSeek V4", compressed_families.deepseek_v4),
     "deit": Family("DeiT", image_towers.deit, Unit.IMAGE),
     "densenet": Family("DenseNet", convolutional_families.densenet, Unit.IMAGE),
@@ -160,7 +162,9 @@ FAMILIES: Final[dict[str, Family]] = {
     "glm4_moe_lite": Family("GLM-4.7 Flash", routed_families.deepseek_after_one),
     "glm4v_moe_text": Family("GLM-4.5V", routed_families.glm4_moe),
     "glm4v_text": Family("GLM-4.1V", families.glm4),
-    "glm_moe_dsa": Family("GLM-5", routed_families.deepseek_sparse),
+    "glm5_next": Family("GLM-5.3 Flash", sparse_families.glm5_next),
+    "glm5_next_text": Family("GLM-5.3 Flash", sparse_families.glm5_next),
+    "glm_moe_dsa": Family("GLM-5", sparse_families.deepseek_sparse),
     "gpt-sw3": Family("GPT-SW3", classic_families.gpt2),
     "gpt2": Family("GPT-2", classic_families.gpt2),
     "gpt_bigcode": Family("StarCoder 1", dense_families.gpt_bigcode),
@@ -212,6 +216,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "ministral3": Family("Ministral 3", families.llama),
     "mistral": Family("Mistral", families.mistral),
     "mistral4": Family("Mistral 4", routed_families.deepseek),
+    "mistral_large4_text": Family("Mistral Large 4", sparse_families.mistral_large4),
     "mixtral": Family("Mixtral", routed_families.mixtral),
     "mllama_text_model": Family("Llama 3.2 Vision", dense_families.mllama),
     "mlp": Family("Multilayer perceptron", recurrent_families.mlp, Unit.SAMPLE),

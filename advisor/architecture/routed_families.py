@@ -206,7 +206,7 @@ def latent_attention(
     latent = LatentAttention(
         query_rank=query_rank,
         key_value_rank=fields.count("kv_lora_rank"),
-        rope_head_dim=fields.count("qk_rope_head_dim"),
+        rope_head_dim=fields.count("qk_rope_head_dim", minimum=0),
         nope_head_dim=fields.count("qk_nope_head_dim"),
     )
     return AttentionShape(
@@ -282,27 +282,3 @@ def deepseek_after_one(fields: ConfigFields) -> TransformerShape:
         fields, indexer=None, query_rank=fields.optional_count("q_lora_rank")
     )
     return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=1))
-
-
-def deepseek_sparse(fields: ConfigFields) -> TransformerShape:
-    """DeepSeek V3.2 and GLM-5: latent attention to the keys that an indexer picks."""
-    layers = layer_count(fields)
-    kinds = fields.texts("indexer_types", length=layers, allowed=("full", "shared"))
-    own = layers if kinds is None else kinds.count("full")
-    if not own:
-        fields.fail(
-            "config field indexer_types has no layer with an indexer of its own",
-            "indexer_types",
-            "shared everywhere",
-            "at least one full layer",
-        )
-    indexer = Indexer(
-        layers=own,
-        heads=fields.count("index_n_heads"),
-        head_dim=fields.count("index_head_dim"),
-        top_k=fields.count("index_topk"),
-    )
-    attention = latent_attention(
-        fields, indexer=indexer, query_rank=fields.optional_count("q_lora_rank")
-    )
-    return decoder(fields, attention=[attention], feed_forward=first_dense(fields, first=3))

@@ -45,14 +45,14 @@ class LatentAttention(Noun):
     query_rank: Count | None
     """Width of the compressed query; None where queries are projected directly."""
     key_value_rank: Count
-    rope_head_dim: Count
+    rope_head_dim: Annotated[int, Field(ge=0)]
     nope_head_dim: Count
 
 
 class Indexer(Noun):
     """Lightning indexer of DeepSeek sparse attention: picks the keys that are attended to."""
 
-    layers: Count
+    layers: Annotated[int, Field(ge=0)]
     """Layers with an indexer of their own; the others reuse a neighbour's choice."""
     heads: Count
     head_dim: Count
@@ -60,6 +60,10 @@ class Indexer(Noun):
     weighted: bool = True
     """Scores of the heads are weighed by a projection of the token; else each head chooses for
     itself, on normalised queries (MiniMax-M3)."""
+    pool: Count | None = None
+    """Keys that are scored as one, weighed by a gate (GLM-5.3 Flash)."""
+    scalars: Annotated[int, Field(ge=0)] = 0
+    """Further parameters: of norms, scales of heads, places in a pool."""
 
 
 class WindowLayers(Noun):
@@ -93,7 +97,7 @@ class AttentionShape(Noun):
     sinks: bool = False
     """One learned logit per head (gpt-oss)."""
     gates: Annotated[int, Field(ge=0)] = 0
-    """Learned scalars that scale what the block adds (Llama 3.2 Vision)."""
+    """Learned scalars of what the block adds (Llama 3.2 Vision) or of scores (Mistral Large 4)."""
     softcap: bool = False
     """Scores pass through tanh (Gemma 2)."""
     fp32_softmax: bool = True
@@ -105,7 +109,7 @@ class AttentionShape(Noun):
     value_projection: bool = True
     """False where values are the projected keys (Gemma 4)."""
     own_key_value: bool = True
-    """False where keys, values and cache are those of an earlier layer (Gemma 4)."""
+    """False where keys, values or their latents, and the cache are an earlier layer's (Gemma 4)."""
     latent: LatentAttention | None = None
     indexer: Indexer | None = None
 
@@ -207,6 +211,8 @@ class TransformerShape(Noun):
     alternating: AlternatingUpdates | None = None
     residual_streams: Annotated[int, Field(ge=1)] = 1
     """Copies of the residual stream, mixed around each branch (hyper-connections)."""
+    streams_averaged: bool = False
+    """The head reads their mean; else a learned mixture (DeepSeek V4)."""
     norm: Norm = Norm()
     places: NormPlaces = NormPlaces()
     final_norm: bool = True

@@ -287,7 +287,7 @@ def _head(shape: TransformerShape) -> Iterator[Operator]:
     width = shape.hidden_size
     if shape.alternating is not None:
         yield from alternating_head(shape.alternating, hidden_size=width)
-    if shape.residual_streams > 1:
+    if shape.residual_streams > 1 and not shape.streams_averaged:
         yield hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
     if shape.final_norm:
         yield normalization(
