@@ -294,9 +294,15 @@ def named_type(fields: ConfigFields) -> str:
 
 KNOWN_UNSUPPORTED: Final = frozenset(
     {
-        *("bitnet", "diffllama", "doge"),
-        *("hyperclovax", "longformer", "persimmon"),
-        *("recurrent_gemma", "rwkv", "xlstm", "zamba", "zamba2"),
+        *("bitnet", "diffllama", "doge", "embedding_gemma2_text", "git", "glm_image_text"),
+        *("granite_swa", "hrm_text", "hyperclovax", "lfm3", "molmo2_text", "moshi"),
+        *("muse_glimmer_text", "nanochat", "persimmon", "recurrent_gemma", "rwkv", "xlstm"),
+        *("zamba", "zamba2"),
+        # Encoders whose fields would pass for those of a decoder.
+        *("bert-generation", "big_bird", "convbert", "data2vec-text", "ernie", "esmc", "eurobert"),
+        *("gte", "ibert", "jina_embeddings_v3", "layoutlm", "longformer", "luke", "megatron-bert"),
+        *("mobilebert", "modernbert-decoder", "mpnet", "mra", "neomme", "nomic_bert"),
+        *("nystromformer", "rembert", "roberta-prelayernorm", "roc_bert", "roformer"),
     }
 )
 """Families known not to be computed exactly; refused even where their fields look familiar."""

@@ -151,7 +151,7 @@ def test_other_families_are_refused_with_the_way_on(kind: str) -> None:
     with pytest.raises(UnsupportedArchitectureError, match="not supported yet") as caught:
         architecture_from_config(familiar)
     assert "parameter count" in caught.value.remedy
-    assert "llama" in caught.value.allowed
+    assert "python -m advisor.architecture" in caught.value.allowed
 
 
 def test_supported_and_refused_do_not_overlap() -> None:
