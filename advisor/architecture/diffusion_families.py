@@ -67,7 +67,7 @@ def latent_unet(fields: ConfigFields) -> Stack:
     reads = tuple(kind.startswith("CrossAttn") for kind in kinds)
     heads = _per_stage(fields, "attention_head_dim", 8, count)
     blocks = _per_stage(fields, "transformer_layers_per_block", 1, count)
-    time = 4 * widths[0]
+    time = fields.count("time_embedding_dim", 4 * widths[0])
     text = fields.count("cross_attention_dim", 1280)
 
     def convolved(stage: int, read: int, *, attends: bool) -> tuple[Layer, ...]:

@@ -110,6 +110,7 @@ def ernie_moe(fields: ConfigFields) -> TransformerShape:
         experts = experts.model_copy(update={"router_scales": experts.experts})
     return decoder(
         fields,
+        head_bias=bias,
         attention=[attention_shape(fields, input_bias=bias, output_bias=bias)],
         feed_forward=dense_then_routed(fields, dense=layers - routed, routed=experts, bias=bias),
     )

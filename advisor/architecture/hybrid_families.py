@@ -115,13 +115,16 @@ def olmo_hybrid(fields: ConfigFields) -> TransformerShape:
     types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR))
     if types is None:
         # The last layer attends where there are fewer than four.
-        types = tuple(LINEAR if (i + 1) % 4 and layers > 3 else FULL for i in range(layers))
+        last = layers - 1 if layers < 4 else layers
+        types = tuple(LINEAR if (i + 1) % 4 and i != last else FULL for i in range(layers))
     heads = fields.count("num_attention_heads")
     keys = fields.count("linear_num_key_heads", heads, maximum=LIMITS["num_attention_heads"])
     dim = fields.count(
         "linear_key_head_dim", max(3 * hidden // (4 * keys), 1), maximum=LIMITS["head_dim"]
     )
-    recurrent = _gated_delta(fields, types.count(LINEAR), heads=(keys, heads), dims=(dim, 2 * dim))
+    recurrent = _gated_delta(
+        fields, max(types.count(LINEAR), 1), heads=(keys, heads), dims=(dim, 2 * dim)
+    )
     bias = fields.flag("attention_bias", False)
     attention = attention_shape(
         fields,

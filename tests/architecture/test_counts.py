@@ -128,6 +128,24 @@ def test_cache_of_unseen_configs(key: str, cached: int, state: int) -> None:
     assert sum(row.layers * row.state_elements_per_sequence for row in rows) == state
 
 
+@pytest.mark.parametrize(
+    ("name", "cached"),
+    [
+        # Latents of 512 and 64 rotated on the layers that own one; keys of 32 where one is picked.
+        ("mistral_large4_text", 3 * (512 + 64) + 3 * 32),
+        # Latents of three layers; keys, gates and a mark of the two that pick.
+        ("glm5_next_text", 3 * 512 + 2 * (2 * 128 + 1)),
+        # Two attentions in each of 28 blocks.
+        ("longcat_flash_chat", 56 * (512 + 64)),
+        # Full layers alone: 8 heads of 64, keys and values; the others keep a state.
+        ("olmo_hybrid_three", 2 * 512),
+    ],
+)
+def test_cache_of_what_nobody_published(name: str, cached: int) -> None:
+    model = architecture_from_config(golden("variants")["variants"][name]["config"])
+    assert model.cache_elements_per_token == cached
+
+
 def test_presets_are_counted_exactly() -> None:
     residuals = {
         name: load_preset(name).total_parameters - expected
