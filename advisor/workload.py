@@ -69,6 +69,17 @@ class CrossEntropy(StrEnum):
     """With the projection of the head, chunk by chunk: logits never exist whole."""
 
 
+class GradientSync(StrEnum):
+    """When ranks that share out gradients sum them."""
+
+    EACH = "each"
+    """After every micro-batch: a rank holds its share alone (torchtitan, DeepSpeed, Composer)."""
+    LAST = "last"
+    """After the last micro-batch of a step, so that whole gradients wait (``no_sync`` of PyTorch's
+    FSDP, which Accelerate's ``no_sync`` and Hugging Face's Trainer use unless ``sync_each_batch``
+    is set: accelerate/accelerator.py, transformers/trainer.py)."""
+
+
 class Preference(StrEnum):
     """Training on pairs of answers, of which one is preferred."""
 
@@ -148,6 +159,8 @@ class _Training(_Sized):
     reduce_format: Literal["fp32", "bf16", "fp16"] | None = None
     """Format in which gradients are summed over ranks (Megatron-class: and kept); None takes what
     the software does (Megatron-class: fp32)."""
+    gradient_sync: GradientSync = GradientSync.EACH
+    """Under ZeRO-2 and ZeRO-3, where a step has several micro-batches."""
 
     data_loading: DataLoading | None = None
     """Of images; None takes ``jpeg``."""

@@ -240,6 +240,7 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
         copy_of: SavedFormat | None = None,
         remade: bool = False,
         backward: float = 0.0,
+        by_kernel: bool = False,
     ) -> SavedTensor:
         return SavedTensor(
             name=name,
@@ -251,12 +252,13 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
             divided=True,
             remade=per_key or remade,
             backward=backward,
+            by_kernel=by_kernel,
         )
 
     flash, eager = SavedWhen.FLASH_ATTENTION, SavedWhen.EAGER_ATTENTION
     heads, dim, value_dim = shape.heads, shape.head_dim, shape.value_head_dim
     yield kept("query", heads * dim, SavedWhen.ALWAYS)
-    yield kept("output", heads * value_dim, SavedWhen.ALWAYS)
+    yield kept("output", heads * value_dim, SavedWhen.ALWAYS, by_kernel=True)
     if shape.latent is not None:
         # Keys are assembled for all heads; values stay a view into the expanded latent. Selective
         # recomputation expands the latent again (Megatron's "mla_up_proj").
@@ -268,7 +270,7 @@ def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
         yield kept("value", shape.key_value_heads * value_dim, flash)
         yield kept("repeated_key", heads * dim, eager)
         yield kept("repeated_value", heads * value_dim, eager)
-    yield kept("log_sum_exp", heads, flash, form=SavedFormat.FP32)
+    yield kept("log_sum_exp", heads, flash, form=SavedFormat.FP32, by_kernel=True)
     softmax = SavedFormat.FP32 if shape.fp32_softmax else SavedFormat.STREAM
     yield kept("probabilities", heads, eager, form=softmax, per_key=True, backward=2.0)
     if shape.dropout:

@@ -101,7 +101,9 @@ class SavedTensor(Noun):
     """Of its size, what the fullest moment of the row's backward pass adds (gradients that pass)
     or has freed (-1)."""
     remade: bool = False
-    """True where selective recomputation drops it: cheap work makes it again."""
+    """True where Megatron's selective recomputation drops it: cheap work makes it again."""
+    by_kernel: bool = False
+    """True where a fused kernel writes it, whose results operator-wise recomputation keeps."""
     read_by: tuple[str, ...] | None = None
     """None: needed whatever is trained. Else only the gradients of these weights need it, each
     named by its adapter targets (``q+k+v`` where one matrix answers to several) or, where it has

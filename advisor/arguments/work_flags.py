@@ -165,6 +165,15 @@ WORK: Final = (
         TRAINING,
     ),
     Flag(
+        "--gradient-sync",
+        "workload.gradient_sync",
+        "WHEN",
+        "ZeRO-2 and 3 sum gradients after each micro-batch, or after the last (FSDP under Hugging "
+        "Face's Trainer without sync_each_batch: whole gradients wait)",
+        read_word,
+        TRAINING,
+    ),
+    Flag(
         "--data-loading",
         "workload.data_loading",
         "HOW",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.architecture.model import ModelArchitecture
@@ -24,6 +25,7 @@ from advisor.workload import (
     AttentionKernel,
     CrossEntropy,
     FineTuningMethod,
+    GradientSync,
     Optimizer,
     Preference,
     SoftwareStack,
@@ -67,9 +69,21 @@ Triton kernel of that time)."""
 FLAT_UNITS = ("litgpt", "torchtune")
 """Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
 its documentation on ``use_orig_params``). Their compiled runs are on the second (torchtune 0.3)."""
+OLD_BITSANDBYTES = (PLAIN_TUNING,)
+"""Frameworks whose published 4-bit runs are older than release 0.44 (litgpt's tables of 2023)."""
+DROPPING = (PLAIN_TUNING,)
+"""Frameworks whose recipes drop elements of adapters' inputs (litgpt, ``lora_dropout`` 0.05)."""
 REDUCE_FORMATS = {"nemo": "bf16"}
 """Frameworks whose recipes hold and reduce gradients in another format than their stack
 (Megatron Bridge: ``grad_reduce_in_fp32=False``)."""
+UNREDUCED = "unsharded_gradients"
+"""Flag of rows whose gradients are summed, in fp32, after the last micro-batch alone."""
+GATHERED_LOGITS = "gathered_logits"
+"""Flag of rows whose tensor-parallel ranks each hold all logits (a head of ``output_layouts``
+``Replicate``)."""
+PLAIN_LOSS = "plain_loss"
+"""Flag of compiled runs whose loss is not compiled (torchtitan before February 2025: train.py at
+9dec370, "compiling loss function causes CUDA errors, turning off for now")."""
 METHODS: dict[str, FineTuningMethod | None] = {
     "pretraining": None,
     "continued_pretraining": None,
@@ -232,6 +246,7 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
     if precision == "fp16_amp" and framework in FP16_WEIGHTS and not samples:
         precision = "fp16_mixed"
     software = _software(row, samples=samples)
+    flags = cell(row, "flags").split(";")
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
     total = number(row, "total_samples") if samples else number(row, "total_tokens")
@@ -248,13 +263,17 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         lora_rank=integer(row, "lora_rank", 16),
         lora_targets=_targets(row),
         assumptions=(),
-        cross_entropy=CrossEntropy.CHUNKED if framework in CHUNKED_LOSS and method else None,
+        cross_entropy=_cross_entropy(framework, method, flags),
         preference=_preference(row),
         switches=MemorySwitches(
             flat_units=framework in FLAT_UNITS and not flag(row, "compiled"),
             # Qwen's recipe: Q-LoRA on its GPTQ checkpoints, in fp16.
             unpacked_base=framework == "hf_trainer" and precision == "fp16_amp",
-            reduce_format=REDUCE_FORMATS.get(framework),
+            reduce_format="fp32" if UNREDUCED in flags else REDUCE_FORMATS.get(framework),
+            gathered_logits=GATHERED_LOGITS in flags,
+            gradient_sync=GradientSync.LAST if UNREDUCED in flags else GradientSync.EACH,
+            base_inputs_kept=framework in OLD_BITSANDBYTES,
+            adapter_dropout=framework in DROPPING,
             # torchtune's recipe for one card.
             update_in_backward=framework == "torchtune"
             and cell(row, "optimizer") == "paged_adamw_8bit",
@@ -263,6 +282,15 @@ def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
         ),
         unit=unit,
     )
+
+
+def _cross_entropy(
+    framework: str, method: FineTuningMethod | None, flags: Sequence[str]
+) -> CrossEntropy | None:
+    """Return the loss of a row; None where it is its stack's."""
+    if PLAIN_LOSS in flags:
+        return CrossEntropy.PLAIN
+    return CrossEntropy.CHUNKED if framework in CHUNKED_LOSS and method else None
 
 
 def _preference(row: Row) -> Preference | None:
@@ -287,8 +315,12 @@ def _software(row: Row, *, samples: bool) -> SoftwareStack:
         return SoftwareStack.LIGER
     known = SAMPLE_SOFTWARE if samples else SOFTWARE
     tunes = choice(row, "workload", METHODS) is not None
+    if framework == "hf_trainer" and choice(row, "workload", METHODS) is FineTuningMethod.FULL:
+        masters = cell(row, "precision") in ("bf16_mixed", "fp16_mixed")
+        return SoftwareStack.DEEPSPEED if masters else SoftwareStack.HUGGINGFACE
     if framework in known and not (framework == PLAIN_TUNING and tunes):
-        return known[framework]
+        eager = known[framework] is SoftwareStack.COMPILED and cell(row, "compiled") == "0"
+        return SoftwareStack.PLAIN if eager else known[framework]
     if flag(row, "compiled"):
         return SoftwareStack.COMPILED
     alone = integer(row, "num_accelerators", 1) < TUNED_ACCELERATORS

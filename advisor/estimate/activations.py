@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from advisor.architecture.operators import Operator, OperatorKind, SavedFormat, SavedTensor
+from advisor.architecture.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    SavedFormat,
+    SavedTensor,
+)
 from advisor.architecture.operators import SavedWhen as When
+from advisor.estimate.fold import LAST_PRODUCT, kept_products
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES, PrecisionRecipe
-from advisor.workload import AttentionKernel, FineTuningMethod, SoftwareStack
+from advisor.workload import LORA_TARGETS, AttentionKernel, FineTuningMethod, SoftwareStack
 
 SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]
+WRITES_STREAM: Final = ("o", LAST_PRODUCT)
+"""Adapter targets of products whose output every tensor-parallel rank has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +185,12 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
     # Under autocast an adapter in fp32 casts anew what a 16-bit base read already; 4-bit layers
     # hand their adapters the input as it is.
     apart = switches.adapter_format == "fp32" and (lora or switches.base_raised)
+    kept = LORA_TARGETS if switches.base_inputs_kept and not lora else run.lora_targets
     return SavedPolicy(
         recipe=run.recipe,
         stack=run.software,
         attention=run.attention,
-        adapted=frozenset(run.lora_targets) if run.frozen else None,
+        adapted=frozenset(kept) if run.frozen else None,
         adapter_casts=apart and run.software.eager and run.recipe.compute != "fp32",
         adapter_cast_bytes=FORMAT_BYTES[switches.adapter_format] if plain else SIXTEEN_BIT_BYTES,
         adapter_dropout=switches.adapter_dropout,
@@ -228,10 +239,7 @@ def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBy
 
 
 def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
-    """Return what selective recomputation leaves of :func:`fold_saved_bytes`.
-
-    It makes norms, activation products and score matrices again; inputs of norms, gates, and
-    what flash attention needs stay.
+    """Return what selective recomputation keeps, beside the input of each block.
 
     Parameters
     ----------
@@ -242,8 +250,35 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     -------
     SavedBytes
         [bytes/token]
+
+    Notes
+    -----
+    Megatron-class software makes norms, activation products and score matrices again; gates and
+    what flash attention needs stay of :func:`fold_saved_bytes`. All other software is PyTorch's:
+    its operator-wise policy keeps the output of every second product and what the attention kernel
+    writes (:func:`~advisor.estimate.fold.kept_products`); a compiled graph drops a block's last
+    product, which only the next block's input needs. Leaves out
+    results of reduce-scatters under tensor parallelism.
     """
-    return _fold(operators, run, selective=True)
+    operators = tuple(operators)
+    if run.software is SoftwareStack.MEGATRON:
+        return _fold(operators, run, selective=True)
+    policy = _policy(run, selective=True)
+    size = policy.format_bytes(SavedFormat.COMPUTE)
+    total = SavedBytes()
+    for op in operators:
+        if op.kind is OperatorKind.ATTENTION and not _materialises_scores(op, policy):
+            written = tuple(tensor for tensor in op.saved if tensor.by_kernel)
+            total = total.plus(
+                _resolve(op.model_copy(update={"saved": written}), policy), op.layers * op.largest
+            )
+    for op in kept_products(operators):
+        dropped = op.target == LAST_PRODUCT and not run.software.eager
+        whole = op.target in WRITES_STREAM or op.division is not Division.TENSOR
+        output = 0.0 if dropped else size * op.out_features * op.positions_per_token
+        one = SavedBytes(replicated_bytes=output) if whole else SavedBytes(divided_bytes=output)
+        total = total.plus(one, op.layers)
+    return total
 
 
 def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Division, Operator, OperatorKind, Part
@@ -10,6 +13,10 @@ from advisor.architecture.sample import Unit
 from advisor.equations.flops import attended_keys
 from advisor.equations.memory import adapter_parameters
 from advisor.estimate.run import TrainingRun
+from advisor.workload import SoftwareStack
+
+LAST_PRODUCT: Final = "down"
+"""Adapter target of a block's last product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,37 @@ def made_again(operator: Operator, architecture: ModelArchitecture) -> bool:
     if architecture.unit is Unit.TOKEN:
         return operator.part is Part.BLOCK
     return operator.segment > 0
+
+
+def kept_products(operators: Iterable[Operator]) -> tuple[Operator, ...]:
+    """Products whose output PyTorch's selective recomputation keeps: every second of a block.
+
+    Those of routed experts are grouped kernels, which its policy does not name
+    (pytorch/torchtitan@9dec370, torchtitan/parallelisms/parallelize_llama.py, ``_save_list``).
+    """
+    products = (
+        op
+        for op in operators
+        if op.kind is OperatorKind.MATMUL and op.division is not Division.EXPERT
+    )
+    return tuple(islice(products, 0, None, 2))
+
+
+def remade_by_selection(architecture: ModelArchitecture, run: TrainingRun) -> tuple[Operator, ...]:
+    """Products that selective recomputation runs a second time.
+
+    None in Megatron-class software; elsewhere what :func:`kept_products` leaves, but for a block's
+    last product, whose output no backward pass reads.
+    """
+    if run.software is SoftwareStack.MEGATRON:
+        return ()
+    block = architecture.in_part(Part.BLOCK)
+    kept = {op.name for op in kept_products(block)}
+    return tuple(
+        op
+        for op in block
+        if op.kind is OperatorKind.MATMUL and op.target != LAST_PRODUCT and op.name not in kept
+    )
 
 
 def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[int, int]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.operators import Operator, OperatorKind, Part
 from advisor.equations.memory import blockwise_state_bytes, factored_state_elements
+from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
 from advisor.workload import Optimizer, SoftwareStack
@@ -24,6 +27,9 @@ MATRIX_COPIES: Final = 1.0
 MUON_TEMPORARY: Final = 9.0
 """Bytes per element of the matrix that Muon is at work on: its update and the products of the
 Newton-Schulz iteration (PyTorch 2.13's own accounting: 7 in 16 bits to 9 in fp32)."""
+
+SUB_GROUP: Final = 1e9
+"""Elements that DeepSpeed's ZeRO-3 updates at a time (its default ``sub_group_size``)."""
 
 
 def state_format_bytes(run: TrainingRun) -> float:
@@ -74,20 +80,30 @@ def update_temporary_bytes(architecture: ModelArchitecture, run: TrainingRun) ->
     return MUON_TEMPORARY * max((_matrix(op) for op in blocks), default=0.0)
 
 
-def gradient_cast_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
-    """Cast of the largest gradient that is narrower than the master weight it updates. [bytes]
+def gradient_cast_bytes(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, partition: Floats
+) -> Floats:
+    """Casts of gradients that are narrower than the master weights they update. [bytes]
 
-    Megatron-class software sums gradients in the master's format.
+    Megatron-class software sums gradients in the master's format. DeepSpeed lays those of its
+    ``partition`` [elements] end to end and casts them as one (``stage_1_and_2.py``, ``step``),
+    under ZeRO-3 a billion at a time (``sub_group_size``); others cast one tensor after another.
     """
     master = run.recipe.master
+    gradient = FORMAT_BYTES[run.recipe.gradients]
     if master is None or run.frozen or run.software is SoftwareStack.MEGATRON:
-        return 0.0
-    if FORMAT_BYTES[run.recipe.gradients] >= FORMAT_BYTES[master]:
-        return 0.0
-    return FORMAT_BYTES[master] * max(
+        return 0.0 * partition
+    if gradient >= FORMAT_BYTES[master]:
+        return 0.0 * partition
+    if run.software is SoftwareStack.DEEPSPEED:
+        together = np.where(layout.sharding > 2, SUB_GROUP, np.inf)
+        return np.asarray((gradient + FORMAT_BYTES[master]) * np.minimum(partition, together))
+    largest = max(
         op.parameters if op.kind is OperatorKind.EMBEDDING else _matrix(op)
         for op in architecture.operators
     )
+    ranks = np.where(layout.sharding >= 1, layout.data * layout.context, 1.0)
+    return np.asarray(FORMAT_BYTES[master] * largest / (layout.tensor * ranks))
 
 
 def _matrix(op: Operator) -> float:

@@ -16,6 +16,7 @@ from advisor.workload import (
     CrossEntropy,
     FineTuning,
     FineTuningMethod,
+    GradientSync,
     Optimizer,
     Preference,
     SoftwareStack,
@@ -53,6 +54,9 @@ class MemorySwitches:
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None
     """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
+    base_inputs_kept: bool = False
+    """A 4-bit base keeps the input of each product for nothing (bitsandbytes before release 0.44:
+    its pull request 1270, "delete useless buffered activation")."""
     unpacked_base: bool = False
     """A 4-bit base is unpacked by single operations (GPTQ in PyTorch), not by one kernel."""
     flat_units: bool = False
@@ -60,6 +64,8 @@ class MemorySwitches:
     allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""
     reduce_format: str | None = None
     """Format in which sharded gradients are reduced; None takes that of the gradients."""
+    gradient_sync: GradientSync = GradientSync.EACH
+    """When ranks that share out gradients sum them; what waits is in the reduced format."""
     update_in_backward: bool = False
     """The optimizer updates each weight during the backward pass, and its gradient goes."""
     trained_ends: bool = False
@@ -183,7 +189,9 @@ def resolve_training(
         loading=loading,
         unit=architecture.unit,
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
-        switches=MemorySwitches(reduce_format=workload.reduce_format),
+        switches=MemorySwitches(
+            reduce_format=workload.reduce_format, gradient_sync=workload.gradient_sync
+        ),
     )
 
 

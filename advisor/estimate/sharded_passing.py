@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.model import ModelArchitecture
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.run import TrainingRun
 from advisor.precision import FORMAT_BYTES
-from advisor.workload import SoftwareStack
+from advisor.workload import GradientSync, SoftwareStack
 
 MEGATRON_GRADIENT: Final = "fp32"
 """Megatron-class software accumulates gradients in fp32 (its ``main_grad``)."""
@@ -52,6 +53,8 @@ class ShardedPassing:
     at_end: Floats
     reduced_at_end: Floats
     """Gradients that are on their way at that moment."""
+    waits: NDArray[np.bool_]
+    """Whether whole gradients wait for the last micro-batch, and no share of them exists before."""
     undivided_lookup: Floats
     summed_lookup: Floats
     """Its part of this rank, beside the undivided one, for the optimizer."""
@@ -64,6 +67,7 @@ def sharded_passing(
     stage: StageParameters,
     block_parameters: Floats,
     layers_held: Floats,
+    accumulates: NDArray[np.bool_],
 ) -> ShardedPassing:
     """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
     recipe = run.recipe
@@ -96,7 +100,8 @@ def sharded_passing(
     if megatron:
         gradients = one_layer * gradient_size
     # Nor does it reduce before the last micro-batch: whole gradients gather in the master's format.
-    waits = full & together & (layout.pipeline > 1)
+    defers = accumulates & (run.switches.gradient_sync is GradientSync.LAST)
+    waits = reduces & (full & (layout.pipeline > 1) | defers)
     summed = waits * (max(reduce_size, master_format_bytes(run)) * whole)
     # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
     embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
@@ -122,6 +127,7 @@ def sharded_passing(
         + reduces * gradients,
         at_end=reduces * (np.where(first, before, after) + reduced_ends * reduce_size),
         reduced_at_end=reduces * first * own,
+        waits=waits,
         undivided_lookup=(lookup - embedding) * gradient_size * ~reduces,
         summed_lookup=summed_lookup * gradient_size * ~reduces,
     )

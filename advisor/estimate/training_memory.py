@@ -172,7 +172,14 @@ def training_memory(
             # One more than there are ranks, each through one of the two stages.
             held = np.where(layout.dual, np.minimum(pipeline + 1, micro_batches) / copies, held)
         states = stage_states(
-            architecture, run, layout, stage, block_dense + block_expert, held_layers, facts
+            architecture,
+            run,
+            layout,
+            stage,
+            block_dense + block_expert,
+            held_layers,
+            accumulates,
+            facts,
         )
         has_head = np.asarray(~piped | is_last)
         stored = blocks.stored * held_layers * np.asarray(held)
@@ -204,7 +211,7 @@ def training_memory(
                 layout.recompute,
                 facts,
                 states.gradients,
-                np.where(accumulates, states.gradients, states.held_gradients),
+                states.held_gradients,
                 np.maximum(states.at_first_block, states.at_last_block),
                 (loss * FORWARD_PEAK_OF_LOSS, loss),
                 side_by_side,
@@ -221,7 +228,6 @@ def training_memory(
                 head=blocks.head * has_head,
                 casts=casts,
                 tied_gradient=tied_gradient,
-                accumulates=accumulates,
                 is_last=is_last,
             )
         )
@@ -260,7 +266,7 @@ def _loss_bytes(
     if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
     entry, spread = np.full_like(tensor, size), tensor
-    if plain and run.switches.gathered_logits:
+    if run.switches.gathered_logits:
         spread = np.ones_like(tensor)
     elif plain:
         entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
@@ -297,10 +303,12 @@ def _blocks(
 
     block = architecture.in_part(Part.BLOCK)
     whole = on_rank(fold_saved_bytes(block, run)) / layers
-    selective = on_rank(selective_saved_bytes(block, run)) / layers
     stream = stream_bytes(run)
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     boundary = tokens * architecture.hidden_size * stream / spread
+    selective = on_rank(selective_saved_bytes(block, run)) / layers
+    if run.software is not SoftwareStack.MEGATRON:
+        selective = np.minimum(selective + boundary, whole)
     stored = np.where(
         layout.recompute >= 2, boundary, np.where(layout.recompute >= 1, selective, whole)
     )

@@ -71,12 +71,10 @@ def peak_of_blocks(
     head: Floats,
     casts: tuple[Floats, Floats],
     tied_gradient: Floats,
-    accumulates: NDArray[np.bool_],
     is_last: bool,
 ) -> TrainingMemory:
     """Pick the fullest moment of a step."""
-    gradients = states.gradients
-    held = np.where(accumulates, gradients, states.held_gradients)
+    gradients, held = states.gradients, states.held_gradients
     none = 0.0 * stored
     # Each moment: gradients, activations, logits, workspace; and the name it is told by.
     moments: tuple[Moment, ...] = (

@@ -52,7 +52,7 @@ class StageStates:
     """Those that exist at the moment of ``at_end``."""
     optimizer: Floats
     held_gradients: Floats
-    """Gradients that exist before the backward pass whatever the number of micro-batches."""
+    """Gradients that exist before the backward pass of a micro-batch."""
     always: Floats
     """Workspaces of libraries, and the buckets of DDP."""
     at_loss: Floats
@@ -97,6 +97,7 @@ def stage_states(
     stage: StageParameters,
     block_parameters: Floats,
     layers_held: Floats,
+    accumulates: NDArray[np.bool_],
     facts: MemoryFacts,
 ) -> StageStates:
     """Weights, gradients, optimizer states and what passes through, of one stage.
@@ -112,6 +113,8 @@ def stage_states(
         Those of its blocks. [elements]
     layers_held : ndarray
         Layers of the stage.
+    accumulates : ndarray of bool
+        Whether a step has several micro-batches.
     facts : MemoryFacts
         Library workspaces.
 
@@ -132,7 +135,7 @@ def stage_states(
     always = zero + facts.workspace_bytes
     if run.frozen:
         return _frozen_states(
-            architecture, run, layout, stage, block_parameters, layers_held, always
+            architecture, run, layout, stage, block_parameters, layers_held, accumulates, always
         )
     recipe = run.recipe
     working = FORMAT_BYTES[recipe.working]
@@ -157,21 +160,25 @@ def stage_states(
         gradients = np.where(buckets, 0.0, gradients)
     foreach = master_format_bytes(run) * level1
     foreach = np.where(layout.sharding > SHARD_GRAD_OP, working * level3, foreach)
-    passing = sharded_passing(architecture, run, layout, stage, block_parameters, layers_held)
+    passing = sharded_passing(
+        architecture, run, layout, stage, block_parameters, layers_held, accumulates
+    )
     pending = pending_gradients(architecture, run, layout, stage, block_parameters, layers_held)
     existing = gradients * (1.0 - np.minimum(1.0, pending / np.maximum(level2, 1.0)))
     if run.switches.update_in_backward:
         # Each gradient is used and freed as soon as it exists; a block's are there at most.
         gradients = np.minimum(gradients, block_parameters / layers_held * gradient_size)
         existing = gradients
+    kept = megatron or run.switches.kept_gradients
+    held = np.where(accumulates | kept, gradients, 0.0)
     return StageStates(
         weights=weights,
         master=master,
         gradients=gradients + passing.undivided_lookup,
-        gradients_at_last_block=existing,
+        gradients_at_last_block=np.where(passing.waits, 0.0, existing),
         gradients_at_end=gradients - passing.reduced_at_end,
         optimizer=optimizer,
-        held_gradients=gradients if megatron or run.switches.kept_gradients else zero,
+        held_gradients=np.where(passing.waits, 0.0, held),
         always=always + gradient_sets,
         at_loss=passing.at_loss,
         at_first_block=passing.at_first_block,
@@ -179,8 +186,7 @@ def stage_states(
         at_end=passing.at_end,
         at_update=np.where(run.switches.foreach_optimizer, foreach, passing.summed_lookup)
         + update_temporary_bytes(architecture, run) / layout.tensor
-        + gradient_cast_bytes(architecture, run)
-        / (layout.tensor * np.where(layout.sharding >= 1, group, 1.0)),
+        + gradient_cast_bytes(architecture, run, layout, level1),
         host=zero,
     )
 
@@ -192,6 +198,7 @@ def _frozen_states(
     stage: StageParameters,
     block_parameters: Floats,
     layers_held: Floats,
+    accumulates: NDArray[np.bool_],
     always: Floats,
 ) -> StageStates:
     """States of adapters on a frozen base, which has neither gradients nor optimizer states."""
@@ -206,7 +213,9 @@ def _frozen_states(
     apart, gathered_ends = gathered_end_parameters(run, fold, ends, layout)
     gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
     size = gathered_format_bytes(run)
-    one_layer = gathers * block_parameters / layers_held * size
+    # A 4-bit base is gathered as it is held, and unpacked product by product.
+    packed = float(nf4_bytes(parameters=1.0)) if run.method is FineTuningMethod.QLORA else size
+    one_layer = gathers * block_parameters / layers_held * packed
     some_ends = gathers * gathered_ends * size
     weights = _frozen_weights(architecture, run, layout, stage, shards)
     if run.switches.base_raised:
@@ -231,7 +240,7 @@ def _frozen_states(
         gradients_at_end=gradients,
         optimizer=adapters * optimizer_bytes_per_parameter(architecture, run)
         + 2 * ends * ends_size,
-        held_gradients=zero,
+        held_gradients=np.where(accumulates, gradients, 0.0),
         always=always,
         at_loss=some_ends + (0.0 if apart else 1.0) * one_layer,
         at_first_block=in_block,

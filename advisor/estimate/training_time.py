@@ -19,7 +19,13 @@ from advisor.equations.pipeline import bubble_time_s, dualpipe_bubble_time_s, ex
 from advisor.equations.roofline import bandwidth_time_s
 from advisor.estimate.caching import step_in_cache
 from advisor.estimate.candidates import Candidates, Floats, Shares
-from advisor.estimate.fold import adapted, fold_adapters, fold_flops, made_again
+from advisor.estimate.fold import (
+    adapted,
+    fold_adapters,
+    fold_flops,
+    made_again,
+    remade_by_selection,
+)
 from advisor.estimate.host_memory import offloads
 from advisor.estimate.kernel_times import (
     adapter_forward,
@@ -228,6 +234,7 @@ def one_micro_batch(
     recomputes_all = layout.recompute >= 2
     recomputes_some = layout.recompute >= 1
     reference = run.reference_passes
+    selected = frozenset(op.name for op in remade_by_selection(architecture, run))
     for op in architecture.operators:
         held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
         block = op.part is Part.BLOCK
@@ -244,8 +251,8 @@ def one_micro_batch(
             # expanded once for each pass.
             total.elementwise += held * (3.0 * adapter + (2.0 + reference) * expanded)
             if again_all:
-                pass_again = forward + adapter + expanded
-                total.recompute += np.where(recomputes_all, held * pass_again, 0.0)
+                again = recomputes_some if op.name in selected else recomputes_all
+                total.recompute += np.where(again, held * (forward + adapter + expanded), 0.0)
         elif op.kind is OperatorKind.ATTENTION:
             forward, backward = attention_passes(op, run, candidates, software, tokens)
             total.attention += held * (forward * (1 + reference) + backward)
@@ -362,8 +369,12 @@ def hardware_flops_per_token(
     architecture: ModelArchitecture, run: TrainingRun, recompute: Floats
 ) -> Floats:
     """Model FLOPs and recomputation, per trained token. [FLOPs]"""
-    remade = tuple(op for op in architecture.operators if made_again(op, architecture))
-    again = fold_flops(
-        architecture.model_copy(update={"operators": remade}), run.sequence_length, run
-    ).forward
-    return model_flops_per_token(architecture, run) + np.where(recompute >= 2, again, 0.0)
+    every = tuple(op for op in architecture.operators if made_again(op, architecture))
+    some, again = (
+        fold_flops(
+            architecture.model_copy(update={"operators": remade}), run.sequence_length, run
+        ).forward
+        for remade in (remade_by_selection(architecture, run), every)
+    )
+    once_more = np.where(recompute >= 2, again, np.where(recompute >= 1, some, 0.0))
+    return model_flops_per_token(architecture, run) + once_more

@@ -16,15 +16,16 @@ from advisor.equations.collectives import (
     point_to_point_time_s,
     tree_gather_time_s,
 )
+from advisor.equations.memory import nf4_bytes
 from advisor.equations.pipeline import dualpipe_pair_time_s, exposed_time_s
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
-from advisor.estimate.fold import fold_adapters, fold_parameters
+from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
 from advisor.estimate.links import exchange_links, group_link
 from advisor.estimate.run import TrainingRun
 from advisor.estimate.sharded_passing import gradient_bytes_per_parameter
 from advisor.precision import FORMAT_BYTES
 from advisor.stacks import SoftwareFacts
-from advisor.workload import AttentionKernel
+from advisor.workload import AttentionKernel, FineTuningMethod, GradientSync
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,28 +212,32 @@ def data_traffic(
     of_dense = gathers(group, layout.tensor)
     grads = of_dense(gradient * trained_dense)
     trained = of_dense(weight * trained_dense)
-    whole = of_dense(weight * dense)
+    # A 4-bit base is gathered as it is held.
+    spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
+    matrices, routed = block_matrices(architecture)
+    cut = layout.tensor * layout.pipeline
+    whole = of_dense(weight * dense - spared * matrices / cut)
     if architecture.num_experts > 1:
         of_experts = gathers(group / layout.expert, layout.tensor * layout.expert)
         grads = grads + of_experts(gradient * trained_expert)
         trained = trained + of_experts(weight * trained_expert)
-        whole = whole + of_experts(weight * expert)
+        whole = whole + of_experts(weight * expert - spared * routed / (cut * layout.expert))
     # DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered
-    # once per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, since
-    # it keeps no whole ones. ZeRO-3 also gathers parameters, for forward and for backward. In a
+    # once per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, unless
+    # whole ones wait. ZeRO-3 also gathers parameters, for forward and for backward. In a
     # pipeline neither does: what is gathered stays, and gradients are summed until the last
     # micro-batch (Llama team 2024, arXiv:2407.21783, section 3.3.2).
     gathered = np.where(layout.sharding >= 3, whole, trained)
     once = grads + np.where(layout.sharding >= 1, gathered, grads)
-    every = 2 * whole + grads
-    hidden_once = exposed_time_s(traffic_s=once, cover_s=cover, overlap=network.overlap)
-    hidden_every = micro_batches * exposed_time_s(
-        traffic_s=every, cover_s=cover, overlap=network.overlap
-    )
+    each = 0.0 * grads if run.switches.gradient_sync is GradientSync.LAST else grads
+
+    def exposed(traffic: Floats) -> Floats:
+        return np.asarray(exposed_time_s(traffic_s=traffic, cover_s=cover, overlap=network.overlap))
+
+    hidden_once = exposed(once)
+    hidden_every = (micro_batches - 1) * exposed(2 * whole + each) + exposed(2 * whole + grads)
     # The updated parameters share one micro-batch's computation with its gradients.
-    scattered = (micro_batches - 1) * exposed_time_s(
-        traffic_s=grads, cover_s=cover, overlap=network.overlap
-    ) + exposed_time_s(traffic_s=grads + trained, cover_s=cover, overlap=network.overlap)
+    scattered = (micro_batches - 1) * exposed(each) + exposed(grads + trained)
     level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
     sharded = np.where(level >= 2, scattered, hidden_once)
     return np.where(level >= 3, hidden_every, sharded)

@@ -15,6 +15,7 @@ from advisor.layout import Offload, Recompute, Sharding
 from advisor.workload import (
     AttentionKernel,
     FineTuningMethod,
+    GradientSync,
     Optimizer,
     Preference,
     SoftwareStack,
@@ -157,7 +158,7 @@ def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
             "OUTPUT": ("output", "folder for checkpoints"),
         },
         files=files,
-        notes=batch_notes(setup) + _recompute_notes(layout.recompute),
+        notes=batch_notes(setup) + _recompute_notes(layout.recompute) + _sync_notes(setup),
     )
 
 
@@ -169,6 +170,13 @@ def _recompute_notes(recompute: Recompute) -> tuple[str, ...]:
     if recompute is not Recompute.SELECTIVE:
         return ()
     return ("Recomputes whole blocks, as TRL has no selective way: less memory, more time.",)
+
+
+def _sync_notes(setup: Setup) -> tuple[str, ...]:
+    waits = setup.run.switches.gradient_sync is GradientSync.LAST
+    if not (waits and uses_deepspeed(setup)):
+        return ()
+    return ("Sums gradients after each micro-batch, as DeepSpeed does: less memory, more traffic.",)
 
 
 def _adapters(setup: Setup) -> Options:

@@ -17,7 +17,7 @@ from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.planning.search import LOW_PRECISION_WEIGHTS
 from advisor.planning.single import best_placement
 from advisor.precision import WEIGHT_FORMATS
-from advisor.workload import FineTuning, FineTuningMethod, Optimizer, Serving
+from advisor.workload import FineTuning, FineTuningMethod, GradientSync, Optimizer, Serving
 
 MAX_GROWTH: Final = 6
 """Doublings of the number of cards that are tried."""
@@ -231,6 +231,9 @@ def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[C
                 title = f"weights in {name} and cache in fp8"
                 yield Change(title, "numerics", both, precision=name)
         return
+    if workload.gradient_sync is GradientSync.LAST:
+        each = changed(gradient_sync=GradientSync.EACH)
+        yield Change("sum gradients after each micro-batch", "time", each)
     if workload.optimizer is Optimizer.ADAMW:
         eight_bit = changed(optimizer=Optimizer.ADAMW_8BIT)
         yield Change("8-bit AdamW states", "numerics", eight_bit)

@@ -13,7 +13,7 @@ from typing import Final
 from advisor.hardware import PriceKind
 from advisor.limits import Constraints, Objective
 from advisor.ui.networks import Network
-from advisor.workload import Optimizer
+from advisor.workload import GradientSync, Optimizer
 
 SHAPE: Final = {
     "shape_like": "like",
@@ -92,6 +92,7 @@ class Inputs:
     optimizer: str = Optimizer.ADAMW
     software: str = ""
     cross_entropy: str = ""
+    gradient_sync: str = GradientSync.EACH
     preference: str = ""
     rank: str = "16"
     prompt: str = "7168"

@@ -14,7 +14,14 @@ from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.ui.inputs import ADAPTERS, ALL, FINE_TUNING, NO, OWN, SERVING, TRAINING, YES, Task
 from advisor.ui.networks import ALL as ALL_NETWORKS
 from advisor.ui.networks import IMAGES, SAMPLES, TEXT, VISION, Network
-from advisor.workload import CrossEntropy, DataLoading, Optimizer, Preference, SoftwareStack
+from advisor.workload import (
+    CrossEntropy,
+    DataLoading,
+    GradientSync,
+    Optimizer,
+    Preference,
+    SoftwareStack,
+)
 
 
 class Kind(StrEnum):
@@ -240,6 +247,16 @@ RULES: Final[dict[str, Rules]] = {
             CrossEntropy.FUSED: "One fused kernel",
             CrossEntropy.CHUNKED: "In chunks",
             CrossEntropy.LINEAR: "Fused with the head",
+        },
+        advanced=True,
+    ),
+    "gradient_sync": Rules(
+        "Sharded gradients are summed",
+        Kind.CHOICE,
+        TRAINING,
+        options={
+            GradientSync.EACH: "After each micro-batch",
+            GradientSync.LAST: "After the last (FSDP of the Hugging Face Trainer)",
         },
         advanced=True,
     ),

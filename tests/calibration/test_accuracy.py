@@ -36,7 +36,7 @@ BOUNDS = (
     Bound("training_runs", "samples_per_s", 159, 13.5, 39, 2),
     Bound("training_runs", "step_time_s", 119, 9, 32, 4),
     # Ten of them are detectors, 20 % low: workspaces of Winograd's convolutions are not counted.
-    Bound("training_runs", "peak_memory_gib", 139, 14, 27, 6),
+    Bound("training_runs", "peak_memory_gib", 139, 10, 23, 5),
     Bound("cache_logs", "kv_cache_gib", 17, 3, 15, 2),
     Bound("cache_logs", "kv_tokens", 20, 4, 15, 2.5),
     Bound("serving_runs", "tpot_ms", 1300, 9.5, 41, 2.5),

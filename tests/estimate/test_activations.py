@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -18,6 +19,7 @@ from advisor.estimate.activations import (
     selective_saved_bytes,
 )
 from advisor.estimate.run import resolve_training
+from advisor.estimate.training_time import hardware_flops_per_token
 from advisor.precision import RECIPES
 from advisor.workload import AttentionKernel, FineTuning, Pretraining, SoftwareStack
 
@@ -168,16 +170,38 @@ def test_liger_casts_for_each_consumer() -> None:
     assert saved.divided_bytes == value("4*q + 4*k + 6*f + 4*H", **SIZES)
 
 
-@pytest.mark.parametrize("stack", list(SoftwareStack))
-def test_selective_recomputation_keeps_the_inputs(stack: SoftwareStack) -> None:
-    """It keeps the norms' inputs (2h each), gate and up (2f each) and what flash needs."""
+@pytest.mark.parametrize(
+    ("stack", "formula"),
+    [
+        # Megatron: the norms' inputs, gate and up, and what flash attention needs.
+        ("megatron", "4*h + 4*q + 4*k + 4*f + 4*H + 8"),
+        # torchtitan's policy: of q, k, v, o, gate, up and down every second product, from the
+        # first on, and what the attention kernel writes. No backward pass needs the last product.
+        ("compiled", "2*q + 2*k + 2*f + 2*q + 4*H"),
+        *((stack, "2*q + 2*k + 2*f + 2*h + 2*q + 4*H") for stack in ("plain", "liger")),
+    ],
+)
+def test_what_selective_recomputation_keeps(stack: str, formula: str) -> None:
     model = architecture_from_config(LLAMA)
-    workload = Pretraining(tokens=1e9, software=stack, attention=AttentionKernel.FLASH)
+    workload = Pretraining(tokens=1e9, software=SoftwareStack(stack))
     run = resolve_training(workload, model, RECIPES["bf16_mixed"])
     saved = selective_saved_bytes(model.in_part(Part.BLOCK), run)
-    expected = LAYERS * value("4*h + 4*q + 4*k + 4*f + 4*H + 8", **SIZES)
-    assert saved.per_token_bytes == pytest.approx(expected, rel=1e-12)
+    assert saved.per_token_bytes == LAYERS * value(formula, **SIZES)
     assert saved.per_key_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("stack", "elements"), [("megatron", "0*h"), ("compiled", "k*h + q*h + f*h")]
+)
+def test_products_that_selective_recomputation_makes_again(stack: str, elements: str) -> None:
+    """Of q, k, v, o, gate, up and down: k, o and up; down is made for the next block alone."""
+    model = architecture_from_config(LLAMA)
+    run = resolve_training(
+        Pretraining(tokens=1e9, software=SoftwareStack(stack)), model, RECIPES["bf16_mixed"]
+    )
+    none, some = hardware_flops_per_token(model, run, np.array([0.0, 1.0]))
+    expected = 2 * LAYERS * value(elements, **SIZES)
+    assert some - none == pytest.approx(expected, rel=1e-9)
 
 
 def test_selective_recomputation_drops_the_scores() -> None:

@@ -18,6 +18,19 @@ LORA: dict[str, Any] = {
     "workload": {"kind": "fine_tuning", "method": "lora", "sequence_length": 4096},
     "hardware": {"accelerator": "rtx-4090", "count": 1},
 }
+WAITING: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {
+        "kind": "fine_tuning",
+        "method": "full",
+        "sequence_length": 2048,
+        "global_batch": 64,
+        "precision": "bf16_mixed",
+        "gradient_sync": "last",
+    },
+    "hardware": {"accelerator": "a100-sxm-40gb", "count": 8},
+    "layout": {"data": 8, "sharding": "zero3", "recompute": "full"},
+}
 LARGE_SERVING: dict[str, Any] = {
     "model": {"preset": "llama-3.3-70b"},
     "workload": {"kind": "serving"},
@@ -46,6 +59,7 @@ def test_what_fits_needs_no_way_out() -> None:
     ("case", "start", "sections"),
     [
         (LORA, "train by QLoRA", {"workload": {"method": "qlora"}}),
+        (WAITING, "sum gradients after each", {"workload": {"gradient_sync": "each"}}),
         (LORA, "more cards: 2x", {"hardware": {"count": 2}}),
         (LARGE_SERVING, "weights in w4a16", {"workload": {"weight_format": "w4a16"}}),
         (LARGE_SERVING, "more cards: 4x", {"hardware": {"count": 4}}),

@@ -1,0 +1,100 @@
+"""What released software kept or cast, against published peaks: arithmetic first, then a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.architecture.operators import Part
+from advisor.architecture.resolve import resolve_model
+from advisor.case import ModelSource
+from advisor.catalog.constants import load_calibration
+from advisor.estimate.activations import fold_saved_bytes
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.optimizer_states import gradient_cast_bytes
+from advisor.estimate.run import TrainingRun, resolve_training
+from advisor.estimate.training_memory import training_memory
+from advisor.layout import ParallelLayout, Recompute, Sharding
+from advisor.precision import RECIPES
+from advisor.units import GIB
+from advisor.workload import CrossEntropy, FineTuning, FineTuningMethod, SoftwareStack
+
+MODEL = resolve_model(ModelSource(preset="llama-2-7b"))
+PARAMETERS = 6_738_415_616
+
+
+def tuned(method: FineTuningMethod, stack: SoftwareStack, recipe: str) -> TrainingRun:
+    workload = FineTuning(
+        method=method,
+        lora_rank=8,
+        lora_targets=("q", "v"),
+        sequence_length=1304,
+        global_batch=8,
+        software=stack,
+    )
+    return resolve_training(workload, MODEL, RECIPES[recipe])
+
+
+@pytest.mark.parametrize(
+    ("sharding", "cast_elements"),
+    [(Sharding.DDP, PARAMETERS), (Sharding.ZERO2, PARAMETERS / 4), (Sharding.ZERO3, 1e9)],
+)
+def test_deepspeed_casts_the_gradients_of_a_rank_at_once(
+    sharding: Sharding, cast_elements: float
+) -> None:
+    """2 bytes laid end to end, 4 of the cast; a billion elements at a time under ZeRO-3."""
+    run = tuned(FineTuningMethod.FULL, SoftwareStack.DEEPSPEED, "bf16_mixed")
+    layout = LayoutArrays.of(ParallelLayout(data=4, sharding=sharding))
+    partition = np.array([PARAMETERS / (1 if sharding is Sharding.DDP else 4)])
+    assert gradient_cast_bytes(MODEL, run, layout, partition) == pytest.approx(6 * cast_elements)
+
+
+def test_old_bitsandbytes_keeps_the_inputs_of_every_product() -> None:
+    """Beside what LoRA on q and v needs (the input of both), those of gate and up, and of down."""
+    run = tuned(FineTuningMethod.QLORA, SoftwareStack.PLAIN, "bf16_pure")
+    switches = replace(run.switches, adapter_format="bf16")
+    run, old = (
+        replace(run, switches=replace(switches, base_inputs_kept=kept)) for kept in (False, True)
+    )
+    block = MODEL.in_part(Part.BLOCK)
+    more = (
+        fold_saved_bytes(block, old).per_token_bytes - fold_saved_bytes(block, run).per_token_bytes
+    )
+    assert more == 32 * 2 * (4096 + 11_008)
+
+
+def test_peak_of_litgpt_on_a_four_bit_base() -> None:
+    """Lightning-AI/litgpt, tutorials/resource-tables.md at 0cc02afa: Llama 2 7B, nf4, 13.169 GiB.
+
+    Single-copy bf16 with LoRA of rank 8 on q and v and dropout, one sequence of up to 1,304 tokens.
+    """
+    run = tuned(FineTuningMethod.QLORA, SoftwareStack.PLAIN, "bf16_pure")
+    switches = replace(
+        run.switches, adapter_format="bf16", base_inputs_kept=True, adapter_dropout=True
+    )
+    layout = LayoutArrays.of(ParallelLayout(recompute=Recompute.NONE))
+    facts = load_calibration().memory
+    memory = training_memory(MODEL, replace(run, switches=switches), layout, facts)
+    assert float(memory.allocated[0]) / GIB == pytest.approx(13.169, rel=0.05)
+
+
+def test_a_four_bit_base_is_gathered_as_it_is_held() -> None:
+    """Two layers of 4.13 bits instead of 16, and the largest matrix unpacked (2 bytes, 1/16 codes).
+
+    pytorch/ao, torchao/dtypes/nf4tensor.py: ``fsdp_pre_all_gather`` hands on the packed tensors.
+    """
+    layout = LayoutArrays.of(
+        ParallelLayout(data=8, sharding=Sharding.ZERO3, recompute=Recompute.FULL, micro_batch=8)
+    )
+    facts = load_calibration().memory
+    # Without logits the fullest moment is a block's backward pass.
+    runs = (
+        replace(tuned(method, SoftwareStack.PLAIN, "bf16_pure"), cross_entropy=CrossEntropy.LINEAR)
+        for method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
+    )
+    sixteen, four = (float(training_memory(MODEL, run, layout, facts).workspace[0]) for run in runs)
+    layer = (PARAMETERS - 2 * 32_000 * 4096 - 4096) / 32
+    expected = 2 * layer * (2 - 8452 / 16_384) - (2 + 1 / 16) * 4096 * 11_008
+    assert sixteen - four == pytest.approx(expected, rel=1e-6)
