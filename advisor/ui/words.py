@@ -18,6 +18,8 @@ EVIDENCE: Final = {
 }
 """What a range rests on. The bounds are those of an 80 % interval, see ``quantities.Range``."""
 ROW_PX: Final = 32
+PHONE_COLUMNS: Final = 3
+"""A phone shows no more sentences side by side."""
 PHONE: Final = "Mobi"
 """What browsers on phones put into their user agent."""
 NUMBER_AND_UNIT: Final = re.compile(
@@ -40,14 +42,36 @@ def plain(text: str) -> str:
 
 
 def text_table(table: frames.Table, *, tallest_px: int | None = None) -> None:
-    """Show a table of texts as they are: cells wrap, and numbers stay with their units."""
+    """Show a table of texts as they are: cells wrap, and numbers stay with their units.
+
+    On a phone a wide one becomes a list, unless that were endless: it would scroll sideways,
+    beyond the keyboard's reach.
+    """
+    cells = table.map(lambda cell: plain(NUMBER_AND_UNIT.sub("\\1\u00a0", str(cell))))
     long = tallest_px is not None and len(table) * ROW_PX > tallest_px
+    if on_phone() and len(table.columns) > PHONE_COLUMNS and not long:
+        st.markdown("\n".join(listed(cells)))
+        return
     st.table(
-        table.map(lambda cell: plain(NUMBER_AND_UNIT.sub("\\1\u00a0", str(cell)))),
+        cells,
         border="horizontal",
         hide_index=True,
         height=tallest_px if long and tallest_px else "content",
     )
+
+
+def listed(cells: frames.Table) -> list[str]:
+    """Return each row as a point of a list: its first cell, then the others with their titles."""
+    first, *others = cells.columns
+    return [
+        "  \n  ".join(
+            [
+                f"- **{row[first]}**",
+                *(f"{plain(title.strip())}: {row[title]}" for title in others if row[title]),
+            ]
+        )
+        for _, row in cells.iterrows()
+    ]
 
 
 def on_phone() -> bool:

@@ -4,6 +4,7 @@ import random
 import string
 from dataclasses import fields, replace
 
+import pandas as pd
 import pytest
 
 from advisor.case import Case
@@ -13,7 +14,7 @@ from advisor.ui.cases import case_of, in_words, input_field
 from advisor.ui.inputs import DEFAULTS, Inputs
 from advisor.ui.reading import problem_of, read
 from advisor.ui.rules import RULES
-from advisor.ui.words import plain, span
+from advisor.ui.words import listed, plain, span
 
 CONFIG = '{"model_type": "llama", "hidden_size": 4096}'
 PROVIDERS = ("AWS", "RunPod")
@@ -363,3 +364,8 @@ def test_errors_are_the_projects_own() -> None:
 )
 def test_messages_of_the_engine_take_the_words_of_the_page(said: str, shown: str) -> None:
     assert in_words(said) == shown
+
+
+def test_a_wide_table_is_a_list_on_a_phone() -> None:
+    table = pd.DataFrame([("Weights", "15 GiB", "")], columns=["Term", "Value", "Source"])
+    assert listed(table) == ["- **Weights**  \n  Value: 15 GiB"]
