@@ -36,6 +36,8 @@ QUANTITY_TITLES: Final = {
 SCALES: Final = {"peak_total": GIB}
 """Divisors for the screen."""
 DIGITS: Final = 3
+YEAR: Final = 4
+"""Longer whole numbers are written with thousands separators."""
 BREAK: Final = re.compile(r"([;|])(?=\S)")
 """Where a long word may end a line."""
 
@@ -153,7 +155,12 @@ def settings_table(run: PublishedRun) -> pd.DataFrame:
     """Return what the source tells about a run as text, one row for each setting."""
     return pd.DataFrame(
         [
-            {"Setting": name.replace("_", " "), "Value": BREAK.sub(r"\1 ", value)}
+            {
+                "Setting": name.replace("_", " "),
+                "Value": f"{int(value):,}"
+                if value.isdigit() and len(value) > YEAR
+                else BREAK.sub(r"\1 ", value),
+            }
             for name, value in (
                 *run.settings,
                 ("table row", run.row.id),

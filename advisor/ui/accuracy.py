@@ -45,7 +45,7 @@ def _headlines(runs: Sequence[api.PublishedRun]) -> str:
         errors = frames.accuracy_summary([run for run in runs if run.row.quantity == name])
         if errors is not None:
             title = frames.quantity_title(name).partition(" (")[0].lower()
-            parts.append(f"{title} {errors.median_abs_pct:.0f} %")
+            parts.append(f"{title} {errors.median_abs_pct:.0f}\u00a0%")
     return ", ".join(parts)
 
 
@@ -77,8 +77,8 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
     st.markdown(
         plain(
             f"{title}{what}{where}: {errors.n:,} measurements in {errors.groups:,} groups, median "
-            f"error {errors.median_abs_pct:.0f} %, {errors.coverage_pct:.0f} % inside the "
-            f"predicted range." + (" Too few to say much." if errors.groups < FEW else "")
+            f"error {errors.median_abs_pct:.0f}\u00a0%, {errors.coverage_pct:.0f}\u00a0% inside "
+            f"the predicted range." + (" Too few to say much." if errors.groups < FEW else "")
         )
     )
     frame = frames.accuracy_frame(shown)
