@@ -200,7 +200,11 @@ def money(usd: Value, *, with_range: bool = False) -> str:
     '$1.20'
     >>> money(299_999.6)
     '$300,000'
+    >>> money(-120)
+    '-$120'
     """
+    if isinstance(usd, float | int) and usd < 0:
+        return f"-{money(-usd)}"
     if not isinstance(usd, Range) or usd.low == usd.high:
         return f"${_list_price(_expected(usd))}"
     text = "$" + _list_price(round_significant(usd.expected, 2))

@@ -84,7 +84,7 @@ def _terms(compared: Comparison, paid_hours: float, total: float) -> tuple[Term,
     terms = [
         Term(
             name="rent",
-            title=f"Rent over {compared.months} months",
+            title=f"Rent over {compared.months} months, {tenancy.title}",
             value=total,
             unit="USD",
             formula="(hours paid x rent per hour, growing by the change of rents, + storage and "
@@ -98,7 +98,7 @@ def _terms(compared: Comparison, paid_hours: float, total: float) -> tuple[Term,
         terms.append(
             Term(
                 name="interruptions",
-                title="Hours paid for an hour of work",
+                title=f"Hours paid for an hour of work, {tenancy.title}",
                 value=tenancy.paid.expected,
                 unit="",
                 formula="1 + save / interval + (interval / 2 + restart) / time between "
