@@ -319,8 +319,7 @@ def _software(row: Row, *, samples: bool) -> SoftwareStack:
         masters = cell(row, "precision") in ("bf16_mixed", "fp16_mixed")
         return SoftwareStack.DEEPSPEED if masters else SoftwareStack.HUGGINGFACE
     if framework in known and not (framework == PLAIN_TUNING and tunes):
-        eager = known[framework] is SoftwareStack.COMPILED and cell(row, "compiled") == "0"
-        return SoftwareStack.PLAIN if eager else known[framework]
+        return known[framework]
     if flag(row, "compiled"):
         return SoftwareStack.COMPILED
     alone = integer(row, "num_accelerators", 1) < TUNED_ACCELERATORS
