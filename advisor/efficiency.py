@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
-from advisor.engines import Fraction, NonNegative, ServingFacts, joined_engines
+from advisor.engines import OTHERS, Fraction, NonNegative, ServingFacts, joined_engines
 from advisor.generations import generations, tile_formats
 from advisor.hardware import Accelerator, Segment
 from advisor.kernels import FitQuality, KernelEfficiency
@@ -198,6 +198,9 @@ class Calibration(Noun):
         lasting = self.sustained.get(accelerator.key, self.sustained.get(accelerator.architecture))
         if lasting is not None:
             found = found.model_copy(update={"sustained": lasting})
+        if measured and not _balanced(found, accelerator):
+            found = found.unlike(self.kernels[OTHERS], _streamed_share(found, accelerator))
+            measured = False
         return self._on_vectors(found, accelerator), measured
 
     def _training(self, processor: KernelEfficiency) -> KernelEfficiency:
@@ -242,6 +245,7 @@ class Calibration(Noun):
             By default the one that serves ``weight_format``.
         """
         found, measured = self.kernels_for(accelerator)
+        found = found.model_copy(update={"expert_format": weight_format.name})
         engine = engine or self.engine_for(weight_format)
         backend = engine.backend(generations(accelerator))
         # Engines' own kernels were fitted on accelerators; processors decode as fast as they read.
@@ -256,7 +260,7 @@ class Calibration(Noun):
                 return found, found.evidence is not Evidence.ASSUMED
             if name in self.relatives:
                 return self.kernels[self.relatives[name]], False
-        return self.kernels["default"], False
+        return self.kernels[OTHERS], False
 
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
@@ -290,3 +294,32 @@ class Calibration(Noun):
                 f"{seen.accelerators:,} accelerators: {wider}"
             )
         return tuple(found)
+
+
+UNLIKE_BALANCE: Final = 4.0
+"""Beyond this factor between operations for each byte, kernels are bound elsewhere than where they
+were measured: H20 has a fifth to an eighth of the arithmetic of H200 and H100 on their memory, and
+decodes in 16 bits at less than half of its bandwidth (QwenLM/Qwen3, speed benchmark). Assumed."""
+
+
+def _balanced(kernels: KernelEfficiency, accelerator: Accelerator) -> bool:
+    """Return whether arithmetic and bandwidth stand in about the ratio of the measured cards."""
+    peaks = accelerator.peak_flops_per_s
+    sixteen = peaks.get("bf16", peaks.get("fp16"))
+    if kernels.balance is None or sixteen is None:
+        return True
+    low, high = kernels.balance
+    ratio = sixteen / accelerator.memory_bandwidth_bytes_per_s
+    return low / UNLIKE_BALANCE <= ratio <= high * UNLIKE_BALANCE
+
+
+def _streamed_share(kernels: KernelEfficiency, accelerator: Accelerator) -> float:
+    """Return the share of the bandwidth that as many multiprocessors were seen to ask for.
+
+    The rate of memory is what is in flight over its latency (Little's law), and each multiprocessor
+    keeps so much in flight; their number goes with the fp32 vector peak within a generation.
+    """
+    vector = accelerator.peak_flops_per_s.get("fp32")
+    if kernels.streamed is None or vector is None:
+        return 1.0
+    return min(1.0, kernels.streamed * vector / accelerator.memory_bandwidth_bytes_per_s)

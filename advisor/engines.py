@@ -58,8 +58,8 @@ class ServingFacts(Noun):
     sequence_overhead_s: NonNegative = 0.0
     """Host time per running sequence and step: scheduling, sampling, detokenisation."""
     prompt_overhead_s: NonNegative = 0.0
-    """What one prompt adds to the step that carries it, beyond its tokens: larger batches run
-    without captured graphs, cache blocks are allocated."""
+    """What one prompt adds to each layer of the step that carries it, beyond its tokens: kernels
+    are launched one by one, without captured graphs."""
     request_overhead_s: NonNegative = 0.0
     """From a request's arrival to its first step: transport, tokenisation, scheduling."""
     memory_fraction: Fraction

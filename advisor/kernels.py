@@ -68,6 +68,11 @@ class KernelEfficiency(Noun):
 
     matmul: dict[str, MatmulEfficiency]
     """By compute format; ``default`` serves formats without an entry of their own."""
+    experts: dict[str, MatmulEfficiency] = Field(default_factory=dict)
+    """Grouped products of routed experts by format of their weights, ``default`` in 16 bits; those
+    without an entry run as ``matmul``."""
+    expert_format: str = "default"
+    """Format of the experts that are served."""
     attention: AttentionEfficiency
     elementwise_bandwidth: Fraction
     """Share of the memory bandwidth that norms, activations and the optimizer reach."""
@@ -80,6 +85,11 @@ class KernelEfficiency(Noun):
     """What an engine with kernels of its own makes of the card; None for the measured kernels."""
     weight_operations: NonNegative = 0.0
     """Vector operations to expand one stored weight, counted at the fp32 peak."""
+    balance: tuple[NonNegative, NonNegative] | None = None
+    """Least and most 16-bit operations for each byte of the memory of the cards fitted on."""
+    streamed: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Most memory bandwidth for each fp32 vector operation of the cards fitted on: what their
+    multiprocessors were seen to keep in flight. [bytes]"""
     fitted_on: tuple[str, ...] = ()
     """Accelerators whose kernels were measured."""
     best_share: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -90,17 +100,22 @@ class KernelEfficiency(Noun):
 
     def scaled(self, factor: float) -> KernelEfficiency:
         """Return these constants with all arithmetic rates times ``factor``, at most the peak."""
-        matmul = {
-            name: curve.model_copy(update={"compute": min(1.0, curve.compute * factor)})
-            for name, curve in self.matmul.items()
-        }
+        matmul, experts = (
+            {
+                name: curve.model_copy(update={"compute": min(1.0, curve.compute * factor)})
+                for name, curve in curves.items()
+            }
+            for curves in (self.matmul, self.experts)
+        )
         attention = self.attention.model_copy(
             update={
                 "forward": min(1.0, self.attention.forward * factor),
                 "backward": min(1.0, self.attention.backward * factor),
             }
         )
-        return self.model_copy(update={"matmul": matmul, "attention": attention})
+        return self.model_copy(
+            update={"matmul": matmul, "experts": experts, "attention": attention}
+        )
 
     def under(
         self, backend: BackendFacts, accelerator: Accelerator, weight_format: WeightFormat
@@ -125,9 +140,41 @@ class KernelEfficiency(Noun):
         return self.model_copy(
             update={
                 "matmul": {"default": own},
+                "experts": {},
                 "attention": attention,
                 "backend": backend,
                 "weight_operations": backend.expansion if quantised else backend.expansion_16,
+            }
+        )
+
+    def unlike(self, pool: KernelEfficiency, streamed: float) -> KernelEfficiency:
+        """Return these constants for a card in whose balance no kernel was measured.
+
+        Constants that the measured cards left at a bound are those of ``pool``, and memory is read
+        at the share ``streamed`` of the rate.
+        """
+        curves = [
+            {
+                name: curve.model_copy(
+                    update={
+                        bound: getattr(other[name], bound)
+                        for bound in (curve.fit.at_bound if curve.fit and name in other else ())
+                    }
+                    | {"bandwidth": curve.bandwidth * streamed}
+                )
+                for name, curve in own.items()
+            }
+            for own, other in ((self.matmul, pool.matmul), (self.experts, pool.experts))
+        ]
+        cache = self.attention.cache_bandwidth or self.elementwise_bandwidth
+        return self.model_copy(
+            update={
+                "matmul": curves[0],
+                "experts": curves[1],
+                "attention": self.attention.model_copy(
+                    update={"cache_bandwidth": cache * streamed}
+                ),
+                "elementwise_bandwidth": self.elementwise_bandwidth * streamed,
             }
         )
 
@@ -138,7 +185,7 @@ class KernelEfficiency(Noun):
         """
         own = {"half_tiles": half_tiles, "overhead_s": overhead_s}
         matmul = {name: curve.model_copy(update=own) for name, curve in self.matmul.items()}
-        return self.model_copy(update={"matmul": matmul})
+        return self.model_copy(update={"matmul": matmul, "experts": {}})
 
     def in_formats(
         self, formats: Iterable[str], compute: float, *, smaller: float = 1.0

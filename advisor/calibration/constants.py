@@ -122,6 +122,11 @@ def methodology_markdown(fitted: FittedConstants) -> str:
         for key, curve in kernels.matmul.items()
     ]
     rows += [
+        (name, f"routed experts, {'16 bits' if key == 'default' else key}", curve.fit)
+        for name, kernels in fitted.kernels.items()
+        for key, curve in kernels.experts.items()
+    ]
+    rows += [
         (name, "attention, forward", kernels.attention.fit)
         for name, kernels in fitted.kernels.items()
     ]
@@ -160,6 +165,11 @@ are left out, and on cards with a large second-level cache those whose weights m
 Layers in fp8, fp4 and int8 are timed whole: the conversion of 16-bit activations is inside, as a
 kernel of its own. fp8 has one scale per block on Hopper and data-centre Blackwell, per tensor
 elsewhere. Training stacks fuse the conversion into the kernel before and are faster than this.
+
+Routed experts have curves of their own, by format of the weights, fitted on blocks of two grouped
+products (gate and up, down) under even routing; x counts the tiles of all experts together. Weights
+in 4-bit integers, and MXFP4 on cards without units for it, run as 16-bit ones: their kernels differ
+by up to six times between libraries.
 
 ## Attention
 

@@ -13,7 +13,6 @@ from typing import Final
 
 from advisor.calibration.tables import Row, cell, integer
 from advisor.engines import ServingFacts
-from advisor.estimate.candidates import Floats
 
 Release = tuple[int, int]
 
@@ -27,6 +26,9 @@ LEAST_STEP_TOKENS: Final = 2048
 MORE_SEQUENCES: Final[Release] = (0, 9)
 """Large cards take 1,024 sequences from here on, 256 before; the A100 keeps the smaller limits
 (vllm/engine/arg_utils.py, pull request 17885)."""
+COUNTS_OWN: Final[Release] = (0, 4)
+"""Before that, all that was not free counted, the driver's context too (vllm/worker/worker.py:
+``total_gpu_memory - free_gpu_memory``)."""
 UNSORTED: Final[Release] = (0, 16)
 """From here on top-k and top-p no longer sort all logits (vllm/v1/sample/ops/topk_topp_triton)."""
 SORTING_BYTES_PER_LOGIT: Final = 39.0
@@ -74,19 +76,21 @@ class EngineRelease:
     share: Share = Share.CARD
     keeps_reductions: bool = False
     """The input of every all-reduce of the sizing step stays alive to its end."""
+    counts_context: bool = False
+    """The driver's context comes out of the engine's share of the card."""
 
     def cache_room(
-        self, *, fraction: float, device: Floats, held: Floats, weights: Floats, passing: Floats
-    ) -> Floats:
+        self, *, fraction: float, device: float, held: float, weights: float, passing: float
+    ) -> float:
         """Return the bytes left for the cache.
 
         Parameters
         ----------
         fraction : float
             The engine's share.
-        device, held : ndarray
+        device, held : float
             Memory of the card, and of it the driver's context and collective buffers. [bytes]
-        weights, passing : ndarray
+        weights, passing : float
             Weights; activations, sampler, graphs and workspaces. [bytes]
         """
         if self.share is Share.AT_END:
@@ -140,6 +144,8 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
     return EngineRelease(
         facts.model_copy(update=update),
         keeps_reductions=FREED_BUFFERS in cell(row, "engine_version"),
+        counts_context=FREED_BUFFERS in cell(row, "engine_version")
+        or (0, 0) < release < COUNTS_OWN,
     )
 
 

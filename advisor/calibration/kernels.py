@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from advisor.calibration.expert_kernels import fit_experts
 from advisor.calibration.measurements import Decodes, Floats, KernelTables, Matmuls, Prefills
 from advisor.calibration.robust import Parameter, errors, fit_log_times, quality, rounded
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
@@ -150,13 +151,31 @@ def fit_generation(
     attention = _fit_attention(tables.prefills, tables.decodes, cards, accelerators)
     return KernelEfficiency(
         matmul=matmul,
+        experts=fit_experts(tables.experts, cards, accelerators),
         attention=attention,
         # Narrow matmuls do nothing but stream their weights, as elementwise kernels stream.
         elementwise_bandwidth=matmul["default"].bandwidth,
+        balance=_balance(cards, accelerators),
+        streamed=rounded(
+            max(
+                cards[key].memory_bandwidth_bytes_per_s / cards[key].peak_flops_per_s["fp32"]
+                for key in accelerators
+            ),
+            3,
+        ),
         fitted_on=accelerators,
         evidence=Evidence.CALIBRATED,
         source=source,
     )
+
+
+def _balance(cards: Cards, accelerators: Iterable[str]) -> tuple[float, float]:
+    """Return the least and the most 16-bit operations for each byte of these cards' memory."""
+    ratios = [
+        cards[key].peak_flops_per_s["bf16"] / cards[key].memory_bandwidth_bytes_per_s
+        for key in accelerators
+    ]
+    return rounded(min(ratios), 3), rounded(max(ratios), 3)
 
 
 def _others(card: str, group: Iterable[str]) -> tuple[str, ...]:

@@ -52,6 +52,21 @@ class Matmuls(Rows):
 
 
 @dataclass(frozen=True, slots=True)
+class Experts(Rows):
+    """Routed experts of one layer: gate and up in one product, then down; even routing."""
+
+    kernel: Texts
+    rows: Floats
+    """Tokens times experts that each visits, on one rank."""
+    held: Floats
+    """Experts of a rank that are visited."""
+    hidden: Floats
+    intermediate: Floats
+    """Of one expert, the part of one rank."""
+    measured_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Prefills(Rows):
     """Causal attention over whole prompts."""
 
@@ -98,6 +113,7 @@ class KernelTables:
     """All tables."""
 
     matmuls: Matmuls
+    experts: Experts
     prefills: Prefills
     decodes: Decodes
     collectives: Collectives
@@ -180,6 +196,7 @@ def read_kernel_tables(folder: Path) -> KernelTables:
             cached=matmul.numbers("cached", least=-1.0) > 0,
             measured_s=matmul.numbers("latency_us") * MICROSECOND,
         ),
+        experts=_experts(_Csv(folder / "experts.csv")),
         prefills=Prefills(
             accelerator=prefill.texts("accelerator"),
             batch=prefill.numbers("batch"),
@@ -218,3 +235,18 @@ def _best_rates(folder: Path) -> BestRates:
     cards = [table.texts("accelerator")[wide], *(each.texts("accelerator") for each in others)]
     rates = [table.numbers("achieved_tflops")[wide], *(each.numbers("tflops") for each in others)]
     return BestRates(accelerator=np.concatenate(cards), flops_per_s=np.concatenate(rates) * TFLOP)
+
+
+def _experts(table: _Csv) -> Experts:
+    ranks = table.numbers("expert_ranks")
+    # A single token still visits whole experts on the ranks that it goes to.
+    rows = np.maximum(table.numbers("tokens") * table.numbers("active") / ranks, 1.0)
+    return Experts(
+        accelerator=table.texts("accelerator"),
+        kernel=table.texts("kernel"),
+        rows=rows,
+        held=np.minimum(table.numbers("experts") / ranks, rows),
+        hidden=table.numbers("hidden"),
+        intermediate=table.numbers("intermediate") / table.numbers("tensor"),
+        measured_s=table.numbers("latency_us") * MICROSECOND,
+    )

@@ -177,6 +177,48 @@ def group_quantile(values: Sequence[float], groups: Sequence[str], share: float)
     return ordered[-1][0]
 
 
+def next_interval(
+    values: Sequence[float], groups: Sequence[str], share: float = 0.8
+) -> list[float]:
+    r"""Bounds between which the values of a group not yet seen lie with probability ``share``.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Of runs that their prediction had not seen.
+    groups : sequence of str
+        What was held out together; every group weighs one.
+    share : float, optional
+
+    Returns
+    -------
+    list of float
+        Low and high bound.
+
+    Notes
+    -----
+    Of :math:`n` exchangeable groups the next one lies below the :math:`k`-th with probability
+    :math:`k / (n + 1)`: tails are taken at :math:`(1 + 1/n)(1 + \mathrm{share}) / 2`, of few groups
+    at the farthest value.
+
+    References
+    ----------
+    .. [1] Lei et al., Distribution-Free Predictive Inference for Regression, 2018,
+       arXiv:1604.04173, section 2.2.
+
+    Examples
+    --------
+    Nine groups leave a tenth of the next ones beyond the largest.
+
+    >>> next_interval([float(i) for i in range(1, 10)], list("abcdefghi"))
+    [1.0, 9.0]
+    """
+    number = len(set(groups))
+    level = min(1.0, (1 + 1 / number) * (1 + share) / 2)
+    low = -group_quantile([-value for value in values], groups, level)
+    return [low, group_quantile(values, groups, level)]
+
+
 def scored(
     *,
     id: str,

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.calibration.cache_rows import fit_cache_interval
 from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.memory_fit import START
-from advisor.calibration.report import group_quantile
-from advisor.calibration.robust import rounded
-from advisor.calibration.served_runs import Pack, Reading, predicted_s, readings_of
+from advisor.calibration.report import next_interval
+from advisor.calibration.robust import drawn, rounded
+from advisor.calibration.served_runs import Pack, Reading, predicted_s, read_packs, readings_of
 from advisor.calibration.serving_fit import (
     LLAMA_CPP,
     SERVERS,
@@ -18,13 +19,22 @@ from advisor.calibration.serving_fit import (
     engine_packs,
     fit_engine,
     folds_of,
+    model_at_site,
     section_of,
     usable,
     values_of,
     with_values,
 )
-from advisor.calibration.serving_rows import FIRST, ONLINE, TOKEN, WHOLE, interval_name
-from advisor.calibration.software import TAILS, blank_training
+from advisor.calibration.serving_rows import (
+    FIRST,
+    ONLINE,
+    SINGLE,
+    TOKEN,
+    WHOLE,
+    engine_interval,
+    interval_name,
+)
+from advisor.calibration.software import blank_training
 from advisor.calibration.speed import ScoredRun, SpeedErrors, run_errors
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
@@ -35,6 +45,8 @@ from advisor.resources import data_path
 
 NEARLY: Final = 1e-3
 """Tolerance of fits that begin at the constants of all runs."""
+CACHE: Final = "serving_memory"
+DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_FIRST_TOKEN})
 WORDS: Final = {
     (TOKEN, True): "time per output token, served",
     (FIRST, True): "time to first token, served",
@@ -112,7 +124,9 @@ def held_out(
     return tuple(
         ServedReading(
             reading=reading,
-            interval=interval_name(pack.kind, reading.quantity, pack.deployment),
+            interval=interval_name(
+                pack.kind, reading.quantity, replace(pack.deployment, engine=facts)
+            ),
             card_measured=calibration.kernels_for(pack.cards[reading.row])[1],
             engine=fit.name,
             online=pack.kind == ONLINE,
@@ -141,37 +155,93 @@ def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReadin
     return tuple(found)
 
 
-def fit_serving_intervals(held_out: Sequence[ServedReading]) -> dict[str, Interval]:
+def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
+    """Predict the one-stream runs of engines that no constant was fitted on.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With the constants fitted on all runs.
+    engine : Engine
+        Of its calibration, only kernels and stated facts count.
+    """
+    known = {fit.name for fit in (*SERVERS, LLAMA_CPP)}
+    packs = [pack for pack in read_packs(engine, (SINGLE,)) if pack.engine not in known]
+    times = predicted_s(packs, calibration, calibration.serving)
+    places = [(pack, reading) for pack in packs for reading in pack.readings]
+    return tuple(
+        ServedReading(
+            reading=reading,
+            interval=interval_name(pack.kind, reading.quantity, pack.deployment),
+            card_measured=pack.deployment.measured,
+            engine=pack.engine,
+            online=False,
+            seen_s=float(time),
+            unseen_s=float(time),
+        )
+        for (pack, reading), time in zip(places, times, strict=True)
+    )
+
+
+def fit_serving_intervals(
+    held_out: Sequence[ServedReading], others: Sequence[ServedReading]
+) -> dict[str, Interval]:
     """80 % intervals of serving times, from residuals of runs that the fit has not seen.
 
     Parameters
     ----------
     held_out : sequence of ServedReading
+    others : sequence of ServedReading
+        Of engines called directly, on which no constant was fitted.
 
     Returns
     -------
     dict of str to Interval
-        By name. Those of engines with kernels of their own hold for cards whose vendor kernels
-        nobody measured too; for the others wider ones are stated.
+        By name. Of first tokens, servers but the first have their own, with their name behind;
+        bounds are drawn towards those of all servers, the fewer models at a site stand behind
+        them.
+        Those of engines with kernels of their own hold for cards whose vendor kernels nobody
+        measured too; for servers wider ones are stated.
     """
     sure = [item for item in held_out if usable(item.reading)]
+    served = [item for item in sure if item.interval not in DIRECT]
     found = {}
     for name in dict.fromkeys(item.interval for item in sure):
         own = [item for item in sure if item.interval == name]
-        groups = [item.reading.group for item in own]
-        residuals = [item.residual for item in own]
-        low, high = (group_quantile(residuals, groups, share) for share in TAILS)
-        interval = Interval(
-            low=rounded(min(1.0, low), 3),
-            high=rounded(max(1.0, high), 3),
-            evidence=Evidence.CALIBRATED,
-            source=f"10 % and 90 % of measured over predicted time, {len(set(groups))} groups of "
-            "published runs, models of a site held out",
-        )
-        found[name] = interval
-        if name in {DIRECT_TIME, DIRECT_FIRST_TOKEN}:
-            found[f"{name}{UNMEASURED}"] = interval
+        if name in DIRECT:
+            found[name] = found[f"{name}{UNMEASURED}"] = _interval(own, own)
+            continue
+        quantity = own[0].reading.quantity
+        kin = [item for item in served if item.reading.quantity == quantity]
+        # Servers differ in how they queue prompts, hardly in how they decode.
+        engines = dict.fromkeys(item.engine for item in own) if quantity == FIRST else (None,)
+        for place, engine in enumerate(engines):
+            runs = [item for item in own if engine in (None, item.engine)]
+            found[f"{name}_{engine}" if place else name] = _interval(runs, kin)
+    for name in dict.fromkeys(item.interval for item in others):
+        own = [item for item in others if item.interval == name]
+        quantity = own[0].reading.quantity
+        kin = [item for item in (*sure, *others) if item.reading.quantity == quantity]
+        found[name] = found[f"{name}{UNMEASURED}"] = _interval(own, kin)
     return found
+
+
+def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Interval:
+    """Interval of runs, drawn towards that of their kin."""
+    bounds, pool = (
+        next_interval([item.residual for item in items], [item.reading.group for item in items])
+        for items in (own, kin)
+    )
+    models = len({model_at_site(item.reading) for item in own})
+    low, high = drawn(bounds, pool, models)
+    groups = len({item.reading.group for item in own})
+    return Interval(
+        low=rounded(min(1.0, low), 3),
+        high=rounded(max(1.0, high), 3),
+        evidence=Evidence.CALIBRATED,
+        source=f"tails of the next of {groups} groups of published runs, measured over predicted "
+        f"time, each of {models} models at a site held out",
+    )
 
 
 def serving_errors() -> tuple[SpeedErrors, ...]:
@@ -180,7 +250,9 @@ def serving_errors() -> tuple[SpeedErrors, ...]:
     rows = all_held_out(engine.calibration, engine)
 
     def score(item: ServedReading) -> ScoredRun:
-        interval = engine.calibration.interval(item.interval, measured=item.card_measured)
+        interval = engine_interval(
+            engine.calibration, item.interval, item.engine, measured=item.card_measured
+        )
         return ScoredRun(
             group=item.reading.group,
             seen_pct=item.error_pct(item.seen_s),
@@ -215,10 +287,14 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     dict
         ``serving``, ``engines`` and ``intervals``.
     """
-    blank = blank_training({}) | {"memory": START}
     start = {"serving": {one.name: one.starts[0] for one in SERVERS[0].parameters}}
-    calibration = join_calibration(kernels | start | blank, data_path(FITTED))
-    engine = Engine(catalog=catalog, calibration=calibration)
+    fixed = kernels | start | {"memory": START}
+    engine = Engine(catalog, join_calibration(fixed | blank_training({}), data_path(FITTED)))
+    # How many requests a saturated engine holds depends on the memory that it leaves.
+    memory: Section = {CACHE: fit_cache_interval(engine).model_dump(mode="json")}
+    blank = blank_training(memory) | {"memory": START}
+    calibration = join_calibration(fixed | blank, data_path(FITTED))
+    engine = Engine(catalog, calibration)
     runs = {fit.name: engine_packs(fit, engine) for fit in (*SERVERS, LLAMA_CPP)}
     first, *others = SERVERS
     common = fit_engine(first, calibration.serving, runs[first.name], calibration)
@@ -234,7 +310,8 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
         "engines": {**fitted, LLAMA_CPP.name: section_of(own)},
     }
     final = join_calibration(kernels | sections | blank, data_path(FITTED))
-    intervals = fit_serving_intervals(all_held_out(final, engine))
+    intervals = fit_serving_intervals(all_held_out(final, engine), strange_engines(final, engine))
     return sections | {
-        "intervals": {name: found.model_dump(mode="json") for name, found in intervals.items()}
+        "intervals": memory
+        | {name: found.model_dump(mode="json") for name, found in intervals.items()}
     }

@@ -63,9 +63,8 @@ SERVED: Final = (
     _overhead("step_overhead_s", 1e-3),
     _overhead("layer_overhead_s", 1e-5),
     _overhead("sequence_overhead_s", 2e-5),
-    _overhead("prompt_overhead_s", 1e-2),
+    _overhead("prompt_overhead_s", 2e-4),
     _overhead("request_overhead_s", 5e-2),
-    _share("grouped_compute", 0.4),
     _share("start_wave", 0.1),
 )
 
@@ -79,7 +78,7 @@ def _server(name: str, *shared: str) -> EngineFit:
 SERVERS: Final = (
     _server("vllm"),
     _server("tensorrt_llm", "layer_overhead_s"),
-    _server("sglang", "layer_overhead_s", "sequence_overhead_s", "grouped_compute"),
+    _server("sglang", "layer_overhead_s", "sequence_overhead_s"),
 )
 """The first is what ``serving`` holds; the others take from it what they do not fit."""
 
@@ -87,6 +86,7 @@ LLAMA_CPP: Final = EngineFit(
     "llama_cpp",
     DIRECT_KINDS,
     (
+        _share("grouped_compute", 0.4),
         *_kernels(
             "default",
             layer_overhead_s=1e-4,
@@ -209,9 +209,14 @@ def folds_of(readings: Sequence[Reading]) -> list[int]:
 
     All runs of one model at one site (repository or address) lie in the same part.
     """
-    names = [f"{one.source} | {one.group.split(' | ')[1]}" for one in readings]
+    names = [model_at_site(one) for one in readings]
     order = {name: index % FOLDS for index, name in enumerate(sorted(set(names)))}
     return [order[name] for name in names]
+
+
+def model_at_site(reading: Reading) -> str:
+    """Name what the reading's run shares with those that are held out with it."""
+    return f"{reading.source} | {reading.group.split(' | ')[1]}"
 
 
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:

@@ -14,7 +14,7 @@ from advisor.calibration.image_rows import IMAGE_KINDS, predict_image_row
 from advisor.calibration.report import ValidationRow, scored
 from advisor.calibration.tables import Row, cell, choice, integer, number
 from advisor.catalog.nodes import node_for
-from advisor.efficiency import Calibration
+from advisor.efficiency import Calibration, Interval
 from advisor.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 from advisor.equations.serving import start_burst_s
 from advisor.errors import InputError
@@ -45,6 +45,9 @@ QUANTITIES: Final = (
 ONLINE: Final = "llm_online"
 SATURATED: Final = "llm_saturated"
 SINGLE: Final = "llm_single_stream"
+OTHER: Final = "_other"
+FIRST_ENGINE: Final = "vllm"
+"""Whose constants and intervals have no name of their own."""
 FIRST: Final = "first"
 """Time to the first token, or of a whole prompt."""
 TOKEN: Final = "token"
@@ -65,8 +68,10 @@ class Deployment:
     served: ServedModel
     candidates: Candidates
     engine: ServingFacts
+    engine_name: str
     routed: bool
     measured: bool
+    """The kernels of the card's kind, and the engine."""
     widening: float
 
 
@@ -162,7 +167,8 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
         # Data-parallel attention spreads the experts over its ranks.
         expert=data if architecture.num_experts > 1 else 1,
     )
-    facts = engine.calibration.engines.get(cell(row, "engine"), engine.calibration.serving)
+    name = cell(row, "engine")
+    facts = engine.calibration.engines.get(name, engine.calibration.serving)
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts)
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache),
@@ -176,8 +182,9 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
             ),
         ),
         engine=facts,
+        engine_name=name,
         routed=architecture.num_experts > 1,
-        measured=measured,
+        measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
         widening=shape_widening(architecture),
     )
 
@@ -277,7 +284,9 @@ def _quantities(
 
     def around(value: float, what: str) -> Range:
         name = interval_name(kind, what, deployment)
-        interval = calibration.interval(name, measured=deployment.measured)
+        interval = engine_interval(
+            calibration, name, deployment.engine_name, measured=deployment.measured
+        )
         return Range.around(
             value,
             low_factor=interval.low / deployment.widening,
@@ -300,10 +309,22 @@ def _quantities(
 
 def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     """Name the interval of a time: ``what`` is ``FIRST``, ``TOKEN`` or ``WHOLE``."""
-    if deployment.engine.backends or kind == SINGLE:
-        return DIRECT_FIRST_TOKEN if what == FIRST else DIRECT_TIME
+    direct = DIRECT_FIRST_TOKEN if what == FIRST else DIRECT_TIME
+    if deployment.engine.backends:
+        return direct
+    if kind == SINGLE:
+        # No fit has such runs: a server for one stream, or another engine that is called directly.
+        return f"{direct}{OTHER}"
     if what == FIRST:
         return "serving_first_token"
     if what == WHOLE and kind != ONLINE:
         return "serving_saturated"
     return "serving_time_routed" if deployment.routed else "serving_time"
+
+
+def engine_interval(
+    calibration: Calibration, name: str, engine: str, *, measured: bool
+) -> Interval:
+    """Return the interval of a time: the engine's own where it has one and is measured."""
+    own = calibration.intervals.get(f"{name}_{engine}")
+    return own if own and measured else calibration.interval(name, measured=measured)

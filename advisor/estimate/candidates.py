@@ -163,6 +163,12 @@ class HardwareArrays(Columns):
     matmul16_bandwidth: Floats
     matmul16_half_tiles: Floats
     matmul16_half_depth: Floats
+    expert_overhead_s: Floats
+    """The same five of the grouped products of routed experts in the format served."""
+    expert_compute: Floats
+    expert_bandwidth: Floats
+    expert_half_tiles: Floats
+    expert_half_depth: Floats
     convolution_saving: Floats
     """Work of a 3 x 3 convolution over that of the algorithm that the library chooses for it."""
     sustained: Floats
@@ -232,6 +238,17 @@ class HardwareArrays(Columns):
             matmul_half_depth=self.matmul16_half_depth,
         )
 
+    def for_experts(self) -> HardwareArrays:
+        """Return the same systems for the grouped products of routed experts."""
+        return replace(
+            self,
+            matmul_overhead_s=self.expert_overhead_s,
+            matmul_compute=self.expert_compute,
+            matmul_bandwidth=self.expert_bandwidth,
+            matmul_half_tiles=self.expert_half_tiles,
+            matmul_half_depth=self.expert_half_depth,
+        )
+
 
 def _rates(
     accelerator: Accelerator, node: Node, kernels: KernelEfficiency, compute: str
@@ -245,6 +262,7 @@ def _rates(
     own = compute in kernels.matmul
     backend = kernels.backend
     saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
+    expert = kernels.experts.get(kernels.expert_format, kernels.experts.get("default", matmul))
     half, saturation16 = kernels.matmul["default"], saturation if compute == "fp32" else 1.0
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
@@ -263,6 +281,11 @@ def _rates(
         "matmul16_bandwidth": half.bandwidth,
         "matmul16_half_tiles": half.half_tiles * saturation16,
         "matmul16_half_depth": half.half_depth * saturation16,
+        "expert_overhead_s": expert.overhead_s,
+        "expert_compute": expert.compute,
+        "expert_bandwidth": expert.bandwidth,
+        "expert_half_tiles": expert.half_tiles * saturation,
+        "expert_half_depth": expert.half_depth * saturation,
         "convolution_saving": _convolution_saving(accelerator, compute),
         # Vector units draw less power than matrix units: their clocks stay.
         "sustained": 1.0 if compute == "fp32" and "tf32" not in peaks else kernels.sustained,

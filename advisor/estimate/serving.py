@@ -17,7 +17,12 @@ from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_p
 from advisor.estimate.candidates import Candidates, Floats, Shares, matmul_peak
 from advisor.estimate.serving_memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving_rows import ServedModel, ServingLoad, batched_tokens
-from advisor.estimate.serving_step import StepContent, StepShares, engine_step
+from advisor.estimate.serving_step import (
+    BRANCHES_PER_BLOCK,
+    StepContent,
+    StepShares,
+    engine_step,
+)
 from advisor.hardware import Accelerator
 from advisor.precision import WeightFormat
 from advisor.workload import Serving
@@ -158,6 +163,7 @@ def serving_times(
         )
         return engine_step(served, content, candidates, engine, calibration.network)
 
+    prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
     decode = step(batch, np.zeros_like(chunk))
     mixed = step(batch - 1, chunk)
     full = step(np.zeros_like(batch), limit)
@@ -170,10 +176,10 @@ def serving_times(
         carrying = np.where(batch > 1, decode_s, 0.0)
         # Prompts that arrive within one step share it, up to its limit of tokens.
         together = np.clip(requests / load.output_tokens, 1.0, np.maximum(1 / occupied, 1.0))
-        extra = engine.prompt_overhead_s / together
+        extra = prompt_s / together
         extra = extra + chunks * np.maximum(mixed.total - carrying, 0.0)
         stages = layout.pipeline if engine.chunks_follow else 1.0
-        first_token = engine.prompt_overhead_s + (chunks + stages - 1) / stages * mixed.total
+        first_token = prompt_s + (chunks + stages - 1) / stages * mixed.total
         # Stages work on different micro-batches: a prompt delays each of them by its share.
         others = extra / layout.pipeline * (requests - 1) / requests
         rate = request_rate_per_s(

@@ -17,7 +17,7 @@ from advisor.estimate.batch_serving import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
-from advisor.estimate.serving_memory import ServingMemory, serving_memory
+from advisor.estimate.serving_memory import ServingMemory, loaded_factor, serving_memory
 from advisor.estimate.serving_rows import ServedModel, ServingLoad
 from advisor.estimate.serving_terms import (
     SERVING_MEMORY,
@@ -224,7 +224,12 @@ def _memory(
 
     texts = memory_substitutions(served, workload, layout, calibration.serving, memory_bytes)
     return MemoryBreakdown(
-        weights_bytes=Range.exact(values["weights"], known),
+        weights_bytes=Range.around(
+            values["weights"],
+            low_factor=loaded_factor(interval.low / widening),
+            high_factor=loaded_factor(interval.high * widening),
+            evidence=known,
+        ),
         gradients_bytes=Range.exact(0.0),
         optimizer_bytes=Range.exact(0.0),
         activations_bytes=spread("activations"),

@@ -126,11 +126,13 @@ def engine_step(
     )
     weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
     unquantised = hardware.in_16_bits()
+    served_wide = served.weight_format.bytes_per_parameter >= SIXTEEN_BIT_BYTES
     with np.errstate(divide="ignore", invalid="ignore"):
         for matrix in served.matrices:
-            kernels = hardware
-            if matrix.bytes_per_parameter >= SIXTEEN_BIT_BYTES:
-                kernels = unquantised
+            wide = matrix.bytes_per_parameter >= SIXTEEN_BIT_BYTES
+            kernels = unquantised if wide else hardware
+            if matrix.experts > 1 and wide is served_wide:
+                kernels = kernels.for_experts()
             total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
             # Without rows of its phase a matrix does not run, nor is it read.
             runs = content.of(matrix.part, matrix.phase) > 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.cache_rows import predict_cache_row
+from advisor.calibration.cache_rows import fit_cache_interval, predict_cache_row, read_log
 from advisor.calibration.engine import Engine, shipped_engine
 from advisor.calibration.engine_releases import Share, engine_release
 from advisor.catalog.constants import load_calibration
+from advisor.units import GIB
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +77,36 @@ def test_a_log_that_tells_tokens_is_scored_on_them_too(engine: Engine) -> None:
     assert (cache.quantity, tokens.quantity) == ("kv_cache_gib", "kv_tokens")
     # 2 x 32 layers x 8 heads x 128 x 2 bytes.
     assert tokens.expected == pytest.approx(cache.expected * 2**30 / 131_072)
+
+
+def test_the_interval_reaches_the_farthest_of_few_logs(engine: Engine) -> None:
+    # Of 16 groups, the 15.3th and more is the last: RTX 3090, vLLM V1, 1.5 GiB of graphs.
+    farthest = read_log(
+        log(
+            engine_version="vLLM V1",
+            accelerator="rtx-3090",
+            gpu_memory_utilization="0.9",
+        ),
+        engine,
+        "kv_cache_gib",
+    )
+    found = fit_cache_interval(engine)
+    assert found.high == pytest.approx(farthest.factor(3.78 * GIB), abs=0.01)
+    assert farthest.room(farthest.factor(3.78 * GIB)) == pytest.approx(3.78 * GIB)
+
+
+def test_before_release_0_4_the_context_comes_out_of_the_share() -> None:
+    facts = load_calibration().serving
+    counted = {
+        version: engine_release(
+            {"engine": "vllm", "engine_version": version}, facts, 80e9
+        ).counts_context
+        for version in ("vLLM 0.3", "vLLM Dec-2023", "vLLM 0.4 ROCm", "vLLM 0.7")
+    }
+    assert [version for version, inside in counted.items() if inside] == [
+        "vLLM 0.3",
+        "vLLM Dec-2023",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -117,8 +117,8 @@ def test_runs_that_no_engine_of_today_explains_are_left_out():
     assert not usable(replace(reading("a", "Llama-3.1-70B"), date="2023-10"))
 
 
-def test_ranges_are_quantiles_of_what_was_held_out():
-    # Ten groups with residuals 0.5, 0.6, ... 1.4: a tenth lies at or below 0.5, nine at 1.3.
+def test_ranges_are_those_of_the_next_group():
+    # Ten groups with residuals 0.5, 0.6, ... 1.4: one of eleven lies beyond either end.
     rows = [
         ServedReading(
             reading=reading("a", f"m{index}", measured=(5 + index) / 10),
@@ -132,7 +132,33 @@ def test_ranges_are_quantiles_of_what_was_held_out():
         for index in range(10)
     ]
 
-    found = fit_serving_intervals(rows)
+    found = fit_serving_intervals(rows, ())
 
     assert set(found) == {"serving_time"}
-    assert (found["serving_time"].low, found["serving_time"].high) == (0.5, 1.3)
+    assert (found["serving_time"].low, found["serving_time"].high) == (0.5, 1.4)
+
+
+def test_bounds_of_a_server_with_few_models_are_drawn_towards_those_of_all():
+    # Eight models of one server 10 % off either way, one of another at twice its time.
+    one = ServedReading(
+        reading=reading("a", "m", "first"),
+        interval="serving_first_token",
+        card_measured=True,
+        engine="vllm",
+        online=True,
+        seen_s=1.0,
+        unseen_s=1.0,
+    )
+    first = [
+        replace(one, reading=reading("a", f"m{index}", "first", measured=0.9 + 0.2 * (index % 2)))
+        for index in range(8)
+    ]
+    other = replace(one, engine="sglang", reading=reading("a", "n", "first", measured=2.0))
+
+    found = fit_serving_intervals([*first, other], ())
+
+    # Eight models weigh as much as the pool, whose farthest is 2; one of nine parts for the other.
+    assert found["serving_first_token"].high == pytest.approx((1.1 * 2.0) ** 0.5, abs=0.01)
+    assert found["serving_first_token_sglang"].low == pytest.approx(
+        min(1, 2 ** (1 / 9) * 0.9 ** (8 / 9)), abs=0.01
+    )
