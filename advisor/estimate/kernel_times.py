@@ -49,9 +49,11 @@ def matmul_forward(
     tokens: Floats,
 ) -> Floats:
     """Forward time of one matmul row in one layer. [s]"""
-    layout, hardware = candidates.layout, candidates.hardware
+    layout, block = candidates.layout, op.part is Part.BLOCK
+    # Embedding and head stay in 16 bits.
+    hardware = candidates.hardware if block else candidates.hardware.in_16_bits()
     tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
-    operand_bytes = min(2.0, FORMAT_BYTES[run.recipe.compute]) if op.part is Part.BLOCK else 2.0
+    operand_bytes = min(2.0, FORMAT_BYTES[run.recipe.compute]) if block else 2.0
     if run.recipe.compute == "fp32":
         operand_bytes = 4.0
     local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
@@ -68,8 +70,7 @@ def matmul_forward(
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs: both sides move once.
         streamed = tokens * op.moved_elements_per_token
-    peak = hardware.peak_flops_per_s if op.part is Part.BLOCK else hardware.peak16_flops_per_s
-    wide = FORMAT_BYTES[run.recipe.compute] >= FORMAT_BYTES["bf16"]
+    wide = not block or FORMAT_BYTES[run.recipe.compute] >= FORMAT_BYTES["bf16"]
     rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)
     return np.asarray(
         matmul_time_s(
@@ -77,7 +78,7 @@ def matmul_forward(
             moved_bytes=operand_bytes * (weights + streamed),
             output_elements=rows * op.out_features * op.groups / tensor,
             depth=float(op.in_features),
-            peak_flops_per_s=peak,
+            peak_flops_per_s=hardware.peak_flops_per_s,
             bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
             overhead_s=hardware.matmul_overhead_s,
             compute=rate * share,
