@@ -86,6 +86,11 @@ class TimedRun:
         """Under which slowdown the run falls; None for networks that take images."""
         return None if self.samples else self.stack
 
+    @property
+    def routed(self) -> bool:
+        """Whether its model is a mixture of experts."""
+        return self.work is not None and self.work.architecture.num_experts > 1
+
     def error_pct(self, slowdown: float) -> float:
         """Signed error of the row's quantity with this slowdown. [%]"""
         return 100 * (self.ratio / slowdown if self.is_rate else slowdown / self.ratio) - 100

@@ -49,13 +49,12 @@ def matmul_forward(
     tokens: Floats,
 ) -> Floats:
     """Forward time of one matmul row in one layer. [s]"""
-    layout, block = candidates.layout, op.part is Part.BLOCK
-    # Embedding and head stay in 16 bits.
-    hardware = candidates.hardware if block else candidates.hardware.in_16_bits()
+    layout, hardware = candidates.layout, candidates.hardware
+    operand_bytes = FORMAT_BYTES[run.recipe.compute]
+    if op.part is not Part.BLOCK and operand_bytes < FORMAT_BYTES["bf16"]:
+        # Embedding and head stay in 16 bits.
+        operand_bytes, hardware = FORMAT_BYTES["bf16"], hardware.in_16_bits()
     tensor = 1.0 if op.division is Division.REPLICATED else layout.tensor
-    operand_bytes = min(2.0, FORMAT_BYTES[run.recipe.compute]) if block else 2.0
-    if run.recipe.compute == "fp32":
-        operand_bytes = 4.0
     local_experts = op.experts / layout.expert if op.experts > 1 else 1.0
     # Grouped products of all local experts fill the card together.
     rows = tokens * op.positions_per_token * op.active_experts
@@ -70,7 +69,7 @@ def matmul_forward(
     if op.kind is OperatorKind.CONVOLUTION:
         # Neighbouring outputs share their inputs: both sides move once.
         streamed = tokens * op.moved_elements_per_token
-    wide = not block or FORMAT_BYTES[run.recipe.compute] >= FORMAT_BYTES["bf16"]
+    wide = operand_bytes >= FORMAT_BYTES["bf16"]
     rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)
     return np.asarray(
         matmul_time_s(
