@@ -70,7 +70,7 @@ def test_adapters_keep_their_frozen_base_there() -> None:
 def test_an_assumed_shape_tells_that_its_wider_range_asks_for_the_host() -> None:
     case = {
         "model": {"parameters": 7e9},
-        "workload": {"kind": "fine_tuning", "method": "qlora", "sequence_length": 5120},
+        "workload": {"kind": "fine_tuning", "method": "qlora", "sequence_length": 6144},
         "limits": {"owned": [{"accelerator": "rtx-3060-12gb"}]},
     }
     found = advisor.recommend(case)
