@@ -63,13 +63,7 @@ def _interval(
 
 
 def _quantiles(runs: Sequence[HeldOut]) -> tuple[float, float]:
-    """10 % and 90 % of the residuals, every group weighing one, and the next group among them.
-
-    Split conformal prediction: of n + 1 groups, nine in ten lie within (Lei et al. 2018,
-    arXiv:1604.04173, section 2.2).
-    """
+    """10 % and 90 % of the residuals, every group weighing one."""
     residuals, groups = [item.residual for item in runs], [item.run.group for item in runs]
-    known = len(set(groups))
-    share = min(1.0, TAILS[1] * (known + 1) / known)
-    low, high = (group_quantile(residuals, groups, each) for each in (1.0 - share, share))
+    low, high = (group_quantile(residuals, groups, share) for share in TAILS)
     return low, high
