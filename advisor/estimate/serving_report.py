@@ -147,7 +147,7 @@ STREAM_TOKENS = 3
 def serving_quantity(architecture: ModelArchitecture) -> str:
     """Name of the interval that times per output token of this model have."""
     if not generates(architecture):
-        return "serving_batch"
+        return "serving_denoising" if architecture.denoises else "serving_batch"
     return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
 
 

@@ -14,7 +14,7 @@ from advisor.quantities import Evidence
 
 NARROWED: Final = (
     *("training_time", "serving_time", "serving_first_token"),
-    *("serving_saturated", "serving_direct", "serving_batch"),
+    *("serving_saturated", "serving_direct", "serving_batch", "serving_denoising"),
 )
 """How the names of quantities begin whose range rests on the kernels; memory does not."""
 MEDIAN_OF_NORMAL: Final = 0.6745
