@@ -37,6 +37,8 @@ class TimeSpreads:
         self._frozen = frozen
         self._known: dict[tuple[str, str, int], Range] = {}
         self._kernels: dict[str, tuple[Evidence, bool]] = {}
+        self._ranges: dict[tuple[float, float, Evidence], Range] = {}
+        self._widening = shape_widening(architecture)
 
     def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
         """Return the range of one configuration's time, 1 expected.
@@ -70,10 +72,13 @@ class TimeSpreads:
                 compute=RECIPES[precision].compute,
                 count=count,
             )
-        widening = shape_widening(architecture)
-        return Range.around(
-            1.0,
-            low_factor=interval.low / widening,
-            high_factor=interval.high * widening,
-            evidence=interval.evidence.weakest(evidence, architecture.evidence),
-        )
+        weakest = interval.evidence.weakest(evidence, architecture.evidence)
+        key = (interval.low, interval.high, weakest)
+        if key not in self._ranges:
+            self._ranges[key] = Range.around(
+                1.0,
+                low_factor=interval.low / self._widening,
+                high_factor=interval.high * self._widening,
+                evidence=weakest,
+            )
+        return self._ranges[key]
