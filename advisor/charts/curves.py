@@ -46,6 +46,7 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
     chosen = frame[frame["chosen"]]
     fitting, failing = frame[frame["fits"]], frame[~frame["fits"]]
     line = {"color": theme.hues[0], "width": 2}
+    speed_unit = str(frame["unit"].iloc[0])
     top = max(usable * HEADROOM, float(fitting["high_gib"].max()) if len(fitting) else usable)
     traces = [
         _line(values, frame["low_gib"], theme, width=0),
@@ -75,7 +76,9 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
             anchor="y2",
         ),
         "yaxis": axis(theme, "GiB on each card", domain=MEMORY_DOMAIN, range=[0, top]),
-        "yaxis2": axis(theme, "Per second", domain=SPEED_DOMAIN, rangemode="tozero", nticks=4),
+        "yaxis2": axis(
+            theme, speed_unit.capitalize(), domain=SPEED_DOMAIN, rangemode="tozero", nticks=4
+        ),
         "shapes": [
             {
                 "type": "line",
@@ -111,7 +114,7 @@ def curve_alt(frame: pd.DataFrame, *, title: str, sentence: str) -> str:
     values = frame["value"]
     return (
         f"{sentence} Memory on each card in GiB, from {frame['expected_gib'].min():.1f} to "
-        f"{frame['expected_gib'].max():.1f}, and speed per second, from "
+        f"{frame['expected_gib'].max():.1f}, and speed in {frame['unit'].iloc[0]}, from "
         f"{frame['speed_per_s'].min():,.0f} to {frame['speed_per_s'].max():,.0f}, against "
         f"{title.lower()} from {values.min():,} to {values.max():,}."
     )

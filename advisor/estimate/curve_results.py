@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from advisor.architecture.sample import Unit
 from advisor.noun import Noun
 from advisor.quantities import Range
 
@@ -18,7 +19,9 @@ class CurvePoint(Noun):
     """On the fullest accelerator. [bytes]"""
     usable_bytes: float
     speed_per_s: Range
-    """Tokens, images or samples of the whole job; generated tokens where it serves. [1/s]"""
+    """Units of the whole job; generated tokens where it writes. [1/s]"""
+    unit: Unit = Unit.TOKEN
+    """What the speed counts."""
     fits: bool
     """The high end of the range fits."""
 

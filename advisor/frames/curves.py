@@ -16,7 +16,7 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``value, low_gib, expected_gib, high_gib, usable_gib, speed_per_s, fits, chosen``.
+        ``value, low_gib, expected_gib, high_gib, usable_gib, speed_per_s, unit, fits, chosen``.
     """
     return pd.DataFrame(
         [
@@ -27,6 +27,7 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
                 point.memory_bytes.high / GIB,
                 point.usable_bytes / GIB,
                 point.speed_per_s.expected,
+                f"{point.unit.value}s/s",
                 point.fits,
                 point.value == curve.chosen,
             )
@@ -39,6 +40,7 @@ def curve_frame(curve: Curve) -> pd.DataFrame:
             "high_gib",
             "usable_gib",
             "speed_per_s",
+            "unit",
             "fits",
             "chosen",
         ],
@@ -52,7 +54,7 @@ def curve_table(curve: Curve) -> pd.DataFrame:
             (
                 f"{point.value:,}",
                 memory(point.memory_bytes, with_range=True),
-                rate(point.speed_per_s, unit="/s"),
+                rate(point.speed_per_s, unit=f"{point.unit.value}s/s"),
                 "yes" if point.fits else "no",
             )
             for point in curve.points

@@ -144,9 +144,9 @@ def _curve(
 
 def _point(value: int, estimate: Estimate) -> CurvePoint:
     if estimate.time is not None:
-        speed = estimate.time.tokens_per_s
+        speed, unit = estimate.time.tokens_per_s, estimate.time.unit
     elif estimate.serving is not None:
-        speed = estimate.serving.output_tokens_per_s
+        speed, unit = estimate.serving.output_tokens_per_s, estimate.serving.unit
     else:
         msg = "an estimate has a time of training or of serving"
         raise ValueError(msg)
@@ -155,6 +155,7 @@ def _point(value: int, estimate: Estimate) -> CurvePoint:
         memory_bytes=estimate.memory.total_bytes,
         usable_bytes=estimate.memory.usable_bytes,
         speed_per_s=speed,
+        unit=unit,
         fits=estimate.memory.fits,
     )
 

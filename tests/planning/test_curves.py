@@ -8,6 +8,7 @@ import pytest
 
 import advisor
 from advisor.api import memory_curves
+from advisor.architecture.sample import Unit
 from advisor.estimate.curve_results import Curve
 from advisor.planning.sentences import curve_sentence
 
@@ -94,7 +95,9 @@ def test_networks_of_images_have_no_length() -> None:
         "hardware": {"accelerator": "rtx-4090", "count": 1},
     }
 
-    assert [item.variable for item in memory_curves(case)] == ["micro_batch"]
+    [found] = memory_curves(case)
+    assert found.variable == "micro_batch"
+    assert {point.unit for point in found.points} == {Unit.IMAGE}
 
 
 def test_the_sentence_names_limit_knee_and_choice() -> None:

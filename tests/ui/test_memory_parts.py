@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor import charts, frames
+from advisor.architecture.sample import Unit
 from advisor.estimate.curve_results import Curve, CurvePoint
 from advisor.quantities import Evidence, Range
 
@@ -51,6 +52,19 @@ def test_the_chart_shows_the_limit_the_range_and_what_does_not_fit() -> None:
     assert list(by_name["Chosen"].x) == [1]
     assert figure.layout.shapes[0].y0 == 24
     assert figure.layout.annotations[0].text == "24.0 GiB usable"
+
+
+@pytest.mark.parametrize(
+    ("unit", "axis", "cell"),
+    [(Unit.TOKEN, "Tokens/s", "900 tokens/s"), (Unit.IMAGE, "Images/s", "900 images/s")],
+)
+def test_speeds_have_the_unit_of_what_is_counted(unit: Unit, axis: str, cell: str) -> None:
+    points = tuple(point.model_copy(update={"unit": unit}) for point in CURVE.points)
+    curve = CURVE.model_copy(update={"points": points})
+    figure = charts.curve_chart(frames.curve_frame(curve), title="Micro-batch", theme=charts.LIGHT)
+
+    assert figure.layout.yaxis2.title.text == axis
+    assert frames.curve_table(curve)["Speed"].tolist()[0] == cell
 
 
 def test_the_alt_text_holds_finding_axes_and_range() -> None:
