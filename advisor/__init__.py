@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from advisor.api import resolve_model as resolve_model
     from advisor.api import scaling as scaling
     from advisor.api import validate as validate
-    from advisor.calibration.report import ValidationReport as ValidationReport
-    from advisor.case import Case as Case
+    from advisor.calibration.scoring.report import ValidationReport as ValidationReport
     from advisor.errors import AdvisorError as AdvisorError
     from advisor.errors import CatalogError as CatalogError
     from advisor.errors import InputError as InputError
     from advisor.estimate.results import Estimate as Estimate
-    from advisor.layout import ParallelLayout as ParallelLayout
-    from advisor.limits import Constraints as Constraints
+    from advisor.foundation.quantities import Range as Range
+    from advisor.nouns.case import Case as Case
+    from advisor.nouns.layout import ParallelLayout as ParallelLayout
+    from advisor.nouns.limits import Constraints as Constraints
     from advisor.owning.results import Ownership as Ownership
-    from advisor.planning.fits_results import Fits as Fits
+    from advisor.planning.fits.results import Fits as Fits
     from advisor.planning.results import Recommendation as Recommendation
+    from advisor.probe.learned_constants import owned_from_report as owned_from_report
+    from advisor.probe.measuring.run import probe as probe
     from advisor.probe.report import ProbeReport as ProbeReport
-    from advisor.probe.run import probe as probe
-    from advisor.probe.teach import owned_from_report as owned_from_report
-    from advisor.quantities import Range as Range
 
 _HOMES = {
     "compare": "advisor.api",
@@ -57,25 +57,25 @@ _HOMES = {
     "load_case": "advisor.api",
     "load_catalog": "advisor.api",
     "own": "advisor.api",
-    "owned_from_report": "advisor.probe.teach",
+    "owned_from_report": "advisor.probe.learned_constants",
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
     "scaling": "advisor.api",
     "validate": "advisor.api",
-    "ValidationReport": "advisor.calibration.report",
+    "ValidationReport": "advisor.calibration.scoring.report",
     "AdvisorError": "advisor.errors",
     "CatalogError": "advisor.errors",
     "InputError": "advisor.errors",
-    "Case": "advisor.case",
+    "Case": "advisor.nouns.case",
     "Estimate": "advisor.estimate.results",
-    "ParallelLayout": "advisor.layout",
-    "Constraints": "advisor.limits",
+    "ParallelLayout": "advisor.nouns.layout",
+    "Constraints": "advisor.nouns.limits",
     "Ownership": "advisor.owning.results",
-    "Fits": "advisor.planning.fits_results",
+    "Fits": "advisor.planning.fits.results",
     "Recommendation": "advisor.planning.results",
     "ProbeReport": "advisor.probe.report",
-    "probe": "advisor.probe.run",
-    "Range": "advisor.quantities",
+    "probe": "advisor.probe.measuring.run",
+    "Range": "advisor.foundation.quantities",
 }
 
 __all__ = [  # noqa: PLE0604

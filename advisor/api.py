@@ -7,57 +7,57 @@ from datetime import date
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.resolve import resolve_model
-from advisor.case import Case
-from advisor.case_files import input_error, load_case, parse_case
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.hardware import Accelerator
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import input_error, load_case, parse_case
+from advisor.nouns.hardware import Accelerator
+from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.measured import with_measured
-from advisor.planning.neighbours import neighbours
 from advisor.planning.prepared import as_case, placed, prepared, priced, resolved, shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
-from advisor.planning.sentences import missed_limits
+from advisor.planning.search.neighbours import neighbours
 
 if TYPE_CHECKING:
-    from advisor.calibration.published import (
+    from advisor.calibration.scoring.published import (
         PublishedRun,
         predicted_now,
         published_runs,
         similar_runs,
     )
-    from advisor.calibration.report import ValidationReport
-    from advisor.calibration.validation import validate
+    from advisor.calibration.scoring.report import ValidationReport
+    from advisor.calibration.scoring.validation import validate
     from advisor.catalog.live.refresh import refresh_prices
     from advisor.catalog.overview import PriceOverview, price_overview
     from advisor.estimate.curve_results import Curve
     from advisor.export.formats import Export, export_formats
     from advisor.owning.results import Ownership
-    from advisor.planning.fits_results import Fits
-    from advisor.planning.scaling import Scaling
+    from advisor.planning.explain.scaling import Scaling
+    from advisor.planning.fits.results import Fits
 
 _LATER: Final = {
     "Curve": "advisor.estimate.curve_results",
     "Export": "advisor.export.formats",
-    "Fits": "advisor.planning.fits_results",
+    "Fits": "advisor.planning.fits.results",
     "Ownership": "advisor.owning.results",
     "PriceOverview": "advisor.catalog.overview",
-    "PublishedRun": "advisor.calibration.published",
-    "Scaling": "advisor.planning.scaling",
-    "ValidationReport": "advisor.calibration.report",
+    "PublishedRun": "advisor.calibration.scoring.published",
+    "Scaling": "advisor.planning.explain.scaling",
+    "ValidationReport": "advisor.calibration.scoring.report",
     "export_formats": "advisor.export.formats",
-    "predicted_now": "advisor.calibration.published",
+    "predicted_now": "advisor.calibration.scoring.published",
     "price_overview": "advisor.catalog.overview",
-    "published_runs": "advisor.calibration.published",
+    "published_runs": "advisor.calibration.scoring.published",
     "refresh_prices": "advisor.catalog.live.refresh",
-    "similar_runs": "advisor.calibration.published",
-    "validate": "advisor.calibration.validation",
+    "similar_runs": "advisor.calibration.scoring.published",
+    "validate": "advisor.calibration.scoring.validation",
 }
 """Imported on first use, as is what one function alone needs: a process should start fast."""
 
@@ -133,13 +133,13 @@ def estimate(
     missed = missed_limits(result, case.limits)
     result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
     if curves:
-        from advisor.planning.curves import memory_curves as _memory_curves
+        from advisor.planning.explain.curves import memory_curves as _memory_curves
 
         found = _memory_curves(case, placement, architecture=architecture, calibration=calibration)
         result = result.model_copy(update={"curves": found})
     if result.memory.fits:
         return result
-    from advisor.planning.ways_out import ways_out
+    from advisor.planning.explain.ways_out import ways_out
 
     ways = ways_out(
         case,
@@ -174,7 +174,7 @@ def memory_curves(
     InputError
         If the hardware is missing or unknown, or lacks the precision.
     """
-    from advisor.planning.curves import memory_curves as _memory_curves
+    from advisor.planning.explain.curves import memory_curves as _memory_curves
 
     case, _, calibration, architecture, placement = placed(case, catalog)
     return _memory_curves(case, placement, architecture=architecture, calibration=calibration)
@@ -199,7 +199,7 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     InputError
         If the hardware is missing or unknown, or the workload serves.
     """
-    from advisor.planning.scaling import scaling as _scaling
+    from advisor.planning.explain.scaling import scaling as _scaling
 
     case = as_case(case).model_copy(update={"layout": None})
     case, _, calibration, architecture, placement = placed(case, catalog)
@@ -240,7 +240,7 @@ def fits(
     InputError
         If the accelerator is unknown, or an amount is out of bounds.
     """
-    from advisor.planning.fits_request import cards_fit
+    from advisor.planning.fits.request import cards_fit
 
     return cards_fit(
         accelerator,

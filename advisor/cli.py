@@ -16,7 +16,7 @@ from advisor import __version__
 from advisor.arguments.mapping import case_mapping
 from advisor.arguments.parser import build_parser
 from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
-from advisor.parsing import parse_amount, parse_count, parse_duration, parse_length
+from advisor.foundation.parsing import parse_amount, parse_count, parse_duration, parse_length
 
 MAX_PORT: Final = 65_535
 
@@ -327,7 +327,7 @@ def _web(arguments: Namespace) -> None:
             remedy="Choose another port, e.g. 8501.",
             field="--port",
         )
-    from advisor.resources import app_path
+    from advisor.foundation.resources import app_path
 
     command = [sys.executable, "-m", "streamlit", "run", str(app_path())]
     command += ["--server.port", str(port)]
@@ -338,7 +338,7 @@ def _web(arguments: Namespace) -> None:
 
 def _presets(arguments: Namespace) -> None:
     from advisor.architecture.presets import list_presets
-    from advisor.architecture.sample import Unit
+    from advisor.architecture.table.sample import Unit
 
     presets = list_presets(Unit(arguments.takes) if arguments.takes else None)
     if arguments.json:
@@ -352,7 +352,7 @@ def _presets(arguments: Namespace) -> None:
 def _schema(arguments: Namespace) -> None:
     import json
 
-    from advisor.case import Case
+    from advisor.nouns.case import Case
 
     print(json.dumps(Case.model_json_schema(), indent=2))
 
@@ -361,7 +361,7 @@ def _base(source: str | None) -> Mapping[str, object] | None:
     """Return the content of a case file as it is; ``-`` is standard input."""
     if source is None:
         return None
-    from advisor.case_files import MAX_CASE_BYTES, case_text, parse_case, read_case
+    from advisor.nouns.case_files import MAX_CASE_BYTES, case_text, parse_case, read_case
 
     if source != "-":
         return read_case(Path(source))

@@ -11,13 +11,13 @@ import numpy as np
 from advisor.api import load_case, load_catalog, recommend, resolve_model
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.memory_report import evaluate_memory
-from advisor.estimate.run import resolve_training
-from advisor.estimate.training import evaluate_run_hours
-from advisor.layout import ParallelLayout
-from advisor.planning.layout_space import CHUNK
-from advisor.precision import RECIPES
-from advisor.workload import Pretraining
+from advisor.estimate.training.memory_report import evaluate_memory
+from advisor.estimate.training.report import evaluate_run_hours
+from advisor.estimate.training.run import resolve_training
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import Pretraining
+from advisor.planning.search.layout_space import CHUNK
 from benchmarks.cases import CASES, LARGE
 from benchmarks.timing import median_s, show
 

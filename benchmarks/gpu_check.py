@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from advisor.probe.checks import with_checks
+from advisor.foundation.units import GIB
+from advisor.probe.checks.report_checks import with_checks
+from advisor.probe.measuring.run import probe
 from advisor.probe.report import DeviceKind, ProbeReport, StepCheck, TransferKind
-from advisor.probe.run import probe
-from advisor.units import GIB
 
 AGREE = 0.05
 """The probe and PyTorch's timer differ by at most this."""

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from advisor.resources import app_path
+from advisor.foundation.resources import app_path
 from benchmarks.timing import show
 
 REPEATS = 5

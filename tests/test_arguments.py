@@ -9,9 +9,9 @@ from advisor import api
 from advisor.arguments.flags import TASKS
 from advisor.arguments.mapping import case_mapping, model_source
 from advisor.arguments.parser import build_parser
-from advisor.case import Case, Hardware
 from advisor.errors import InputError
-from advisor.layout import ParallelLayout
+from advisor.nouns.case import Case, Hardware
+from advisor.nouns.layout import ParallelLayout
 from tests.command_line import CASE
 
 ESTIMATE = ["--accelerator", "h100-sxm", "--count", "8"]

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from advisor import api, cli
-from advisor.case import Case
 from advisor.errors import CatalogError
+from advisor.nouns.case import Case
 from tests.command_line import CASE, give_input, process
 
 ESTIMATE = ["--accelerator", "h100-sxm", "--count", "8"]
@@ -343,7 +343,7 @@ def test_web_becomes_streamlit(
 ) -> None:
     started: list[tuple[str, Sequence[str]]] = []
     monkeypatch.setattr(os, "execv", lambda path, words: started.append((path, words)))
-    monkeypatch.setattr("advisor.resources.app_path", lambda: tmp_path / "app.py")
+    monkeypatch.setattr("advisor.foundation.resources.app_path", lambda: tmp_path / "app.py")
 
     assert cli.main(["web", "--port", "9000", "--no-browser"]) == 0
 

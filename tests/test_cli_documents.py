@@ -12,11 +12,11 @@ import pytest
 from advisor import cli
 from advisor.arguments.flags import HARDWARE, LAYOUT, LIMITS, SEARCH
 from advisor.arguments.work_flags import SHAPE, WORK
-from advisor.case import Case
-from advisor.layout import Recompute, Sharding
-from advisor.limits import Objective
-from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.nouns.case import Case
+from advisor.nouns.layout import Recompute, Sharding
+from advisor.nouns.limits import Objective
+from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
 from tests.command_line import give_input
 
 HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
@@ -81,7 +81,7 @@ def test_the_documented_examples_run(
     (tmp_path / "case.yaml").write_text(case, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "execv", lambda *_: None)
-    monkeypatch.setattr("advisor.resources.app_path", lambda: tmp_path / "app.py")
+    monkeypatch.setattr("advisor.foundation.resources.app_path", lambda: tmp_path / "app.py")
     for line in SHOWN[section]:
         program, *words = shlex.split(line)
         if "<" in words:
@@ -161,8 +161,8 @@ def test_a_recommendation_loads_only_what_it_needs() -> None:
     rooms = {name.removeprefix("advisor.").partition(".")[0] for name in loaded}
     assert {"calibration", "charts", "compare", "frames", "owning", "probe", "ui"} & rooms == set()
     assert {
-        "advisor.architecture.layers",
-        "advisor.architecture.weights_file",
+        "advisor.architecture.stack.layers",
+        "advisor.architecture.weights.weights_file",
         "advisor.catalog.live.refresh",
-        "advisor.planning.fits",
+        "advisor.planning.fits.cards",
     } & loaded == set()

@@ -5,7 +5,7 @@ import pytest
 from advisor.catalog import Catalog, load_catalog
 from advisor.compare import MAX_CARDS, compare_cards, comparison_rows
 from advisor.errors import InputError
-from advisor.hardware import Offer
+from advisor.nouns.hardware import Offer
 
 
 def offer(provider: str, accelerators: int, usd_per_hour: float | None) -> Offer:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advisor.data_files import read_yaml
 from advisor.errors import CatalogError
+from advisor.foundation.data_files import read_yaml
 
 WORDS = """
 int: [7, -7, 0x1F, 1_000, 017]

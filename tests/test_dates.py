@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from advisor.dates import age_days, dated, first_day, is_stale
+from advisor.foundation.dates import age_days, dated, first_day, is_stale
 
 TODAY = date(2026, 11, 21)
 

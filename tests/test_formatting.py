@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor import formatting as fmt
-from advisor.quantities import Evidence, Range, Term
-from advisor.units import DAY_S, GIB, HOUR_S, MINUTE_S
+from advisor.foundation import formatting as fmt
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import DAY_S, GIB, HOUR_S, MINUTE_S
 
 
 def between(low: float, expected: float, high: float, unit: float = 1.0) -> Range:

@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 FIND_RESOURCES = """
-from advisor.resources import app_path, data_path
+from advisor.foundation.resources import app_path, data_path
 print(app_path(), data_path("gpu_catalog.yaml"), sep="\\n")
 """
 

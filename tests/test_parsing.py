@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.errors import InputError
-from advisor.parsing import (
+from advisor.foundation.parsing import (
     parse_amount,
     parse_count,
     parse_duration,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from advisor.references import REFERENCES
+from advisor.foundation.references import REFERENCES
 
 
 def test_every_source_is_cited(root: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor import resources
 from advisor.errors import ResourceError
+from advisor.foundation import resources
 
 
 @pytest.fixture

@@ -11,14 +11,14 @@ from rich.console import Console
 from advisor import api
 from advisor.compare import compare_cards
 from advisor.estimate.results import Estimate
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.references import REFERENCES
+from advisor.foundation.units import GIB
 from advisor.planning.results import Recommendation, Rejection, RejectionCode
-from advisor.quantities import Evidence, Range
-from advisor.references import REFERENCES
 from advisor.terminal.comparison import show_comparison
 from advisor.terminal.console import new_console, table
 from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_estimate
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
-from advisor.units import GIB
 
 TRAIN = {
     "model": {"preset": "llama-3.1-8b"},

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Operator, OperatorKind, Phase
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Operator, OperatorKind, Phase
+from advisor.architecture.table.sample import Unit
 
 ENCODER = "encoder."
 """Name of the section of a pair that reads."""

@@ -6,15 +6,8 @@ from bisect import bisect_right
 from math import log, sqrt
 from typing import Final, NamedTuple
 
-from advisor.architecture.huggingface import assembled
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part
-from advisor.architecture.published_models import (
-    PublishedModel,
-    nearest_published,
-    published_named,
-)
-from advisor.architecture.shapes import (
+from advisor.architecture.config.huggingface import assembled
+from advisor.architecture.mixers.shapes import (
     AttentionShape,
     FeedForwardShape,
     Norm,
@@ -22,10 +15,17 @@ from advisor.architecture.shapes import (
     TransformerShape,
     WindowLayers,
 )
-from advisor.architecture.transformer import transformer_operators
-from advisor.case import AssumedShape
+from advisor.architecture.mixers.transformer import transformer_operators
+from advisor.architecture.published_models import (
+    PublishedModel,
+    nearest_published,
+    published_named,
+)
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.errors import InputError
-from advisor.quantities import Evidence
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.case import AssumedShape
 
 MIN_PARAMETERS: Final = 1e6
 MAX_PARAMETERS: Final = 1e14

@@ -8,15 +8,15 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from advisor.architecture.config_fields import ConfigFields
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.registry import FAMILIES, Family, named_type
-from advisor.architecture.sample import SampleSize, Unit
-from advisor.data_files import read_yaml
+from advisor.architecture.config.fields import ConfigFields
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.families.registry import FAMILIES, Family, named_type
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import CatalogError, InputError
-from advisor.noun import Noun
-from advisor.resources import data_path
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 
 FILE = "model_presets.yaml"
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from advisor.architecture.layers import (
+from advisor.architecture.mixers.shapes import (
+    AttentionShape,
+    ExpertsShape,
+    FeedForwardShape,
+    TransformerShape,
+)
+from advisor.architecture.stack.compile import Stack
+from advisor.architecture.stack.layers import (
     Activation,
     Attention,
     Branch,
@@ -20,13 +27,6 @@ from advisor.architecture.layers import (
     Residual,
     Section,
 )
-from advisor.architecture.shapes import (
-    AttentionShape,
-    ExpertsShape,
-    FeedForwardShape,
-    TransformerShape,
-)
-from advisor.architecture.stack import Stack
 from advisor.errors import InputError
 
 WIDTH_STEP: Final = 16

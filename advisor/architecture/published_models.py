@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import log
 from typing import Final
 
-from advisor.case import AssumedShape
 from advisor.errors import InputError
-from advisor.noun import Noun
+from advisor.foundation.noun import Noun
+from advisor.nouns.case import AssumedShape
 
 
 class PublishedModel(Noun):

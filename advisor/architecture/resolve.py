@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
-from advisor.architecture.config_fields import MAX_CONFIG_BYTES, load_config_text
-from advisor.architecture.hub import fetch_config
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
+from advisor.architecture.config.hub import fetch_config
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, load_preset
-from advisor.architecture.sample import SampleSize
-from advisor.case import ModelSource
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import SampleSize
 from advisor.errors import InputError
+from advisor.nouns.case import ModelSource
 
 IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safetensors")
 """What a folder is read by, in this order."""
@@ -72,7 +72,7 @@ def _from_config(
     text = config.lstrip("\ufeff")
     if text.lstrip().startswith(("{", "[")):
         return architecture_from_config(load_config_text(text), sample=sample, pruning=pruning)
-    from advisor.architecture.weights_file import (
+    from advisor.architecture.weights.weights_file import (
         SNIFFED_BYTES,
         architecture_from_weights,
         is_weights_file,
@@ -99,14 +99,14 @@ def _from_stack(
     given: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
     """Architecture of a user's own layers: a mapping, a YAML text, or the path of one."""
-    from advisor.architecture.stack import stack_architecture
-    from advisor.architecture.stack_input import (
+    from advisor.architecture.stack.compile import stack_architecture
+    from advisor.architecture.stack.reading import (
         MAX_STACK_BYTES,
         stack_from_mapping,
         stack_from_text,
         unreadable_stack,
     )
-    from advisor.architecture.weights_file import read_start
+    from advisor.architecture.weights.weights_file import read_start
 
     if isinstance(given, Mapping):
         name, stack = stack_from_mapping(given)

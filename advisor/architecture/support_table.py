@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from inspect import getdoc, unwrap
 
+from advisor.architecture.families.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
 from advisor.architecture.presets import list_presets
-from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 
 INTRODUCTION = """# Supported models
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.parsing import (
+from advisor.foundation.parsing import (
     parse_amount,
     parse_count,
     parse_duration,
@@ -18,7 +18,7 @@ from advisor.parsing import (
     parse_money,
     parse_owned,
 )
-from advisor.units import HOUR_S
+from advisor.foundation.units import HOUR_S
 
 PRETRAINING, FINE_TUNING, SERVING = "pretraining", "fine_tuning", "serving"
 TASKS: Final[dict[str, dict[str, object]]] = {

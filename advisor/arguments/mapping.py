@@ -22,7 +22,7 @@ from advisor.arguments.flags import (
 from advisor.arguments.money_flags import COMPANIONS, INTERRUPTIONS, OWNING, RENTING
 from advisor.arguments.work_flags import SHAPE, WORK
 from advisor.errors import InputError
-from advisor.parsing import parse_amount
+from advisor.foundation.parsing import parse_amount
 
 _FURTHER: Final = {
     "recommend": SEARCH,

@@ -10,22 +10,22 @@ import argparse
 import sys
 from pathlib import Path
 
-from advisor.calibration.accuracy import accuracy_markdown, score_tables
-from advisor.calibration.constants import (
+from advisor.calibration.fitting.constants import (
     calibration_yaml,
     fit_constants,
     kernel_sections,
     methodology_markdown,
 )
-from advisor.calibration.measurements import FOLDER
-from advisor.calibration.memory_fit import memory_sections, peak_errors
-from advisor.calibration.predictions import PREDICTIONS, predictions_csv, rounded
-from advisor.calibration.serving_errors import serving_errors, serving_sections
-from advisor.calibration.speed import speed_errors
-from advisor.calibration.training_constants import training_sections
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.fitting.memory import memory_sections, peak_errors
+from advisor.calibration.fitting.training import training_sections
+from advisor.calibration.scoring.accuracy_page import accuracy_markdown, score_tables
+from advisor.calibration.scoring.predictions import PREDICTIONS, predictions_csv, rounded
+from advisor.calibration.scoring.serving_errors import serving_errors, serving_sections
+from advisor.calibration.scoring.training_errors import speed_errors
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
-from advisor.resources import data_path
+from advisor.foundation.resources import data_path
 
 
 def main(arguments: list[str] | None = None) -> int:

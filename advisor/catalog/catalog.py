@@ -11,8 +11,8 @@ from pydantic import Field
 
 from advisor.catalog.currency import converted
 from advisor.errors import InputError
-from advisor.hardware import Accelerator, Confidence, Offer, SoftwareSupport
-from advisor.noun import Noun
+from advisor.foundation.noun import Noun
+from advisor.nouns.hardware import Accelerator, Confidence, Offer, SoftwareSupport
 
 
 class Source(Noun):

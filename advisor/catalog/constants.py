@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from advisor.data_files import read_yaml
-from advisor.efficiency import Calibration
 from advisor.errors import CatalogError
-from advisor.resources import data_path
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.resources import data_path
+from advisor.nouns.efficiency import Calibration
 
 FITTED = "calibration.yaml"
 FACTS = "calibration_facts.yaml"

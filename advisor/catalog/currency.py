@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from advisor.hardware import Offer, Quote
+from advisor.nouns.hardware import Offer, Quote
 
 HOURLY_STEP: Final = Decimal("0.0001")
 """Hourly prices are kept to a hundredth of a cent, as most providers quote them. [USD]"""

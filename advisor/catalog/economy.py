@@ -13,9 +13,9 @@ from advisor.catalog.checks import check_order
 from advisor.catalog.reading import read_table
 from advisor.catalog.records import IsoDate, Key, Positive, Record, Text
 from advisor.errors import CatalogError, InputError
-from advisor.hardware import Billing, Confidence
-from advisor.noun import Noun
-from advisor.resources import data_path
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Billing, Confidence
 
 ENERGY_FILE: Final = "energy.csv"
 COMMITMENTS_FILE: Final = "commitments.csv"

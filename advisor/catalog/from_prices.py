@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from advisor.errors import CatalogError
-from advisor.hardware import FIRM_TIER, Offer
+from advisor.nouns.hardware import FIRM_TIER, Offer
 
 
 def with_upper_ends(offers: Sequence[Offer], *, file: str) -> tuple[Offer, ...]:

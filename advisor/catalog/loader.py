@@ -28,9 +28,16 @@ from advisor.catalog.records import (
     MemoryRule,
     OfferRecord,
 )
-from advisor.hardware import Accelerator, Interconnect, Offer, Provenance, Quote, SoftwareSupport
-from advisor.resources import data_path
-from advisor.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
+from advisor.foundation.resources import data_path
+from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
+from advisor.nouns.hardware import (
+    Accelerator,
+    Interconnect,
+    Offer,
+    Provenance,
+    Quote,
+    SoftwareSupport,
+)
 
 CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"

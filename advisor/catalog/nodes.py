@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.hardware import Accelerator, Node, Offer, Segment
-from advisor.units import GB, GIGABIT_PER_S
+from advisor.foundation.units import GB, GIGABIT_PER_S
+from advisor.nouns.hardware import Accelerator, Node, Offer, Segment
 
 PCIE_X16_BYTES_PER_S: Final[dict[int, float]] = {
     1: 4.0 * GB,

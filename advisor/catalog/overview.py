@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, PriceState
-from advisor.dates import age_days, first_day, is_stale
-from advisor.hardware import Offer
-from advisor.noun import Noun
+from advisor.foundation.dates import age_days, first_day, is_stale
+from advisor.foundation.noun import Noun
+from advisor.nouns.hardware import Offer
 
 
 class ProviderPrices(Noun):

@@ -10,8 +10,8 @@ from typing import TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from advisor.catalog.records import CatalogFile
-from advisor.data_files import read_text, read_yaml
 from advisor.errors import CatalogError
+from advisor.foundation.data_files import read_text, read_yaml
 
 T = TypeVar("T")
 R = TypeVar("R", bound=BaseModel)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from advisor.charts.theme import FONT_SIZE, Theme
-from advisor.formatting import duration, milliseconds, money
+from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames import Axes
-from advisor.units import HOUR_S, MILLISECOND
 
 
 def limit_shapes(

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from advisor.charts.bounds import limit_notes, limit_shapes, time_text
 from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
 from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
-from advisor.formatting import money
+from advisor.foundation.formatting import money
 from advisor.frames import Axes, as_points
 
 HEIGHT: Final = 430

@@ -8,8 +8,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint, refuse_empty
-from advisor.formatting import money, signed_money
-from advisor.units import HOURS_PER_MONTH
+from advisor.foundation.formatting import money, signed_money
+from advisor.foundation.units import HOURS_PER_MONTH
 
 HEIGHT: Final = 360
 ROW_PX: Final = 34

@@ -9,8 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
-from advisor.formatting import measured_rate
-from advisor.units import TFLOP
+from advisor.foundation.formatting import measured_rate
+from advisor.foundation.units import TFLOP
 
 HEIGHT: Final = 430
 PAD: Final = 1.6

@@ -9,8 +9,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from advisor.charts.theme import Theme, axis, base_layout, refuse_empty
-from advisor.formatting import duration, percent
-from advisor.units import HOUR_S
+from advisor.foundation.formatting import duration, percent
+from advisor.foundation.units import HOUR_S
 
 HEIGHT: Final = 360
 TICKS: Final = 8

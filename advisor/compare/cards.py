@@ -7,9 +7,9 @@ from typing import Final
 
 from advisor.catalog import Catalog
 from advisor.errors import InputError
-from advisor.hardware import Accelerator, Offer, PriceKind, SoftwareSupport
-from advisor.noun import Noun
-from advisor.planning.systems import implausible_offers, price_usd_per_hour
+from advisor.foundation.noun import Noun
+from advisor.nouns.hardware import Accelerator, Offer, PriceKind, SoftwareSupport
+from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 
 MAX_CARDS: Final = 12
 """More cards than this do not read side by side."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.compare.cards import ComparedCard, Comparison
-from advisor.dates import dated
-from advisor.formatting import bandwidth, flops_rate, hourly_price, money, plain
-from advisor.hardware import Confidence, Provenance
-from advisor.noun import Noun
-from advisor.units import GB, GIB, TFLOP
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import bandwidth, flops_rate, hourly_price, money, plain
+from advisor.foundation.noun import Noun
+from advisor.foundation.units import GB, GIB, TFLOP
+from advisor.nouns.hardware import Confidence, Provenance
 
 FORMATS: Final = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 RECALLED: Final = "(?)"

@@ -9,10 +9,10 @@ from statistics import median
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.hardware import Accelerator, PriceKind
-from advisor.noun import Noun
-from advisor.planning.systems import implausible_offers, price_usd_per_hour
-from advisor.units import GB, GIB, TFLOP
+from advisor.foundation.noun import Noun
+from advisor.foundation.units import GB, GIB, TFLOP
+from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 
 HALF_FORMATS: Final = ("bf16", "fp16")
 """The 16-bit rate of a card: bf16 where it has one."""

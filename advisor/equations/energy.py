@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.units import HOURS_PER_MONTH
+from advisor.foundation.units import HOURS_PER_MONTH
 
 Number = float | NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.units import HOUR_S
+from advisor.foundation.units import HOUR_S
 
 Number = float | NDArray[np.float64]
 

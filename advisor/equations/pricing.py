@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.equations.goodput import goodput
-from advisor.units import HOUR_S
+from advisor.foundation.units import HOUR_S
 
 Number = float | NDArray[np.float64]
 

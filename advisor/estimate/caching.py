@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import Candidates, Floats
-from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter
-from advisor.estimate.run import TrainingRun
-from advisor.estimate.sample_memory import moved_elements
-from advisor.estimate.sharded_passing import gradient_bytes_per_parameter
-from advisor.precision import FORMAT_BYTES
+from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.sample_memory import moved_elements
+from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
+from advisor.nouns.precision import FORMAT_BYTES
 
 CACHE_SPEED: Final = 5.0
 """Bandwidth of a processor's last-level cache over that of its memory. Assumed, below what reads

@@ -13,9 +13,9 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.hardware import Accelerator, Node, Segment
-from advisor.kernels import KernelEfficiency
-from advisor.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
+from advisor.nouns.hardware import Accelerator, Node, Segment
+from advisor.nouns.kernels import KernelEfficiency
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 
 Floats = NDArray[np.float64]
 

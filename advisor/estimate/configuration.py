@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.pairs import writes_apart
-from advisor.architecture.sample import Unit
-from advisor.case import Case
-from advisor.efficiency import Calibration
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
-from advisor.estimate.batch_report import describe_batch
-from advisor.estimate.batch_serving import generates, inputs_per_answer, passes_per_answer
+from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
+from advisor.estimate.batch.report import describe_batch
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.cost import cost_breakdown
-from advisor.estimate.loading import host_note
-from advisor.estimate.memory_report import describe_memory, on_accelerator
 from advisor.estimate.results import Estimate
-from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
 from advisor.estimate.sample import check_sample_fields
-from advisor.estimate.serving import cache_format, serves_in, stored_format
-from advisor.estimate.serving_report import ServingReport, describe_serving
-from advisor.estimate.serving_rows import mean_bytes_per_parameter, stores_as_published
+from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
+from advisor.estimate.serving.report import ServingReport, describe_serving
+from advisor.estimate.serving.times import cache_format, serves_in, stored_format
 from advisor.estimate.spot import interrupted_time
-from advisor.estimate.training import (
+from advisor.estimate.training.loading import host_note
+from advisor.estimate.training.memory_report import describe_memory, on_accelerator
+from advisor.estimate.training.report import (
     count_flops,
     describe_time,
     parameters_of,
 )
-from advisor.formatting import duration
-from advisor.hardware import Accelerator, Node, Offer
-from advisor.layout import ParallelLayout, Recompute
-from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.quantities import Range
-from advisor.stacks import beyond_stack
-from advisor.units import BITS_PER_BYTE
-from advisor.workload import FineTuning, FineTuningMethod, Pretraining, Serving, Workload
+from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.foundation.formatting import duration
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import BITS_PER_BYTE
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator, Node, Offer
+from advisor.nouns.layout import ParallelLayout, Recompute
+from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.stacks import beyond_stack
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Pretraining, Serving, Workload
 
 METHOD_WORDS = {
     FineTuningMethod.FULL: " every parameter",

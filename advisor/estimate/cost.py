@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from advisor import cents
 from advisor.equations.energy import energy_kwh
 from advisor.equations.pricing import instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown
-from advisor.formatting import duration as format_duration
-from advisor.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
-from advisor.quantities import Evidence, Range, Term
-from advisor.units import HOUR_S, HOURS_PER_MONTH, MILLION
+from advisor.foundation import cents
+from advisor.foundation.formatting import duration as format_duration
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION
+from advisor.nouns.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
 
 
 def cost_breakdown(

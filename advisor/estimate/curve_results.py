@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from advisor.architecture.sample import Unit
-from advisor.noun import Noun
-from advisor.quantities import Range
+from advisor.architecture.table.sample import Unit
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range
 
 Variable = Literal["micro_batch", "concurrency", "sequence_length", "context"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.table.sample import Unit
 from advisor.equations.flops import attended_keys
 from advisor.equations.memory import adapter_parameters
-from advisor.estimate.run import TrainingRun
-from advisor.workload import SoftwareStack
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.workload import SoftwareStack
 
 LAST_PRODUCT: Final = "down"
 """Adapter target of a block's last product."""

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
-from advisor.estimate.run import TrainingRun
-from advisor.estimate.sharded_passing import SHARD_GRAD_OP
-from advisor.estimate.training_states import StageStates
-from advisor.layout import Offload
-from advisor.workload import Optimizer
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.sharded_gathers import SHARD_GRAD_OP
+from advisor.estimate.training.states import StageStates
+from advisor.nouns.layout import Offload
+from advisor.nouns.workload import Optimizer
 
 RESIDENT_LAYERS = 2.0
 """Layers on the accelerator while the rest is on its host: the one at work and the next, in

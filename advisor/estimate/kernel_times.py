@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.estimate.fold import adapted, keys_attended
-from advisor.estimate.run import TrainingRun
-from advisor.precision import FORMAT_BYTES
-from advisor.stacks import SoftwareFacts
-from advisor.workload import AttentionKernel
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.workload import AttentionKernel
 
 EXPANDED_BYTES = 2.5
 """One kernel reads a 4-bit weight and writes it in 16 bits. [bytes]"""

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from advisor.estimate.candidates import Floats, HardwareArrays
-from advisor.stacks import SoftwareFacts
+from advisor.nouns.stacks import SoftwareFacts
 
 DRIVER_S: Final = 2e-6
 """Of the host's time for one eager call, what the driver takes to put a kernel into its queue: 1 to

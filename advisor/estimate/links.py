@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from advisor.efficiency import NetworkEfficiency
 from advisor.equations.links import group_bytes_per_s, inside_bytes_per_s, local_ranks
 from advisor.estimate.candidates import Candidates, Floats
+from advisor.nouns.efficiency import NetworkEfficiency
 
 
 def group_link(

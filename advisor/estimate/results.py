@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
-from advisor.layout import ParallelLayout
-from advisor.noun import Noun
-from advisor.quantities import Evidence, Range, Term
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.nouns.layout import ParallelLayout
 
 
 class Parameters(Noun):

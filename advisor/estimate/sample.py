@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import OperatorKind
-from advisor.architecture.sample import SampleSize, Unit
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
+from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
-from advisor.workload import AttentionKernel, FineTuning, Serving, Workload
+from advisor.nouns.workload import AttentionKernel, FineTuning, Serving, Workload
 
 UNIT_FIELDS = {
     Unit.TOKEN: ("sequence_length",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.estimate.results import StepTime
-from advisor.quantities import Range
+from advisor.foundation.quantities import Range
 
 
 def interrupted_time(time: StepTime, hours: Range) -> StepTime:

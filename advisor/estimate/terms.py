@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from advisor.quantities import Term
+from advisor.foundation.quantities import Term
 
 
 class TermText(NamedTuple):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import date
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.case import Case
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
-from advisor.efficiency import Calibration
 from advisor.estimate.results import Estimate
 from advisor.export.formats import REPORTS, Export, Format, cannot
 from advisor.export.launchers import launch_file
 from advisor.export.report import report_file
 from advisor.export.setup import Setup
-from advisor.hardware import PriceKind
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import PriceKind
 from advisor.planning.results import Recommendation
 
 

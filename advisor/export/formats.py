@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from advisor.case import Case
 from advisor.errors import InputError
-from advisor.noun import Noun
-from advisor.workload import Serving
+from advisor.foundation.noun import Noun
+from advisor.nouns.case import Case
+from advisor.nouns.workload import Serving
 
 
 class Format(StrEnum):

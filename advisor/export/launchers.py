@@ -14,9 +14,9 @@ from advisor.export.script import Launch, command, commented, preparation, torch
 from advisor.export.serving import PORT, vllm_launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.trl import accelerate_config, deepspeed_config, trl_launch
-from advisor.stacks import DIVIDES
-from advisor.units import HOUR_S, MINUTE_S
-from advisor.workload import Serving, SoftwareStack
+from advisor.foundation.units import HOUR_S, MINUTE_S
+from advisor.nouns.stacks import DIVIDES
+from advisor.nouns.workload import Serving, SoftwareStack
 
 START: Final = ("#!/usr/bin/env bash",)
 STRICT: Final = "set -euo pipefail"

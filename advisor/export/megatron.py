@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
-from advisor.architecture.operators import Operator
+from advisor.architecture.table.operators import Operator
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options
 from advisor.export.setup import Setup
 from advisor.export.trl import accumulation, batch_notes
-from advisor.layout import Recompute, Sharding
-from advisor.workload import Optimizer
+from advisor.nouns.layout import Recompute, Sharding
+from advisor.nouns.workload import Optimizer
 
 PLAIN_ROWS: Final = {
     "embedding.tokens",

@@ -11,10 +11,10 @@ from typing import Final
 
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
-from advisor.formatting import citation, term_value
+from advisor.foundation.formatting import citation, term_value
+from advisor.foundation.quantities import Range, Term
+from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Plan, Recommendation
-from advisor.planning.sentences import way_out_sentence
-from advisor.quantities import Range, Term
 from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
 from advisor.terminal.recommendation import (
     SHOWN_REJECTIONS,

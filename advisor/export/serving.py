@@ -8,7 +8,7 @@ from typing import Final
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options
 from advisor.export.setup import Setup
-from advisor.workload import Serving
+from advisor.nouns.workload import Serving
 
 PORT: Final = 8000
 """vLLM's own default."""

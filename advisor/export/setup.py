@@ -8,18 +8,18 @@ from functools import cached_property
 from math import ceil
 from typing import Final
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.sample import Unit
-from advisor.dates import dated
-from advisor.efficiency import Calibration
-from advisor.estimate.batch_serving import generates
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.results import Estimate
-from advisor.estimate.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
-from advisor.formatting import duration, hourly_price, memory, milliseconds, money
-from advisor.hardware import Accelerator
-from advisor.units import HOUR_S, MILLISECOND
-from advisor.workload import Serving, Training
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.workload import Serving, Training
 
 NAME_CHARACTERS: Final = 50
 """Kubernetes allows 63, less the number of a pod (RFC 1035 labels)."""

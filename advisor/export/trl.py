@@ -11,8 +11,8 @@ import yaml
 from advisor.export.formats import KINDS, Format, cannot
 from advisor.export.script import MASTER_PORT, Launch, Options
 from advisor.export.setup import Setup
-from advisor.layout import Offload, Recompute, Sharding
-from advisor.workload import (
+from advisor.nouns.layout import Offload, Recompute, Sharding
+from advisor.nouns.workload import (
     AttentionKernel,
     FineTuningMethod,
     GradientSync,

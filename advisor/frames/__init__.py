@@ -6,7 +6,7 @@ called time and cost take it from `Axes`.
 
 import pandas as pd
 
-from advisor.formatting import citation
+from advisor.foundation.formatting import citation
 from advisor.frames.accuracy import (
     accuracy_by_task,
     accuracy_frame,
@@ -77,8 +77,8 @@ from advisor.frames.terms import (
     term_sections,
     terms_frame,
 )
-from advisor.planning.fits_results import VERDICT_TITLES
-from advisor.planning.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
+from advisor.planning.explain.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
+from advisor.planning.fits.results import VERDICT_TITLES
 
 Table = pd.DataFrame
 """What the page passes on without looking inside."""

@@ -8,10 +8,10 @@ from typing import Final
 
 import pandas as pd
 
-from advisor.calibration.published import PublishedRun
-from advisor.calibration.report import Summary, summary
-from advisor.formatting import EN_DASH, plain
-from advisor.units import GIB
+from advisor.calibration.scoring.published import PublishedRun
+from advisor.calibration.scoring.report import Summary, summary
+from advisor.foundation.formatting import EN_DASH, plain
+from advisor.foundation.units import GIB
 
 QUANTITY_TITLES: Final = {
     "tokens_per_s_per_accelerator": "Training speed (tokens/s per accelerator)",

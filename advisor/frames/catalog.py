@@ -20,10 +20,10 @@ from advisor.compare import (
 )
 from advisor.compare.cards import compare_all
 from advisor.compare.spread import half_rate, rents
-from advisor.dates import marked
-from advisor.formatting import percent, plain
-from advisor.hardware import Accelerator, Confidence
-from advisor.units import GB, GIB, TFLOP
+from advisor.foundation.dates import marked
+from advisor.foundation.formatting import percent, plain
+from advisor.foundation.units import GB, GIB, TFLOP
+from advisor.nouns.hardware import Accelerator, Confidence
 
 CONFIDENCE_WORDS = {
     Confidence.DATASHEET: "read in the maker's or provider's own document",

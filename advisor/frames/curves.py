@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from advisor.estimate.curve_results import Curve
-from advisor.formatting import memory, rate
-from advisor.planning.sentences import CURVE_TITLES
-from advisor.units import GIB
+from advisor.foundation.formatting import memory, rate
+from advisor.foundation.units import GIB
+from advisor.planning.explain.sentences import CURVE_TITLES
 
 
 def curve_frame(curve: Curve) -> pd.DataFrame:

@@ -6,10 +6,10 @@ from typing import Final
 
 import pandas as pd
 
-from advisor.formatting import length_limit, memory, rate
-from advisor.planning.fits_results import Fits, ModelFit, Verdict
-from advisor.planning.sentences import context_together
-from advisor.units import GIB
+from advisor.foundation.formatting import length_limit, memory, rate
+from advisor.foundation.units import GIB
+from advisor.planning.explain.sentences import context_together
+from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
 ABSENT: Final = "-"
 """A figure that a model has not."""

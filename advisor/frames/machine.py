@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from advisor.formatting import measured_rate, percent, plain
-from advisor.probe.backend import operand_and_result_bytes
-from advisor.probe.comparison import MEMORY, RateComparison
+from advisor.foundation.formatting import measured_rate, percent, plain
+from advisor.probe.checks.comparison import MEMORY, RateComparison
+from advisor.probe.descriptions import check_cells
+from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceReport, ProbeReport
-from advisor.probe.words import check_cells
 
 UNKNOWN = "unknown"
 

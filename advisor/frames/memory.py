@@ -8,10 +8,10 @@ from typing import Final
 import pandas as pd
 
 from advisor.estimate.results import MemoryBreakdown
-from advisor.formatting import memory
+from advisor.foundation.formatting import memory
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import GIB
 from advisor.frames.picks import Pick
-from advisor.quantities import Range
-from advisor.units import GIB
 
 MEMORY_GROUPS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
     ("Weights", (("weights_bytes", "Weights"),)),

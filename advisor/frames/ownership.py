@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from advisor.dates import marked
-from advisor.formatting import duration, hourly_price, money, rate
+from advisor.foundation.dates import marked
+from advisor.foundation.formatting import duration, hourly_price, money, rate
+from advisor.foundation.units import HOUR_S
+from advisor.owning.descriptions import NEVER, amount, break_even_text, input_text, processors_text
 from advisor.owning.results import Ownership, Strip
-from advisor.owning.words import NEVER, amount, break_even_text, input_text, processors_text
-from advisor.units import HOUR_S
 
 
 def timeline_frame(found: Ownership) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.limits import Objective
+from advisor.nouns.limits import Objective
 from advisor.planning.results import Plan, Recommendation
 
 OBJECTIVE_TITLES: Final = {

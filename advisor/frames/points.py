@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from advisor.formatting import duration, milliseconds, money
+from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.frames.picks import Pick
+from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
-from advisor.quantities import Evidence, Range
-from advisor.units import HOUR_S, MILLISECOND
-from advisor.workload import Serving
 
 FARTHEST: Final = 10.0
 """Points beyond this factor of the dearest and the slowest plan stay out of the chart."""

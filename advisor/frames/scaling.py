@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from advisor.formatting import count, duration, money, percent
-from advisor.planning.scaling import Scaling
-from advisor.planning.sentences import BOUND_WORDS
-from advisor.units import HOUR_S
+from advisor.foundation.formatting import count, duration, money, percent
+from advisor.foundation.units import HOUR_S
+from advisor.planning.explain.scaling import Scaling
+from advisor.planning.explain.sentences import BOUND_WORDS
 
 
 def scaling_frame(found: Scaling) -> pd.DataFrame:

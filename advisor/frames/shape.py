@@ -8,8 +8,8 @@ from typing import Final
 import pandas as pd
 
 from advisor.architecture.published_models import PublishedModel
-from advisor.case import AssumedShape
-from advisor.units import BILLION
+from advisor.foundation.units import BILLION
+from advisor.nouns.case import AssumedShape
 
 TITLES: Final = {
     "num_hidden_layers": "Layers",

@@ -8,9 +8,9 @@ from typing import Final
 
 import pandas as pd
 
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 from advisor.estimate.results import Estimate, StepTime
-from advisor.formatting import (
+from advisor.foundation.formatting import (
     citation,
     count,
     duration,
@@ -22,8 +22,8 @@ from advisor.formatting import (
     plain,
     term_value,
 )
-from advisor.quantities import Range, Term
-from advisor.units import HOUR_S, MILLISECOND
+from advisor.foundation.quantities import Range, Term
+from advisor.foundation.units import HOUR_S, MILLISECOND
 
 RARE: Final = 0.01
 """Fewer interruptions than this are no number to read."""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from datetime import date
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.case import Case, Hardware
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
-from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.formatting import memory_against
-from advisor.hardware import PriceKind
-from advisor.limits import OwnedHardware
+from advisor.foundation.formatting import memory_against
+from advisor.nouns.case import Case, Hardware
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.limits import OwnedHardware
 from advisor.owning.budget import buy_within
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership
 from advisor.planning.recommend import recommend
-from advisor.planning.single import best_placement
+from advisor.planning.stated import best_placement
 
 
 def answer_own(

@@ -8,10 +8,10 @@ from advisor.catalog.economy import CARBON_SOURCES, Default, Economy, Place
 from advisor.catalog.nodes import SERVER_MEMORY_BYTES
 from advisor.equations.owning import residual_share
 from advisor.errors import InputError
-from advisor.hardware import Accelerator, Confidence, Segment
-from advisor.money import Owning, Renting
+from advisor.foundation.quantities import Evidence, Range
+from advisor.nouns.hardware import Accelerator, Confidence, Segment
+from advisor.nouns.money import Owning, Renting
 from advisor.owning.results import Assumption
-from advisor.quantities import Evidence, Range
 
 DESKTOP_SLOTS = 2
 WORKSTATION_SLOTS = 4

@@ -12,8 +12,8 @@ from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.equations.pricing import instances_needed
-from advisor.hardware import Accelerator
-from advisor.money import Owning
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.money import Owning
 from advisor.owning.assumptions import groups_of, host_groups
 
 Number = float | NDArray[np.float64]

@@ -9,24 +9,24 @@ from typing import Final
 
 import numpy as np
 
-from advisor import cents
-from advisor.architecture.model import ModelArchitecture
-from advisor.case import Case
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.catalog.nodes import sold_together
-from advisor.efficiency import Calibration
 from advisor.errors import InputError
-from advisor.formatting import money
-from advisor.limits import OwnedHardware
+from advisor.foundation import cents
+from advisor.foundation.formatting import money
+from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.limits import OwnedHardware
+from advisor.nouns.workload import Serving
 from advisor.owning.bought import Kind
-from advisor.owning.mix import Floats, Item, best_mix
+from advisor.owning.card_mix import Floats, Item, best_mix
 from advisor.owning.results import BudgetAnswer, Purchase
-from advisor.planning.options import Option, meets_time
-from advisor.planning.search import search
-from advisor.planning.systems import find_systems
-from advisor.units import HOURS_PER_MONTH
-from advisor.workload import Serving
+from advisor.planning.search.options import Option, meets_time
+from advisor.planning.search.precisions import search
+from advisor.planning.search.systems import find_systems
 
 MOST_CARDS: Final = 1024
 """Cards of one kind that are considered."""

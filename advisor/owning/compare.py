@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from advisor.equations.owning import annuity_months, break_even_inverse
 from advisor.equations.pricing import committed_months
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors
 from advisor.owning.costs import Size, present_usd, timeline_usd
 from advisor.owning.rents import Tenancy
 from advisor.owning.results import Assumption, BreakEven, Effect, Month
 from advisor.owning.spread import Spread
-from advisor.quantities import Evidence, Range
-from advisor.units import HOURS_PER_MONTH
 
 WIDEST: Final = 20.0
 """A value that flips the answer is looked for up to this many times the expected one."""

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor import cents
 from advisor.equations.energy import carbon_kg, kwh_per_month, rated_kw
 from advisor.equations.owning import annuity_months, capital_usd, discounted, hosts_usd
+from advisor.foundation import cents
+from advisor.foundation.quantities import Range, Term
+from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.owning.assumptions import Factors
 from advisor.owning.results import Line, OwningCost
 from advisor.owning.spread import Spread
 from advisor.owning.work import Work
-from advisor.quantities import Range, Term
-from advisor.units import HOURS_PER_MONTH
 
 Number = float | NDArray[np.float64]
 

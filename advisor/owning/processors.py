@@ -6,26 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from advisor import cents
-from advisor.architecture.model import ModelArchitecture
-from advisor.case import Case, Hardware
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.catalog.nodes import owned_node
-from advisor.efficiency import Calibration
 from advisor.equations.energy import WATTS_PER_KW, carbon_kg
 from advisor.errors import InputError
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.hardware import Accelerator, PriceKind, Segment
-from advisor.money import Owning
+from advisor.foundation import cents
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
+from advisor.nouns.case import Case, Hardware
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator, PriceKind, Segment
+from advisor.nouns.money import Owning
 from advisor.owning.bought import Kind
 from advisor.owning.results import ProcessorOption
-from advisor.planning.search import search
-from advisor.planning.single import best_placement
-from advisor.planning.systems import LADDER, System
-from advisor.quantities import Range
-from advisor.units import HOUR_S, HOURS_PER_MONTH
+from advisor.planning.search.precisions import search
+from advisor.planning.search.systems import LADDER, System
+from advisor.planning.stated import best_placement
 
 MOST_EXTRA: Final = 4
 """A cluster of this many times as many as perfect scaling needs is the largest that is timed."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
-from advisor import cents
-from advisor.dates import age_days
+from advisor.foundation import cents
+from advisor.foundation.dates import age_days
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import HOURS_PER_MONTH, MILLION
 from advisor.owning.compare import Comparison
 from advisor.owning.rents import Tenancy, run_rent_usd
 from advisor.owning.results import RentCost, RentKind
 from advisor.owning.work import Work
-from advisor.quantities import Evidence, Range, Term
-from advisor.units import HOURS_PER_MONTH, MILLION
 
 
 def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:

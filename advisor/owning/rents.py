@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from advisor import cents
-from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Commitment, Economy
-from advisor.efficiency import Reliability
 from advisor.equations.pricing import instances_needed
 from advisor.estimate.cost import billed_usd
-from advisor.hardware import Accelerator, Billing, Offer, PriceKind
+from advisor.foundation import cents
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import HOURS_PER_MONTH, MILLION
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Reliability
+from advisor.nouns.hardware import Accelerator, Billing, Offer, PriceKind
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
+from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
 from advisor.planning.spot import Interruptions
-from advisor.planning.systems import allowed_offers, price_usd_per_hour
-from advisor.quantities import Evidence, Range
-from advisor.units import HOURS_PER_MONTH, MILLION
 
 SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3}
 """The cheapest of each kind, one for each provider."""

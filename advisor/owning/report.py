@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import date
 
-from advisor.case import Case
 from advisor.catalog import Catalog
 from advisor.catalog.economy import CARBON_SOURCES, Economy
 from advisor.catalog.nodes import owned_node, sold_together
-from advisor.efficiency import Reliability
 from advisor.equations.pricing import instances_needed
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
-from advisor.hardware import Accelerator, PriceKind
+from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Reliability
+from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import resolve
+from advisor.owning.break_even_ranges import strips
 from advisor.owning.compare import Comparison
 from advisor.owning.costs import Size, owning_cost
 from advisor.owning.rent_costs import rent_cost
@@ -21,11 +24,8 @@ from advisor.owning.rents import tenancies
 from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, RentKind
 from advisor.owning.sentences import answer, assumptions
 from advisor.owning.spread import Spread
-from advisor.owning.strips import strips
 from advisor.owning.work import work_of
-from advisor.planning.sentences import missed_limits
-from advisor.units import HOURS_PER_MONTH
-from advisor.workload import Serving
+from advisor.planning.explain.sentences import missed_limits
 
 TRAINING_HOURS_PER_MONTH = 200.0
 """Use where the user states none: a third of the month at work days, as an assumption. [h]"""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from advisor.noun import Noun
-from advisor.quantities import Range, Term
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range, Term
 
 
 class Assumption(Noun):

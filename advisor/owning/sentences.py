@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from advisor.case import Case
-from advisor.dates import STALE_DAYS
 from advisor.estimate.results import Estimate
-from advisor.formatting import count as whole
-from advisor.formatting import hourly_price, money, round_significant, years
+from advisor.foundation.dates import STALE_DAYS
+from advisor.foundation.formatting import count as whole
+from advisor.foundation.formatting import hourly_price, money, round_significant, years
+from advisor.foundation.quantities import Evidence, Range
+from advisor.nouns.case import Case
 from advisor.owning.compare import Comparison
 from advisor.owning.results import ProcessorOption, RentCost, RentKind
-from advisor.quantities import Evidence, Range
 
 
 def answer(

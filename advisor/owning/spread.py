@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.foundation.quantities import Evidence, Range
 from advisor.owning.assumptions import Factors, expected
 from advisor.owning.results import Assumption
-from advisor.quantities import Evidence, Range
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from advisor.estimate.results import Estimate
-from advisor.quantities import Range
-from advisor.units import HOUR_S, MILLION
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, MILLION
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import Final
 
 from advisor.catalog import Catalog
-from advisor.efficiency import UNMEASURED, Calibration, Interval
-from advisor.kernels import KernelEfficiency
-from advisor.limits import Constraints, MeasuredMachine
-from advisor.quantities import Evidence
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
+from advisor.nouns.kernels import KernelEfficiency
+from advisor.nouns.limits import Constraints, MeasuredMachine
 
 NARROWED: Final = (
     *("training_time", "serving_time", "serving_first_token"),

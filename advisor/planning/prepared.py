@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.resolve import resolve_model
-from advisor.case import Case
-from advisor.case_files import load_case
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration
 from advisor.estimate.configuration import Placement
-from advisor.estimate.lengths import fitted, shortened
 from advisor.estimate.sample import sample_of
+from advisor.estimate.serving.lengths import fitted, shortened
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import load_case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.workload import Serving
 from advisor.planning.measured import with_measured
-from advisor.workload import Serving
 
 
 def as_case(case: Case | Mapping[str, Any]) -> Case:
@@ -35,7 +35,7 @@ def placed(
     case: Case | Mapping[str, Any], catalog: Catalog | None
 ) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
     """Resolve a case with hardware: its model, and where and how that runs it."""
-    from advisor.planning.single import best_placement
+    from advisor.planning.stated import best_placement
 
     case, catalog, calibration, architecture = prepared(on_owned(as_case(case)), catalog)
     placement = best_placement(

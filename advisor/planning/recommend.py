@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.case import Case
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
-from advisor.efficiency import Calibration
-from advisor.estimate.batch_serving import generates
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
-from advisor.estimate.loading import decodes_images
 from advisor.estimate.results import Estimate, Parameters
-from advisor.estimate.training import parameters_of
-from advisor.limits import Constraints, Objective
-from advisor.planning.advice import advise
-from advisor.planning.fewest import fewest_machines
-from advisor.planning.neighbours import neighbours
-from advisor.planning.options import (
+from advisor.estimate.training.loading import decodes_images
+from advisor.estimate.training.report import parameters_of
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving
+from advisor.planning.explain.advice import advise
+from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
+from advisor.planning.explain.rejections import Outcome, reject
+from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
+from advisor.planning.results import Plan, Ranking, Recommendation, Rejection
+from advisor.planning.search.fewest import fewest_machines
+from advisor.planning.search.neighbours import neighbours
+from advisor.planning.search.options import (
     Option,
     Price,
     best_option,
@@ -25,14 +30,9 @@ from advisor.planning.options import (
     meets_budget,
     meets_time,
 )
-from advisor.planning.points import as_candidates, chart_points, fewest, fewest_first
-from advisor.planning.rejections import Outcome, reject
-from advisor.planning.results import Plan, Ranking, Recommendation, Rejection
-from advisor.planning.search import SearchResult, search_and_host
-from advisor.planning.sentences import label, nothing_works, sentence, title, why
+from advisor.planning.search.precisions import SearchResult, search_and_host
+from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.spot import interruptions_of
-from advisor.planning.systems import System, check_names, check_owned, find_systems
-from advisor.workload import FineTuning, FineTuningMethod, Serving
 
 PLANS_ASKED = 3
 PLANS_BESIDE = 1

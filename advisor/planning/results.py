@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from advisor.case import Case
 from advisor.estimate.results import Estimate, Parameters
-from advisor.hardware import Accelerator
-from advisor.limits import Objective
-from advisor.noun import Noun
-from advisor.quantities import Range
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range
+from advisor.nouns.case import Case
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.limits import Objective
 
 
 class RejectionCode(StrEnum):

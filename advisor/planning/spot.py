@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from advisor.case import Case
 from advisor.catalog.economy import Economy, load_economy
-from advisor.efficiency import Calibration, Reliability
 from advisor.equations.pricing import checkpoint_interval_s, spot_hours
-from advisor.hardware import PriceKind
-from advisor.money import Renting
-from advisor.quantities import Evidence, Range
-from advisor.units import HOUR_S
-from advisor.workload import Serving
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import HOUR_S
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration, Reliability
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.money import Renting
+from advisor.nouns.workload import Serving
 
 
 @dataclass(frozen=True, slots=True)

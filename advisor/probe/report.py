@@ -13,8 +13,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, ValidationError
 
 from advisor.errors import InputError
-from advisor.noun import Noun
-from advisor.quantities import Range
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range
 
 MAX_REPORT_BYTES: Final = 2_000_000
 MAX_DEVICES: Final = 64

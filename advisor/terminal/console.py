@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from advisor.formatting import citation
+from advisor.foundation.formatting import citation
 
 INDENT = 2
 

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 
 from rich.console import Console
 
-from advisor.architecture.sample import Unit
-from advisor.dates import dated
+from advisor.architecture.table.sample import Unit
 from advisor.estimate.results import Estimate
-from advisor.formatting import (
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import (
     citation,
     count,
     duration,
@@ -26,11 +26,11 @@ from advisor.formatting import (
     rate,
     term_value,
 )
-from advisor.layout import Recompute, Schedule
-from advisor.planning.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
-from advisor.quantities import Range, Term
+from advisor.foundation.quantities import Range, Term
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.layout import Recompute, Schedule
+from advisor.planning.explain.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
-from advisor.units import HOUR_S, MILLISECOND
 
 RANGES: Final = (
     "Ranges in brackets are 80 % intervals where the evidence is calibrated, stated assumptions "
@@ -159,7 +159,7 @@ def short_time(seconds: Range, *, with_range: bool = False) -> str:
 
 
 class Form(Protocol):
-    """A function of ``advisor.formatting`` that shows a range."""
+    """A function of ``advisor.foundation.formatting`` that shows a range."""
 
     def __call__(self, value: Range, /, *, with_range: bool) -> str:
         """Return the range as text."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from advisor.formatting import count, length_limit, memory, rate
-from advisor.planning.fits_results import VERDICT_TITLES, Fits, ModelFit, TrainedFit, Verdict
-from advisor.planning.sentences import context_together
+from advisor.foundation.formatting import count, length_limit, memory, rate
+from advisor.planning.explain.sentences import context_together
+from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, TrainedFit, Verdict
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 

@@ -6,8 +6,11 @@ from typing import Final
 
 from rich.console import Console
 
-from advisor.dates import dated
-from advisor.formatting import count, duration, money, rate, signed_money, term_value
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import count, duration, money, rate, signed_money, term_value
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S
+from advisor.owning.descriptions import amount, break_even_text, input_text, processors_text
 from advisor.owning.results import (
     Assumption,
     BudgetAnswer,
@@ -16,10 +19,7 @@ from advisor.owning.results import (
     ProcessorOption,
     RentCost,
 )
-from advisor.owning.words import amount, break_even_text, input_text, processors_text
-from advisor.quantities import Range
 from advisor.terminal.console import bullets, definitions, heading, paragraph, table
-from advisor.units import HOUR_S
 
 SHOWN_EFFECTS: Final = 6
 SHOWN_PROCESSORS: Final = 5

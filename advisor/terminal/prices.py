@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from advisor.catalog.live.fetch import Progress as Told
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.overview import PriceOverview, ProviderPrices
-from advisor.dates import STALE_DAYS
-from advisor.formatting import count, plain
+from advisor.foundation.dates import STALE_DAYS
+from advisor.foundation.formatting import count, plain
 from advisor.terminal.console import bullets, paragraph, table
 
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}

@@ -11,12 +11,12 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from advisor.catalog import Catalog
-from advisor.formatting import measured_rate, percent, plain
-from advisor.probe.checks import with_checks
-from advisor.probe.comparison import MEMORY, RateComparison, compare_device
+from advisor.foundation.formatting import measured_rate, percent, plain
+from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
+from advisor.probe.checks.report_checks import with_checks
+from advisor.probe.descriptions import check_cells, describe_device
+from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport
-from advisor.probe.run import Progress, probe
-from advisor.probe.words import check_cells, describe_device
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 THIN_TOKENS = 128
@@ -39,7 +39,7 @@ def probe_with_progress(
     Raises
     ------
     InputError, ProbeError
-        As `advisor.probe.run.probe`.
+        As `advisor.probe.measuring.run.probe`.
     """
     cancel = threading.Event()
 

@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 
 from rich.console import Console
 
-from advisor.dates import dated
 from advisor.estimate.results import Estimate
-from advisor.formatting import (
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import (
     count,
     duration,
     hourly_price,
@@ -19,7 +19,8 @@ from advisor.formatting import (
     money,
     plain,
 )
-from advisor.limits import Objective
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.limits import Objective
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -30,7 +31,6 @@ from advisor.planning.results import (
 )
 from advisor.terminal.console import bullets, heading, paragraph, references, table
 from advisor.terminal.estimate import RANGES, arrangement
-from advisor.units import HOUR_S, MILLISECOND
 
 SHOWN_TRADE_OFFS: Final = 10
 SHOWN_FEWEST: Final = 8

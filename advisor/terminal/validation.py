@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
-from advisor.calibration.report import Summary, ValidationReport, told
+from advisor.calibration.scoring.report import Summary, ValidationReport, told
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")

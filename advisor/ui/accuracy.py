@@ -9,8 +9,8 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
-from advisor.ui.drawing import CHART_CONFIG, TABLE_PX, csv_button
-from advisor.ui.words import plain, text_table
+from advisor.ui.chart_view import CHART_CONFIG, TABLE_PX, csv_button
+from advisor.ui.wording import plain, text_table
 
 EVERYTHING: Final = "All work"
 WORST: Final = 8

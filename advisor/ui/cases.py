@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from advisor.architecture.config_fields import load_config_text
-from advisor.limits import Objective
+from advisor.architecture.config.fields import load_config_text
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.limits import Objective
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, YES, Inputs, Task
 from advisor.ui.reading import typed_size
 from advisor.ui.rules import RULES
-from advisor.units import MILLISECOND
 
 CASE_FIELDS: Final = {
     "model": "model",

@@ -10,13 +10,13 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import Theme, spread_alt, spread_chart
 from advisor.compare import METRICS, Comparison, Metric, compare_cards, verdicts
-from advisor.dates import dated
 from advisor.errors import RefreshError
-from advisor.hardware import Accelerator, Segment
-from advisor.ui.drawing import csv_button, draw
+from advisor.foundation.dates import dated
+from advisor.foundation.units import GIB
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.ui.chart_view import csv_button, draw
 from advisor.ui.state import accelerator_names, provider_names
-from advisor.ui.words import plain, text_table
-from advisor.units import GIB
+from advisor.ui.wording import plain, text_table
 
 MOST_CARDS: Final = 4
 NO_CARD: Final = "none"

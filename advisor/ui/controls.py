@@ -10,17 +10,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor import frames
-from advisor.architecture.config_fields import MAX_CONFIG_BYTES
+from advisor.architecture.config.fields import MAX_CONFIG_BYTES
 from advisor.architecture.parameter_count import whole_shape
 from advisor.architecture.published_models import nearest_published
-from advisor.case import AssumedShape
 from advisor.errors import InputError
+from advisor.nouns.case import AssumedShape
 from advisor.ui import state
 from advisor.ui.cases import parameters_of, shape_of
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
 from advisor.ui.reading import complaint, read, used
 from advisor.ui.rules import RULES, Kind
-from advisor.ui.words import plain
+from advisor.ui.wording import plain
 
 MAIN_ROW: Final = (
     "task",

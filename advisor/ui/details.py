@@ -13,9 +13,9 @@ from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.ui import links, state
-from advisor.ui.drawing import TABLE_PX, csv_button, draw, plan_asked, table_below
+from advisor.ui.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
 from advisor.ui.state import Answer
-from advisor.ui.words import plain, text_table
+from advisor.ui.wording import plain, text_table
 
 PAGE_ROWS: Final = 12
 CACHED_ANSWERS: Final = 32

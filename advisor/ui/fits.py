@@ -9,10 +9,10 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.ui import memory
-from advisor.ui.drawing import draw
+from advisor.ui.chart_view import draw
 from advisor.ui.results import status
 from advisor.ui.state import accelerator_names
-from advisor.ui.words import plain
+from advisor.ui.wording import plain
 
 CACHED_ANSWERS: Final = 32
 ANSWER_TOKENS: Final = 256

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from advisor.hardware import PriceKind
-from advisor.limits import Constraints, Objective
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.workload import GradientSync, Optimizer
 from advisor.ui.networks import Network
-from advisor.workload import GradientSync, Optimizer
 
 SHAPE: Final = {
     "shape_like": "like",

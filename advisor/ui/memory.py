@@ -8,13 +8,13 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.case import Case
 from advisor.charts import Theme, curve_alt, curve_chart
+from advisor.nouns.case import Case
 from advisor.ui import state
-from advisor.ui.drawing import draw, plan_asked, table_below
+from advisor.ui.chart_view import draw, plan_asked, table_below
 from advisor.ui.inputs import OWN, Task
 from advisor.ui.state import Answer
-from advisor.ui.words import plain
+from advisor.ui.wording import plain
 
 CACHED_ANSWERS: Final = 32
 

@@ -9,16 +9,16 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import Theme, roofline_alt, roofline_chart
 from advisor.errors import InputError
-from advisor.formatting import measured_rate, memory, percent
-from advisor.probe.comparison import MEMORY, RateComparison, compare_device
-from advisor.probe.match import catalog_key
-from advisor.probe.prediction import expected_times_s
+from advisor.foundation.formatting import measured_rate, memory, percent
+from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
+from advisor.probe.checks.prediction import expected_times_s
+from advisor.probe.descriptions import describe_device
+from advisor.probe.devices.match import catalog_key
+from advisor.probe.devices.smi import read_smi
 from advisor.probe.report import ProbeReport, parse_report
-from advisor.probe.smi import read_smi
-from advisor.probe.words import describe_device
 from advisor.ui import probe_job, state
-from advisor.ui.drawing import TABLE_PX, draw
-from advisor.ui.words import plain, text_table
+from advisor.ui.chart_view import TABLE_PX, draw
+from advisor.ui.wording import plain, text_table
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
 REFRESH_S: Final = 0.5

@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import OperatorKind
 from advisor.architecture.presets import find_preset, load_preset
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
+from advisor.architecture.table.sample import Unit
 
 
 class Network(StrEnum):

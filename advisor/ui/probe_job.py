@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import streamlit as st
 
 from advisor.errors import AdvisorError
+from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import ProbeReport
-from advisor.probe.run import Progress, probe
 from advisor.ui.state import sentence
 
 

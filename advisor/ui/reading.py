@@ -6,14 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from advisor.architecture.config_fields import load_config_text
+from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.errors import InputError
-from advisor.parsing import parse_amount, parse_count, parse_duration, parse_length, parse_money
+from advisor.foundation.parsing import (
+    parse_amount,
+    parse_count,
+    parse_duration,
+    parse_length,
+    parse_money,
+)
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
 from advisor.ui.networks import Network, network_named
 from advisor.ui.rules import RULES, Kind, Rules
-from advisor.units import HOUR_S, MILLISECOND
 
 EXAMPLES: Final = {
     Kind.COUNT: "a number like 50M or 2e9",

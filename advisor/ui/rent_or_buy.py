@@ -15,12 +15,12 @@ from advisor.charts import (
     timeline_chart,
 )
 from advisor.errors import InputError
-from advisor.formatting import hourly_price, money, rate, years
-from advisor.quantities import Range
+from advisor.foundation.formatting import hourly_price, money, rate, years
+from advisor.foundation.quantities import Range
 from advisor.ui import money_inputs, state
-from advisor.ui.drawing import draw, table_below
+from advisor.ui.chart_view import draw, table_below
 from advisor.ui.results import metrics, status
-from advisor.ui.words import plain, span, text_table
+from advisor.ui.wording import plain, span, text_table
 
 
 def page(*, theme: Theme, compact: bool) -> None:

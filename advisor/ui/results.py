@@ -10,19 +10,19 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, cost_time_alt, cost_time_chart, memory_alt, memory_chart
-from advisor.dates import dated
-from advisor.formatting import duration, hourly_price, memory, milliseconds, money, rate
-from advisor.quantities import Range
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.workload import Serving
 from advisor.ui import state
-from advisor.ui.drawing import draw, table_below
+from advisor.ui.chart_view import draw, table_below
 from advisor.ui.inputs import ADAPTERS, OWN
 from advisor.ui.links import Opened
 from advisor.ui.networks import TEXT
 from advisor.ui.reading import network_of, read
 from advisor.ui.state import Answer
-from advisor.ui.words import EVIDENCE, plain, span
-from advisor.units import HOUR_S, MILLISECOND
-from advisor.workload import Serving
+from advisor.ui.wording import EVIDENCE, plain, span
 
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8

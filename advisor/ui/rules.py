@@ -8,13 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from advisor.architecture.published_models import PUBLISHED
-from advisor.hardware import PriceKind
-from advisor.limits import Objective
-from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.ui.inputs import ADAPTERS, ALL, FINE_TUNING, NO, OWN, SERVING, TRAINING, YES, Task
-from advisor.ui.networks import ALL as ALL_NETWORKS
-from advisor.ui.networks import IMAGES, SAMPLES, TEXT, VISION, Network
-from advisor.workload import (
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.limits import Objective
+from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.workload import (
     CrossEntropy,
     DataLoading,
     GradientSync,
@@ -22,6 +19,9 @@ from advisor.workload import (
     Preference,
     SoftwareStack,
 )
+from advisor.ui.inputs import ADAPTERS, ALL, FINE_TUNING, NO, OWN, SERVING, TRAINING, YES, Task
+from advisor.ui.networks import ALL as ALL_NETWORKS
+from advisor.ui.networks import IMAGES, SAMPLES, TEXT, VISION, Network
 
 
 class Kind(StrEnum):

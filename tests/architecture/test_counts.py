@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.operators import OperatorKind, Part
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import load_preset
+from advisor.architecture.table.operators import OperatorKind, Part
 
 TESTS = Path(__file__).parents[1]
 CONFIGS: dict[str, dict[str, object]] = json.loads(

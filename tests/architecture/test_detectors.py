@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.architecture.layers import Convolution, Merge, Regions, Section
 from advisor.architecture.presets import load_preset
-from advisor.architecture.sample import Unit
-from advisor.architecture.stack import Stack, StackInput, compile_stack, stack_architecture
+from advisor.architecture.stack.compile import Stack, StackInput, compile_stack, stack_architecture
+from advisor.architecture.stack.layers import Convolution, Merge, Regions, Section
+from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
-from advisor.estimate.run import TrainingRun, recipe_named
-from advisor.estimate.training_time import model_flops_per_token
-from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.estimate.training.run import TrainingRun, recipe_named
+from advisor.estimate.training.step_time import model_flops_per_token
+from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
 
 # 3 x 3 over 10 x 10 positions, 8 channels in and out, two operations each.
 FLOPS = 2 * 9 * 8 * 8 * 100

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.registry import FAMILIES
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.families.registry import FAMILIES
 from advisor.errors import AdvisorError, InputError
 
 CONFIGS: dict[str, dict[str, Any]] = json.loads(

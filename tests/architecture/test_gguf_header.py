@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.architecture.gguf_header import read_gguf
+from advisor.architecture.weights.gguf_header import read_gguf
 from advisor.errors import AdvisorError, InputError
 from tests.weights import F16, F32, Q4_K, Q6_K, GgufValue, gguf, info, pair, text, write_gguf
 

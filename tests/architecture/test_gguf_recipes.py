@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.architecture.ggml_types import BY_NAME
-from advisor.architecture.gguf_bytes import file_bytes, row_bytes
-from advisor.architecture.gguf_recipes import FILE_TYPES, RECIPES
 from advisor.architecture.presets import load_preset
-from advisor.precision import GGUF_BITS, WEIGHT_FORMATS
+from advisor.architecture.weights.ggml_types import BY_NAME
+from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
+from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
+from advisor.nouns.precision import GGUF_BITS, WEIGHT_FORMATS
 
 # Bits per value of one block, as the llama.cpp wiki "Tensor Encoding Schemes" and the pull
 # requests that added the types state them.

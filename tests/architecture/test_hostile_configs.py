@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.architecture.config_fields import load_config_text
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.registry import FAMILIES, KNOWN_UNSUPPORTED
+from advisor.architecture.config.fields import load_config_text
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.families.registry import FAMILIES, KNOWN_UNSUPPORTED
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
 from advisor.errors import AdvisorError, InputError, UnsupportedArchitectureError
+from advisor.nouns.case import ModelSource
 
 CONFIGS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "hf_configs.json").read_text(encoding="utf-8")

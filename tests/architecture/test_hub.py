@@ -14,10 +14,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from advisor.architecture import hub
+from advisor.architecture.config import hub
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
 from advisor.errors import InputError
+from advisor.nouns.case import ModelSource
 
 LLAMA = {
     "model_type": "llama",

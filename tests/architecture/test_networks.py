@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.architecture.operators import Operator, OperatorKind
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.resolve import resolve_model
-from advisor.architecture.sample import SampleSize, Unit
-from advisor.case import ModelSource
+from advisor.architecture.table.operators import Operator, OperatorKind
+from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
+from advisor.nouns.case import ModelSource
 
 FACTS: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "golden" / "networks.yaml").read_text(encoding="utf-8")

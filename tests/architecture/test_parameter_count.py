@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.architecture.operators import OperatorKind
 from advisor.architecture.parameter_count import architecture_from_parameters, whole_shape
 from advisor.architecture.published_models import PUBLISHED
-from advisor.case import AssumedShape
+from advisor.architecture.table.operators import OperatorKind
 from advisor.errors import InputError
-from advisor.quantities import Evidence
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.case import AssumedShape
 
 
 @given(st.floats(min_value=1e6, max_value=1e14))

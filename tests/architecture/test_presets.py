@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advisor.architecture.huggingface import architecture_from_config
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import (
     find_preset,
     list_presets,
     load_preset,
     preset_takes,
 )
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
-from advisor.precision import WEIGHT_FORMATS
-from advisor.quantities import Evidence
-from advisor.resources import data_path
+from advisor.foundation.quantities import Evidence
+from advisor.foundation.resources import data_path
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 
 def test_there_are_many_and_all_build() -> None:

@@ -7,12 +7,12 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import OperatorKind
 from advisor.architecture.published_models import nearest_published
 from advisor.architecture.resolve import resolve_model
-from advisor.case import AssumedShape, ModelSource
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
 from advisor.errors import InputError
+from advisor.nouns.case import AssumedShape, ModelSource
 
 
 def preset(name: str, pruning: float | None = None) -> ModelArchitecture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.architecture.quantization import weight_format
+from advisor.architecture.config.quantization import weight_format
 
 GROUP = {"targets": ["Linear"]}
 

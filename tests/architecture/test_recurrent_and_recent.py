@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import OperatorKind
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
 from advisor.errors import InputError
 
 TESTS = Path(__file__).parents[1]

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
-from advisor.quantities import Evidence
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.case import ModelSource
 
 LLAMA: dict[str, object] = {
     "model_type": "llama",

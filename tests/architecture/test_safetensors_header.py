@@ -11,7 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.architecture.safetensors_header import read_index, read_safetensors, read_shards
+from advisor.architecture.weights.safetensors_header import (
+    read_index,
+    read_safetensors,
+    read_shards,
+)
 from advisor.errors import AdvisorError, InputError
 from tests.weights import safetensors, write_safetensors
 

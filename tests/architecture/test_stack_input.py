@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.resolve import resolve_model
-from advisor.architecture.sample import SampleSize, Unit
-from advisor.architecture.stack_input import WORDS, stack_from_text
-from advisor.case import ModelSource
+from advisor.architecture.stack.reading import WORDS, stack_from_text
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import AdvisorError, InputError
+from advisor.nouns.case import ModelSource
 
 ROOT = Path(__file__).parents[2]
 STACKS = ROOT / "tests" / "data" / "stacks"

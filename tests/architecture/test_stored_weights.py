@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 import advisor
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import load_preset
-from advisor.estimate.serving_rows import bytes_per_parameter
-from advisor.precision import WEIGHT_FORMATS
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.serving.demand import bytes_per_parameter
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 TESTS = Path(__file__).parents[1]
 PUBLISHED: dict[str, Any] = yaml.safe_load(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.architecture.registry import FAMILIES
+from advisor.architecture.families.registry import FAMILIES
 from advisor.architecture.support_table import models_page
 
 ROOT = Path(__file__).parents[2]

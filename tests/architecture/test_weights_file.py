@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError, UnsupportedArchitectureError
-from advisor.quantities import Evidence
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.case import ModelSource
 from tests.weights import (
     F32,
     Q4_K,

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
-from advisor.calibration.accuracy import ALL_TABLES, score_tables
-from advisor.calibration.memory_fit import peak_errors
-from advisor.calibration.published import published_runs
-from advisor.calibration.report import ValidationReport
-from advisor.calibration.speed import SpeedErrors, speed_errors
+from advisor.calibration.fitting.memory import peak_errors
+from advisor.calibration.scoring.accuracy_page import ALL_TABLES, score_tables
+from advisor.calibration.scoring.published import published_runs
+from advisor.calibration.scoring.report import ValidationReport
+from advisor.calibration.scoring.training_errors import SpeedErrors, speed_errors
 
 
 class Bound(NamedTuple):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import advisor
-from advisor.calibration.tables import read_table
-from advisor.resources import data_path
+from advisor.calibration.tables.reading import read_table
+from advisor.foundation.resources import data_path
 
 # MPT 3B on eight H100, bf16, of mosaicml/llm-foundry@061f2c7, scripts/train/benchmarking/README.md:
 # tokens of a sequence, sequences of a micro-batch and of a step, recomputed, tokens/s on one card.

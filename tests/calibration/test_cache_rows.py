@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.cache_rows import fit_cache_interval, predict_cache_row, read_log
-from advisor.calibration.engine import Engine, shipped_engine
-from advisor.calibration.engine_releases import Share, engine_release
+from advisor.calibration.tables.cache_rows import fit_cache_interval, predict_cache_row, read_log
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.engine_releases import Share, engine_release
 from advisor.catalog.constants import load_calibration
-from advisor.units import GIB
+from advisor.foundation.units import GIB
 
 
 @pytest.fixture(scope="module")

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from advisor.calibration.__main__ import main
-from advisor.calibration.kernels import GENERATIONS
-from advisor.calibration.measurements import FOLDER, read_kernel_tables
+from advisor.calibration.fitting.kernel_tables import FOLDER, read_kernel_tables
+from advisor.calibration.fitting.kernels import GENERATIONS
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration
 from advisor.equations.roofline import attention_time_s, matmul_time_s
 from advisor.errors import CatalogError
-from advisor.kernels import KernelEfficiency
-from advisor.resources import data_path
+from advisor.foundation.resources import data_path
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.kernels import KernelEfficiency
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.calibration.expert_kernels import fit_experts
-from advisor.calibration.measurements import FOLDER, Experts, read_kernel_tables
+from advisor.calibration.fitting.expert_kernels import fit_experts
+from advisor.calibration.fitting.kernel_tables import FOLDER, Experts, read_kernel_tables
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.loader import load_catalog
-from advisor.precision import WEIGHT_FORMATS
-from advisor.resources import data_path
+from advisor.foundation.resources import data_path
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 
 def test_a_curve_finds_the_rates_that_times_were_made_of() -> None:

@@ -8,7 +8,7 @@ import yaml
 
 from advisor.catalog.constants import FACTS, FITTED, load_calibration
 from advisor.errors import CatalogError
-from advisor.resources import data_path
+from advisor.foundation.resources import data_path
 
 
 @pytest.fixture

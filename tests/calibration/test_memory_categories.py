@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pytest
 
-from advisor.calibration.engine import Engine, shipped_engine
-from advisor.calibration.measurements import FOLDER
-from advisor.calibration.memory_rows import predicted_run, predicted_tensors
-from advisor.calibration.tables import read_table
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.memory_rows import predicted_run, predicted_tensors
+from advisor.calibration.tables.reading import read_table
 from advisor.errors import InputError
 from advisor.estimate.fold import trainable_parameters
-from advisor.resources import data_path
+from advisor.foundation.resources import data_path
 
 TABLES = ("memory_train", "memory_fsdp", "memory_ddp", "memory_tp", "memory_lora")
 CATEGORIES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.memory_fit import (
+from advisor.calibration.fitting.memory import (
     NAMES,
     PeakRun,
     fit_peak_intervals,

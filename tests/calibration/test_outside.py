@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 import advisor
-from advisor.calibration.accuracy import TABLES, UNSEEN, score_tables
-from advisor.calibration.report import ValidationReport
-from advisor.calibration.tables import Row, cell, read_table
-from advisor.resources import data_path
+from advisor.calibration.scoring.accuracy_page import TABLES, UNSEEN, score_tables
+from advisor.calibration.scoring.report import ValidationReport
+from advisor.calibration.tables.reading import Row, cell, read_table
+from advisor.foundation.resources import data_path
 
 
 class Bound(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from advisor.calibration.robust import Parameter, errors, fit_log_times, quality, rounded
+from advisor.calibration.fitting.robust import Parameter, errors, fit_log_times, quality, rounded
 
 SIZES = np.geomspace(1e3, 1e9, 40)
 

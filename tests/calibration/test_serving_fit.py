@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.calibration.engine import Engine, shipped_engine
-from advisor.calibration.served_runs import Reading, predicted_s
-from advisor.calibration.serving_errors import ServedReading, fit_serving_intervals
-from advisor.calibration.serving_fit import (
+from advisor.calibration.fitting.serving import (
     LLAMA_CPP,
     SERVERS,
     EngineFit,
@@ -21,8 +18,11 @@ from advisor.calibration.serving_fit import (
     values_of,
     with_values,
 )
-from advisor.engines import joined_engines
-from advisor.precision import WEIGHT_FORMATS
+from advisor.calibration.scoring.serving_errors import ServedReading, fit_serving_intervals
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.served_runs import Reading, predicted_s
+from advisor.nouns.engines import joined_engines
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 
 @pytest.fixture(scope="module")

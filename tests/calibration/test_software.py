@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.calibration.joint import HeldOut, RunTimes, hold_out_sources
-from advisor.calibration.ranges import fit_intervals
-from advisor.calibration.software import TimedRun, fit_slowdowns
-from advisor.calibration.training_rows import row_run
+from advisor.calibration.fitting.ranges import fit_intervals
+from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_out_sources
+from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns
+from advisor.calibration.tables.training_rows import row_run
 from advisor.catalog.constants import load_calibration
-from advisor.workload import SoftwareStack
+from advisor.nouns.workload import SoftwareStack
 
 
 def run(

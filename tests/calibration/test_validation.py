@@ -9,8 +9,8 @@ import pytest
 
 import advisor
 from advisor import cli
-from advisor.calibration.report import ValidationRow, summarise
-from advisor.calibration.validation import KINDS, recognise, validate
+from advisor.calibration.scoring.report import ValidationRow, summarise
+from advisor.calibration.scoring.validation import KINDS, recognise, validate
 from advisor.errors import InputError
 
 PEAK = {

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.hardware import Confidence
+from advisor.nouns.hardware import Confidence
 
 CATALOG = load_catalog()
 

@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog import load_catalog
 from advisor.catalog.reading import read_catalog_file
 from advisor.catalog.records import schema_text
-from advisor.hardware import Accelerator, Confidence, Segment
+from advisor.nouns.hardware import Accelerator, Confidence, Segment
 
 CATALOG = load_catalog()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from advisor.catalog import load_catalog, node_for
-from advisor.hardware import Node
+from advisor.nouns.hardware import Node
 
 CATALOG = load_catalog()
 

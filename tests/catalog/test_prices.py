@@ -12,8 +12,8 @@ import pytest
 import advisor
 from advisor.catalog.from_prices import with_upper_ends
 from advisor.errors import CatalogError
-from advisor.formatting import hourly_price
-from advisor.hardware import FIRM_TIER, FROM_TIER, Offer
+from advisor.foundation.formatting import hourly_price
+from advisor.nouns.hardware import FIRM_TIER, FROM_TIER, Offer
 
 CATALOG = advisor.load_catalog()
 EXAMPLE = next(item for item in CATALOG.offers if item.accelerator == "h100-sxm")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 import advisor
-from advisor.planning.fits_results import Verdict
+from advisor.planning.fits.results import Verdict
 from tests.e2e.browsing import CHART, follow, open_page, width_beyond_the_window
 
 

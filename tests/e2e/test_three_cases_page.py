@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import advisor
-from advisor.formatting import duration, milliseconds, money
+from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.ui.inputs import Inputs
 from advisor.ui.links import encode
-from advisor.units import HOUR_S, MILLISECOND
 from tests.cases import CASES
 from tests.e2e.browsing import open_answer
 

@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Division, Operator, OperatorKind, Part
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration, Interval
-from advisor.engines import ServingFacts
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.serving_rows import ServedModel
-from advisor.hardware import Accelerator, Confidence, Interconnect, Node, Provenance, Segment
-from advisor.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
-from advisor.layout import ParallelLayout
-from advisor.precision import WEIGHT_FORMATS
-from advisor.quantities import Evidence
+from advisor.estimate.serving.demand import ServedModel
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.efficiency import Calibration, Interval
+from advisor.nouns.engines import ServingFacts
+from advisor.nouns.hardware import Accelerator, Confidence, Interconnect, Node, Provenance, Segment
+from advisor.nouns.kernels import AttentionEfficiency, KernelEfficiency, MatmulEfficiency
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WEIGHT_FORMATS
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 TARGETS = ("q", "k", "v", "o", "gate", "up", "down")

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import yaml
 
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import Part
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import load_preset
-from advisor.estimate.activations import (
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Part
+from advisor.estimate.training.activations import (
     SavedBytes,
     fold_saved_bytes,
     selective_saved_bytes,
 )
-from advisor.estimate.run import resolve_training
-from advisor.estimate.training_time import hardware_flops_per_token
-from advisor.precision import RECIPES
-from advisor.workload import AttentionKernel, FineTuning, Pretraining, SoftwareStack
+from advisor.estimate.training.run import resolve_training
+from advisor.estimate.training.step_time import hardware_flops_per_token
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import AttentionKernel, FineTuning, Pretraining, SoftwareStack
 
 GOLDEN: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "golden" / "saved_bytes.yaml").read_text(encoding="utf-8")

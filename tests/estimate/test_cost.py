@@ -2,8 +2,8 @@ import pytest
 
 from advisor.estimate.cost import cost_breakdown
 from advisor.estimate.results import CostBreakdown
-from advisor.hardware import Accelerator, Confidence, Offer, Provenance
-from advisor.quantities import Evidence, Range
+from advisor.foundation.quantities import Evidence, Range
+from advisor.nouns.hardware import Accelerator, Confidence, Offer, Provenance
 from tests.estimate.serving_bench import card
 
 P5 = Offer(

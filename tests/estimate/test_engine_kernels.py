@@ -2,14 +2,14 @@
 
 import pytest
 
-from advisor.efficiency import Calibration
-from advisor.engines import BackendFacts
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.serving import ServingTimes, serving_times
-from advisor.estimate.serving_rows import ServingLoad
-from advisor.layout import ParallelLayout
-from advisor.precision import WEIGHT_FORMATS
-from advisor.workload import Serving
+from advisor.estimate.serving.demand import ServingLoad
+from advisor.estimate.serving.times import ServingTimes, serving_times
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.engines import BackendFacts
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.workload import Serving
 from tests.estimate.serving_bench import LLAMA_8B, calibration, card, node, served
 
 BLOCKS_8B = 32 * (4096 * (4096 + 2048) + 4096 * 4096 + 3 * 4096 * 14336)

@@ -8,15 +8,15 @@ import pytest
 
 import advisor
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.run import resolve_training
-from advisor.estimate.training_memory import training_memory
-from advisor.layout import ParallelLayout, Recompute, Sharding
-from advisor.precision import RECIPES
-from advisor.units import GIB
-from advisor.workload import GradientSync, Pretraining, SoftwareStack
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.run import resolve_training
+from advisor.foundation.units import GIB
+from advisor.nouns.case import ModelSource
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import GradientSync, Pretraining, SoftwareStack
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248

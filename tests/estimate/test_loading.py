@@ -10,8 +10,8 @@ import advisor
 from advisor.catalog import load_catalog
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
-from advisor.limits import Constraints
-from advisor.planning.systems import find_systems
+from advisor.nouns.limits import Constraints
+from advisor.planning.search.systems import find_systems
 
 # Pillow: 551 images decoded and 2,961 / 8 cropped a second by one core, 221 in all.
 PILLOW = 1 / (1 / 551 + 8 / 2961)

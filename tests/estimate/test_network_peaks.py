@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from advisor.architecture.presets import load_preset
-from advisor.architecture.sample import SampleSize
+from advisor.architecture.table.sample import SampleSize
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.run import recipe_named, resolve_training
-from advisor.estimate.training_memory import training_memory
-from advisor.layout import ParallelLayout
-from advisor.workload import Pretraining
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.run import recipe_named, resolve_training
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import Pretraining
 
 FACTS: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "golden" / "networks.yaml").read_text(encoding="utf-8")

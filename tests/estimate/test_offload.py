@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training_memory import training_memory
-from advisor.estimate.training_moments import TrainingMemory
-from advisor.estimate.training_time import TrainingTime, training_time
-from advisor.layout import Offload, ParallelLayout, Recompute, Sharding
-from advisor.precision import RECIPES
-from advisor.workload import FineTuning, FineTuningMethod, Optimizer
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.peak_moments import TrainingMemory
+from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.estimate.training.step_time import TrainingTime, training_time
+from advisor.nouns.case import ModelSource
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Optimizer
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248

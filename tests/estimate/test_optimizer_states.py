@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
-from advisor.estimate.optimizer_states import optimizer_bytes_per_parameter, update_temporary_bytes
-from advisor.estimate.run import resolve_training
-from advisor.precision import RECIPES
-from advisor.workload import Optimizer, Pretraining
+from advisor.estimate.training.optimizer_states import (
+    optimizer_bytes_per_parameter,
+    update_temporary_bytes,
+)
+from advisor.estimate.training.run import resolve_training
+from advisor.nouns.case import ModelSource
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import Optimizer, Pretraining
 
 # PyTorch 2.13 and bitsandbytes on real tensors: model, recipe whose states have the format, bytes.
 STATES = (

@@ -12,11 +12,11 @@ from advisor.catalog.constants import load_calibration
 from advisor.estimate.caching import in_cache
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.launching import STEP_COPIES, copies_time, launch_time
-from advisor.estimate.run import resolve_training
-from advisor.hardware import Node
-from advisor.layout import ParallelLayout
-from advisor.precision import RECIPES
-from advisor.workload import Pretraining, SoftwareStack
+from advisor.estimate.training.run import resolve_training
+from advisor.nouns.hardware import Node
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import Pretraining, SoftwareStack
 
 CALIBRATION = load_calibration()
 PLAIN = CALIBRATION.software[SoftwareStack.PLAIN]

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.architecture.operators import Part
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
+from advisor.architecture.table.operators import Part
 from advisor.catalog.constants import load_calibration
-from advisor.estimate.activations import fold_saved_bytes
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.optimizer_states import gradient_cast_bytes
-from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training_memory import training_memory
-from advisor.layout import ParallelLayout, Recompute, Sharding
-from advisor.precision import RECIPES
-from advisor.units import GIB
-from advisor.workload import CrossEntropy, FineTuning, FineTuningMethod, SoftwareStack
+from advisor.estimate.training.activations import fold_saved_bytes
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.optimizer_states import gradient_cast_bytes
+from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.foundation.units import GIB
+from advisor.nouns.case import ModelSource
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import CrossEntropy, FineTuning, FineTuningMethod, SoftwareStack
 
 MODEL = resolve_model(ModelSource(preset="llama-2-7b"))
 PARAMETERS = 6_738_415_616

@@ -11,7 +11,7 @@ import pytest
 import advisor
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.results import StepTime
-from advisor.estimate.training import run_goodput
+from advisor.estimate.training.report import run_goodput
 
 RATE = 419 / (54 * 24 * 16384)
 """Unplanned interruptions per GPU and hour of Llama 3 405B (arXiv:2407.21783, table 5)."""

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.operators import (
+from advisor.architecture.presets import load_preset
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import (
     Division,
     Operator,
     OperatorKind,
@@ -15,33 +16,32 @@ from advisor.architecture.operators import (
     SavedFormat,
     SavedTensor,
 )
-from advisor.architecture.presets import load_preset
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
-from advisor.estimate.batch_report import describe_batch
-from advisor.estimate.batch_serving import inputs_per_answer
+from advisor.estimate.batch.forward import inputs_per_answer
+from advisor.estimate.batch.report import describe_batch
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.fold import fold_flops, keys_attended
 from advisor.estimate.kernel_times import matmul_forward, recurrence_passes
-from advisor.estimate.memory_report import describe_memory
-from advisor.estimate.run import (
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.memory_report import describe_memory
+from advisor.estimate.training.report import describe_time
+from advisor.estimate.training.run import (
     PRETRAINING_SAMPLES,
     SAMPLE_BATCH,
     TrainingRun,
     recipe_named,
     resolve_training,
 )
-from advisor.estimate.sample_memory import backward_walk
-from advisor.estimate.training import describe_time
-from advisor.estimate.training_memory import training_memory
-from advisor.kernels import KernelEfficiency
-from advisor.layout import ParallelLayout
-from advisor.precision import RECIPES, WEIGHT_FORMATS
-from advisor.quantities import Evidence
-from advisor.workload import Pretraining, Serving, SoftwareStack
+from advisor.estimate.training.sample_memory import backward_walk
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.kernels import KernelEfficiency
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
+from advisor.nouns.workload import Pretraining, Serving, SoftwareStack
 
 CARD = load_catalog().accelerator("a100-sxm-80gb")
 CALIBRATION = load_calibration()

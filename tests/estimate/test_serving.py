@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
-from advisor.efficiency import Calibration
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.serving import ServingTimes, TokenShares, compute_format, serving_times
-from advisor.estimate.serving_memory import ServingMemory
-from advisor.estimate.serving_report import ServingReport, describe_serving
-from advisor.estimate.serving_rows import ServingLoad
-from advisor.estimate.serving_terms import SERVING_MEMORY, SERVING_TIME
-from advisor.hardware import Accelerator
-from advisor.layout import ParallelLayout
-from advisor.precision import WEIGHT_FORMATS
-from advisor.quantities import Evidence
-from advisor.references import REFERENCES
-from advisor.workload import Serving
+from advisor.estimate.serving.demand import ServingLoad
+from advisor.estimate.serving.memory import ServingMemory
+from advisor.estimate.serving.report import ServingReport, describe_serving
+from advisor.estimate.serving.terms import SERVING_MEMORY, SERVING_TIME
+from advisor.estimate.serving.times import ServingTimes, TokenShares, compute_format, serving_times
+from advisor.foundation.quantities import Evidence
+from advisor.foundation.references import REFERENCES
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.workload import Serving
 from tests.estimate.serving_bench import (
     GPT_OSS_120B,
     LLAMA_8B,

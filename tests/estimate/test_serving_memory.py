@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.presets import load_preset
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.serving_memory import ServingMemory, serving_capacity, serving_memory
-from advisor.estimate.serving_rows import ServingLoad, cached_bytes_per_sequence
-from advisor.layout import ParallelLayout
-from advisor.units import GIB
-from advisor.workload import Serving
+from advisor.estimate.serving.demand import ServingLoad, cached_bytes_per_sequence
+from advisor.estimate.serving.memory import ServingMemory, serving_capacity, serving_memory
+from advisor.foundation.units import GIB
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import Serving
 from tests.estimate.serving_bench import (
     GPT_OSS_120B,
     LLAMA_8B,

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
 from advisor.catalog.constants import load_calibration
 from advisor.estimate.candidates import LayoutArrays
-from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training_memory import training_memory
-from advisor.estimate.training_moments import TrainingMemory
-from advisor.estimate.training_time import model_flops_per_token
-from advisor.layout import ParallelLayout, Recompute, Sharding
-from advisor.precision import RECIPES
-from advisor.workload import CrossEntropy, FineTuning, FineTuningMethod, Preference
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.peak_moments import TrainingMemory
+from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.estimate.training.step_time import model_flops_per_token
+from advisor.nouns.case import ModelSource
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import CrossEntropy, FineTuning, FineTuningMethod, Preference
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import advisor
-from advisor.limits import Objective
+from advisor.nouns.limits import Objective
 
 CASE = {
     "model": {"preset": "llama-3.1-8b"},

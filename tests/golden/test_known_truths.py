@@ -10,7 +10,7 @@ import yaml
 
 import advisor
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
+from advisor.nouns.case import ModelSource
 
 FACTS: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "known_truths.yaml").read_text(encoding="utf-8")

@@ -14,10 +14,10 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.currency import converted
 from advisor.catalog.economy import billing_of, load_economy
-from advisor.hardware import Confidence, Offer, Provenance, Quote
+from advisor.foundation.quantities import Range
+from advisor.nouns.hardware import Confidence, Offer, Provenance, Quote
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import Ownership, RentKind
-from advisor.quantities import Range
 
 HERE = Path(__file__).parent
 OWNING: dict[str, Any] = yaml.safe_load((HERE / "owning.yaml").read_text(encoding="utf-8"))

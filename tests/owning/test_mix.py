@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.owning.mix import Floats, Item, best_mix
+from advisor.owning.card_mix import Floats, Item, best_mix
 
 
 def item(value: float, *shares: float) -> Item:

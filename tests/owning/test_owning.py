@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import advisor
-from advisor import cents
 from advisor.errors import InputError
+from advisor.foundation import cents
 from advisor.owning.results import Ownership, RentKind
 
 CASE: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pytest
 
 import advisor
 from advisor.api import memory_curves
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
-from advisor.planning.sentences import curve_sentence
+from advisor.planning.explain.sentences import curve_sentence
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},

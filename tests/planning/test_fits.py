@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.planning.fits import SHORT_LIST, longest
-from advisor.planning.fits_results import Fits, ModelFit, Verdict
-from advisor.planning.sentences import context_together
-from advisor.units import GIB
-from advisor.workload import FineTuningMethod
+from advisor.foundation.units import GIB
+from advisor.nouns.workload import FineTuningMethod
+from advisor.planning.explain.sentences import context_together
+from advisor.planning.fits.cards import SHORT_LIST, longest
+from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor.layout import Offload
-from advisor.units import GIB
+from advisor.foundation.units import GIB
+from advisor.nouns.layout import Offload
 
 PARAMETERS = 6_738_415_616
 """Llama 2 7B."""

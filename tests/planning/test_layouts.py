@@ -10,27 +10,27 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.architecture.model import ModelArchitecture
-from advisor.calibration.engine import Engine, shipped_engine
-from advisor.calibration.row_layouts import row_node
-from advisor.calibration.tables import cell, read_table
-from advisor.calibration.training_rows import settled_run
-from advisor.case import ModelSource
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.reading import cell, read_table
+from advisor.calibration.tables.row_layouts import row_node
+from advisor.calibration.tables.training_rows import settled_run
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.memory_report import evaluate_memory
-from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training import evaluate_run_hours
-from advisor.hardware import Accelerator, Node
-from advisor.layout import ParallelLayout, Schedule
-from advisor.planning.layout_space import LayoutSpace
-from advisor.planning.layouts import layout_grid
-from advisor.planning.systems import System
-from advisor.planning.training_search import search_training
-from advisor.precision import RECIPES
-from advisor.workload import Pretraining
+from advisor.estimate.training.memory_report import evaluate_memory
+from advisor.estimate.training.report import evaluate_run_hours
+from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.nouns.case import ModelSource
+from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.layout import ParallelLayout, Schedule
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import Pretraining
+from advisor.planning.search.layout_space import LayoutSpace
+from advisor.planning.search.layouts import layout_grid
+from advisor.planning.search.systems import System
+from advisor.planning.search.training import search_training
 
 DEGREES = (
     "data",

@@ -3,8 +3,8 @@
 import pytest
 
 import advisor
-from advisor.case import Case
 from advisor.errors import InputError
+from advisor.nouns.case import Case
 
 PARAMETERS = 1_235_814_400
 """Llama 3.2 1B, model card."""

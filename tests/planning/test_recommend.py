@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor.limits import Objective
+from advisor.nouns.limits import Objective
 from advisor.planning.results import Recommendation, RejectionCode
 from tests.cases import CASES, LORA, SERVE
 
@@ -181,7 +181,9 @@ def test_counts_out_of_reach_are_dropped_without_losing_a_plan(
     """The roofline bound is exact: with and without it the plans are the same."""
     case = changed(CASES["pretrain"], max_accelerators=64)
     pruned = advisor.recommend(case)
-    monkeypatch.setattr("advisor.planning.search.within_reach", lambda system, *_: system)
+    monkeypatch.setattr(
+        "advisor.planning.search.precisions.within_reach", lambda system, *_: system
+    )
     full = advisor.recommend(case)
     assert full.searched > pruned.searched
     assert full.rankings == pruned.rankings

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import advisor
-from advisor.planning.bound import StepBound
+from advisor.planning.search.bound import StepBound
 
 SPARSE = {
     "model": {"preset": "mixtral-8x7b"},

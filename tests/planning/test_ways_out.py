@@ -8,8 +8,8 @@ import pytest
 
 import advisor
 from advisor.catalog.constants import load_calibration
-from advisor.planning.sentences import way_out_sentence
-from advisor.planning.ways_out import SACRIFICES
+from advisor.planning.explain.sentences import way_out_sentence
+from advisor.planning.explain.ways_out import SACRIFICES
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
 

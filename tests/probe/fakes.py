@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from advisor.probe import timing
-from advisor.probe.backend import MemoryShortError, Prepared, UnsupportedError, Work
-from advisor.probe.detect import Found
+from advisor.foundation.units import GIB
+from advisor.probe.devices.backend import MemoryShortError, Prepared, UnsupportedError, Work
+from advisor.probe.devices.detect import Found
+from advisor.probe.measuring import timing
+from advisor.probe.measuring.run import probe
 from advisor.probe.report import (
     Condition,
     Device,
@@ -19,8 +21,6 @@ from advisor.probe.report import (
     ProbeReport,
     TransferKind,
 )
-from advisor.probe.run import probe
-from advisor.units import GIB
 
 H200_BYTES = 143_771 * 2.0**20
 """nvidia-smi of an H200: 143771MiB."""

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import advisor
+from advisor.foundation.quantities import Evidence, Range
+from advisor.probe.checks.step_model import architecture_of
+from advisor.probe.checks.training_check import GPU_SHAPES
 from advisor.probe.report import StepCheck, StepShape, Timing
-from advisor.probe.step_model import architecture_of
-from advisor.probe.training_check import GPU_SHAPES
-from advisor.quantities import Evidence, Range
 from benchmarks.gpu_check import training_row, write
 from tests.probe.fakes import probed
 from tests.probe.test_probe import TINY, fake

@@ -3,9 +3,9 @@
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.probe.match import catalog_key
+from advisor.foundation.units import GIB
+from advisor.probe.devices.match import catalog_key
 from advisor.probe.report import Device, DeviceKind
-from advisor.units import GIB
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from advisor.errors import ProbeError
-from advisor.probe.nvml import Nvml
-from advisor.probe.session import warnings_of
+from advisor.probe.devices.nvml import Nvml
+from advisor.probe.measuring.session import warnings_of
 from tests.probe.fakes import (
     DriverNotLoadedError,
     FakeNvml,

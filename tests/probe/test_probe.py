@@ -10,14 +10,14 @@ import pytest
 
 import advisor
 from advisor.errors import InputError
-from advisor.probe import run, timing
-from advisor.probe.detect import Found, Library
-from advisor.probe.host import host_device
-from advisor.probe.numpy_backend import NumpyBackend
-from advisor.probe.plan import MatmulTask, rotating_sets, shapes
+from advisor.probe.devices.detect import Found, Library
+from advisor.probe.devices.host import host_device
+from advisor.probe.devices.numpy_backend import NumpyBackend
+from advisor.probe.measuring import run, timing
+from advisor.probe.measuring.plan import MatmulTask, rotating_sets, shapes
+from advisor.probe.measuring.run import Progress, probe
+from advisor.probe.measuring.timing import Clock, measure
 from advisor.probe.report import DeviceKind, Mode, ProbeReport, TransferKind
-from advisor.probe.run import Progress, probe
-from advisor.probe.timing import Clock, measure
 from tests.probe.fakes import FakeBackend, h200, probed
 
 TINY = ((8, 64, 64), (64, 64, 64))

@@ -7,17 +7,17 @@ import pytest
 
 import advisor
 from advisor import cli
-from advisor.case import Hardware
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
-from advisor.limits import Constraints, OwnedHardware
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.case import Hardware
+from advisor.nouns.limits import Constraints, OwnedHardware
 from advisor.planning.measured import with_measured
-from advisor.probe.comparison import compare_device
-from advisor.probe.plan import shapes
+from advisor.probe.checks.comparison import compare_device
+from advisor.probe.learned_constants import owned_hardware
+from advisor.probe.measuring.plan import shapes
 from advisor.probe.report import DeviceKind, Mode, ProbeReport
-from advisor.probe.teach import owned_hardware
-from advisor.quantities import Evidence
 from tests.probe.fakes import FakeBackend, h200, probed
 
 
@@ -105,7 +105,10 @@ def test_the_estimate_uses_the_machine_too(report: ProbeReport) -> None:
     case = lora(**machine(report).model_dump())
     plan = advisor.recommend(case).plans[0].estimate
     single = case.model_copy(
-        update={"hardware": advisor.case.Hardware(accelerator="h200-sxm"), "layout": plan.layout}
+        update={
+            "hardware": advisor.nouns.case.Hardware(accelerator="h200-sxm"),
+            "layout": plan.layout,
+        }
     )
 
     found = advisor.estimate(single)

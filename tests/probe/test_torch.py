@@ -2,13 +2,13 @@
 
 import pytest
 
-from advisor.probe.backend import UnsupportedError
-from advisor.probe.checks import with_checks
-from advisor.probe.host import host_device
+from advisor.probe.checks.report_checks import with_checks
+from advisor.probe.checks.step_model import StepModel, architecture_of
+from advisor.probe.devices.backend import UnsupportedError
+from advisor.probe.devices.host import host_device
+from advisor.probe.devices.torch_backend import TorchBackend
+from advisor.probe.measuring.run import probe
 from advisor.probe.report import ProbeReport, StepShape, TransferKind
-from advisor.probe.run import probe
-from advisor.probe.step_model import StepModel, architecture_of
-from advisor.probe.torch_backend import TorchBackend
 
 pytestmark = pytest.mark.torch
 

@@ -15,14 +15,14 @@ import advisor
 from advisor import api, frames
 from advisor.catalog import load_catalog
 from advisor.catalog.economy import load_economy
-from advisor.money import Owning, Renting
+from advisor.foundation.quantities import Range
+from advisor.nouns.money import Owning, Renting
 from advisor.owning.assumptions import resolve
 from advisor.owning.costs import owning_cost
 from advisor.owning.report import size_of
 from advisor.owning.results import Ownership, OwningCost
 from advisor.owning.spread import Spread
 from advisor.owning.work import Work
-from advisor.quantities import Range
 
 WORK = Work(Range.exact(7.3), Range.exact(1.7e6), 1.2e7, "token")
 CARDS = ("rtx-4090", "h100-sxm", "l4", "dgx-spark-gb10", "xeon-8480plus", "rtx-a6000")

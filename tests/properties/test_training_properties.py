@@ -10,26 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.architecture.model import ModelArchitecture
 from advisor.architecture.resolve import resolve_model
-from advisor.case import ModelSource
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.nodes import node_for
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.memory_report import describe_memory
-from advisor.estimate.run import TrainingRun, resolve_training
-from advisor.estimate.training import describe_time
-from advisor.estimate.training_memory import training_memory
-from advisor.estimate.training_time import (
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.memory_report import describe_memory
+from advisor.estimate.training.report import describe_time
+from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.estimate.training.step_time import (
     TrainingTime,
     hardware_flops_per_token,
     model_flops_per_token,
     training_time,
 )
-from advisor.layout import ParallelLayout, Recompute, Sharding
-from advisor.precision import RECIPES
-from advisor.workload import FineTuning, FineTuningMethod, Pretraining
+from advisor.nouns.case import ModelSource
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Pretraining
 
 MODELS = ("llama-3.1-8b", "mixtral-8x7b", "gpt2")
 METHODS = (None, FineTuningMethod.FULL, FineTuningMethod.LORA, FineTuningMethod.QLORA)

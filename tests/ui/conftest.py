@@ -7,7 +7,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from advisor.case import Case
+from advisor.nouns.case import Case
 from advisor.planning.results import Recommendation
 from tests.ui import factory
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from advisor.case import Case
 from advisor.estimate.results import (
     CostBreakdown,
     Estimate,
@@ -20,8 +19,12 @@ from advisor.estimate.results import (
     ServingEstimate,
     StepTime,
 )
-from advisor.layout import ParallelLayout
-from advisor.limits import Objective
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import GIB, MILLISECOND
+from advisor.nouns.case import Case
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.limits import Objective
+from advisor.nouns.workload import Serving
 from advisor.planning.results import (
     Advice,
     Candidate,
@@ -31,9 +34,6 @@ from advisor.planning.results import (
     Rejection,
     RejectionCode,
 )
-from advisor.quantities import Evidence, Range, Term
-from advisor.units import GIB, MILLISECOND
-from advisor.workload import Serving
 
 TOKENS = 10e6
 CATALOG_DATE = "2026-09-01"

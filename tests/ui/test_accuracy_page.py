@@ -12,13 +12,13 @@ from streamlit.testing.v1 import AppTest
 import advisor
 import advisor.ui.pages
 from advisor import api
-from advisor.architecture.model import ModelArchitecture
-from advisor.calibration.engine import Engine
-from advisor.calibration.tables import Row
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.reading import Row
 from advisor.charts import LIGHT, accuracy_alt, accuracy_chart
+from advisor.foundation.resources import data_path
 from advisor.frames import accuracy_frame, accuracy_summary, farthest_off
-from advisor.resources import data_path
-from advisor.workload import FineTuning, FineTuningMethod, Pretraining
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Pretraining
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "accuracy.py"
 TABLE = data_path("measurements/training_runs.csv")

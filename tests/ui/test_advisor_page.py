@@ -9,8 +9,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import advisor
-from advisor.case import AssumedShape, Case
 from advisor.errors import InputError
+from advisor.nouns.case import AssumedShape, Case
 from advisor.planning.results import Recommendation
 from advisor.ui.inputs import DEFAULTS
 from tests.ui import factory

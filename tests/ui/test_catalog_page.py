@@ -14,7 +14,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.loader import load_snapshot
 from advisor.charts import DARK, LIGHT, spread_alt, spread_chart
 from advisor.compare import METRICS, compare_cards, spreads, verdicts
-from advisor.hardware import Offer
+from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import Publish, cache, publish
 
 __all__ = ["cache", "publish"]  # fixtures

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from advisor import charts, frames
-from advisor.case import Case
 from advisor.charts.labels import Label, LogPlot, place
 from advisor.charts.theme import log_ticks
+from advisor.nouns.case import Case
 from tests.ui import factory
 
 FINE_TUNING = {"kind": "fine_tuning", "tokens": 10e6}

@@ -11,7 +11,7 @@ import advisor
 import advisor.ui.pages
 from advisor.charts import LIGHT, fits_alt, fits_chart
 from advisor.frames import fits_memory_frame, fits_table
-from advisor.planning.fits_results import Fits, Verdict
+from advisor.planning.fits.results import Fits, Verdict
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "fits.py"
 

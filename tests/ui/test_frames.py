@@ -5,10 +5,10 @@ import math
 import pytest
 
 from advisor import frames
-from advisor.case import Case
-from advisor.limits import Objective
+from advisor.foundation.quantities import Term
+from advisor.nouns.case import Case
+from advisor.nouns.limits import Objective
 from advisor.planning.results import Recommendation
-from advisor.quantities import Term
 from tests.ui import factory
 
 

@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 import pandas as pd
 import pytest
 
-from advisor.case import Case
 from advisor.errors import InputError
+from advisor.nouns.case import Case
 from advisor.ui import links
 from advisor.ui.cases import case_of, in_words, input_field
 from advisor.ui.inputs import DEFAULTS, Inputs
 from advisor.ui.reading import problem_of, read
 from advisor.ui.rules import RULES
-from advisor.ui.words import listed, plain, span
+from advisor.ui.wording import listed, plain, span
 
 CONFIG = '{"model_type": "llama", "hidden_size": 4096}'
 PROVIDERS = ("AWS", "RunPod")

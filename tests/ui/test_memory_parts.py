@@ -8,9 +8,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from advisor import charts, frames
-from advisor.architecture.sample import Unit
+from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve, CurvePoint
-from advisor.quantities import Evidence, Range
+from advisor.foundation.quantities import Evidence, Range
 
 GIB = 2**30
 

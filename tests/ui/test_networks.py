@@ -3,9 +3,9 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from advisor.case import Case
+from advisor.nouns.case import Case
+from advisor.nouns.workload import FineTuning, Pretraining, Serving
 from advisor.ui.networks import EXAMPLES, Network, network_named
-from advisor.workload import FineTuning, Pretraining, Serving
 
 
 def fields(page: AppTest) -> set[str]:

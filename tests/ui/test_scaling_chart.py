@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from advisor import charts, frames
-from advisor.layout import ParallelLayout
-from advisor.planning.scaling import Scaling, ScalingPoint
+from advisor.nouns.layout import ParallelLayout
+from advisor.planning.explain.scaling import Scaling, ScalingPoint
 
 
 def point(count: int, efficiency: float) -> ScalingPoint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advisor.resources import cache_path
+from advisor.foundation.resources import cache_path
 
 
 def cache_file() -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.catalog.catalog import Catalog, PriceState, Source
 from advisor.catalog.live.cache import CacheRefusedError, read_cache
 from advisor.catalog.live.prices import SOURCE, LivePrices, LiveProvider
-from advisor.hardware import Confidence, Offer
+from advisor.nouns.hardware import Confidence, Offer
 
 
 def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> Catalog:

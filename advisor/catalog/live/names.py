@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from advisor.errors import CatalogError
-from advisor.resources import data_path
+from advisor.foundation.resources import data_path
 
 FILE: Final = "gpuhunt_names.csv"
 MEMORY_TOLERANCE: Final = 0.1

@@ -14,8 +14,8 @@ from advisor.catalog.keys import offer_key, slug
 from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.names import TITLES, Name, find_name
 from advisor.catalog.live.prices import SOURCE
-from advisor.hardware import Confidence, Offer, Provenance
-from advisor.units import GIB
+from advisor.foundation.units import GIB
+from advisor.nouns.hardware import Confidence, Offer, Provenance
 
 PRICE_BOUNDS_USD_PER_HOUR: Final = (0.005, 200.0)
 """One accelerator: the snapshot's offers reach from 0.15 to 35.15; far beyond, the feed is wrong,

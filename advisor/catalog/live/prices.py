@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from advisor.hardware import Offer
-from advisor.noun import Noun
+from advisor.foundation.noun import Noun
+from advisor.nouns.hardware import Offer
 
 SOURCE = "gpuhunt-live"
 """Key of the source that live offers cite."""

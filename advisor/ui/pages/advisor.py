@@ -5,7 +5,7 @@ import streamlit as st
 from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui import accuracy, controls, details, memory, results, state
-from advisor.ui.words import on_phone
+from advisor.ui.wording import on_phone
 
 st.title("Which GPU, how many, at what cost?", anchor=False)
 with state.Boundary():

@@ -5,7 +5,7 @@ import streamlit as st
 from advisor import api
 from advisor.charts import theme_named
 from advisor.ui import catalog, state
-from advisor.ui.words import on_phone
+from advisor.ui.wording import on_phone
 
 st.title("Accelerators and prices", anchor=False)
 with state.Boundary():

@@ -4,7 +4,7 @@ import streamlit as st
 
 from advisor.charts import theme_named
 from advisor.ui import rent_or_buy, state
-from advisor.ui.words import on_phone
+from advisor.ui.wording import on_phone
 
 st.title("Rent or buy", anchor=False)
 with state.Boundary():

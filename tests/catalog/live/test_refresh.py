@@ -15,7 +15,7 @@ from advisor.catalog.live.names import PROVIDERS
 from advisor.catalog.live.refresh import refresh_prices
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
-from advisor.hardware import Offer
+from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import RECORDED, VERSION, Publish
 
 pytest.importorskip("gpuhunt")

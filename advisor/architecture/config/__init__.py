@@ -1,0 +1,1 @@
+"""Reading of Hugging Face configurations: fields, defaults, quantisation."""

@@ -1,0 +1,336 @@
+"""The common frame of decoder-only configurations: what most families share, read once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from advisor.architecture.config.fields import ConfigFields
+from advisor.architecture.mixers.feed_forward import ACTIVATIONS
+from advisor.architecture.mixers.shapes import (
+    AlternatingUpdates,
+    AttentionShape,
+    ExpertsShape,
+    FeedForwardShape,
+    LayerInputs,
+    Norm,
+    NormKind,
+    NormPlaces,
+    TransformerShape,
+    WindowLayers,
+)
+from advisor.architecture.mixers.shapes_of_mixers import Mixer
+
+LAYER_NORM: Final = Norm(kind=NormKind.LAYER, bias=True)
+LAYER_NORM_NO_BIAS: Final = Norm(kind=NormKind.LAYER)
+FP32_SCALED_NORM: Final = Norm(fp32_scale=True)
+ONE_NORM: Final = NormPlaces(feed_forward_input=False)
+POST_NORMS: Final = NormPlaces(
+    attention_input=False,
+    feed_forward_input=False,
+    attention_output=True,
+    feed_forward_output=True,
+)
+SANDWICH_NORMS: Final = NormPlaces(attention_output=True, feed_forward_output=True)
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+def decoder(
+    fields: ConfigFields,
+    *,
+    tied: bool = False,
+    norm: Norm = Norm(),  # noqa: B008 - nouns are frozen
+    places: NormPlaces = NormPlaces(),  # noqa: B008
+    parallel: bool = False,
+    attention: Sequence[AttentionShape] | None = None,
+    feed_forward: Sequence[FeedForwardShape | ExpertsShape] | None = None,
+    head_bias: bool = False,
+    dropout: bool = False,
+    positions: int = 0,
+    embedding_norm: bool = False,
+    embedding_width: int | None = None,
+    final_norm: bool = True,
+    vocab_size: int | None = None,
+    other_mixers: Sequence[Mixer] = (),
+    single_branch: bool = False,
+    extra_norms: int = 0,
+    layer_inputs: LayerInputs | None = None,
+    residual_streams: int = 1,
+    parallel_mixers: bool = False,
+    alternating: AlternatingUpdates | None = None,
+    extra_embeddings: int = 0,
+) -> TransformerShape:
+    """Shape of a decoder from its configuration and what its family adds.
+
+    Parameters
+    ----------
+    fields : ConfigFields
+    tied : bool
+        The family's default of ``tie_word_embeddings``.
+    attention, feed_forward : sequence, optional
+        Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`.
+    norm, places, parallel, head_bias, dropout, positions
+        As in :class:`TransformerShape`.
+    embedding_norm, embedding_width, final_norm
+        As in :class:`TransformerShape`.
+    vocab_size : int, optional
+        The family's default of the field of that name.
+    other_mixers, single_branch, extra_norms, layer_inputs, residual_streams
+        As in :class:`TransformerShape`.
+    parallel_mixers, alternating, extra_embeddings
+        As in :class:`TransformerShape`.
+
+    Returns
+    -------
+    TransformerShape
+
+    Raises
+    ------
+    InputError
+        If a field is missing or unusable.
+    """
+    return TransformerShape(
+        hidden_size=fields.count("hidden_size"),
+        vocab_size=fields.count("vocab_size", vocab_size),
+        attention=(attention_shape(fields),) if attention is None else tuple(attention),
+        feed_forward=(
+            (feed_forward_shape(fields),) if feed_forward is None else tuple(feed_forward)
+        ),
+        other_mixers=tuple(other_mixers),
+        single_branch=single_branch,
+        extra_norms=extra_norms,
+        layer_inputs=layer_inputs,
+        residual_streams=residual_streams,
+        parallel_mixers=parallel_mixers,
+        alternating=alternating,
+        extra_embeddings=extra_embeddings,
+        norm=norm,
+        places=places,
+        final_norm=final_norm,
+        parallel=parallel,
+        tied=fields.flag("tie_word_embeddings", tied),
+        head_bias=head_bias,
+        dropout=dropout,
+        positions=positions,
+        embedding_width=embedding_width,
+        embedding_norm=embedding_norm,
+    )
+
+
+def refuse_cross_attention(fields: ConfigFields) -> None:
+    """Refuse a configuration whose layers also attend to an encoder that it does not describe."""
+    if fields.flag("add_cross_attention", False):
+        fields.fail(
+            "config field add_cross_attention is not supported",
+            "add_cross_attention",
+            True,
+            "false",
+        )
+
+
+def layer_count(fields: ConfigFields) -> int:
+    """Return the number of blocks."""
+    return fields.count("num_hidden_layers")
+
+
+def attention_shape(
+    fields: ConfigFields,
+    *,
+    heads: int | None = None,
+    key_value_heads: int | None = None,
+    head_dim: int | None = None,
+    windows: Sequence[int | None] | None = None,
+    input_bias: bool = False,
+    output_bias: bool = False,
+    fused_projection: bool = False,
+    query_key_norm: Literal["none", "head", "width"] = "none",
+    query_key_norm_per_head_scale: bool = False,
+    rotary: bool = True,
+    sinks: bool = False,
+    softcap: bool = False,
+    fp32_softmax: bool = True,
+    dropout: bool = False,
+) -> AttentionShape:
+    """Attention layers of a configuration.
+
+    Parameters
+    ----------
+    fields : ConfigFields
+    heads, key_value_heads, head_dim : int, optional
+        Family defaults: of query heads, of key-value heads (otherwise the query heads), and of
+        the head dimension (otherwise hidden size over heads).
+    windows : sequence of int or None, optional
+        Window of each layer; by default no layer has one.
+
+    Returns
+    -------
+    AttentionShape
+
+    Raises
+    ------
+    InputError
+        If heads do not divide as they must.
+    """
+    heads = fields.count("num_attention_heads", heads)
+    groups = fields.count("num_key_value_heads", key_value_heads or heads)
+    if heads % groups:
+        fields.fail(
+            "config field num_key_value_heads does not divide num_attention_heads",
+            "num_key_value_heads",
+            groups,
+            f"a divisor of {heads}",
+        )
+    dim = head_dimension(fields, heads, head_dim)
+    every = windows if windows else [None] * layer_count(fields)
+    return AttentionShape(
+        windows=grouped(every),
+        heads=heads,
+        key_value_heads=groups,
+        head_dim=dim,
+        value_head_dim=dim,
+        input_bias=input_bias,
+        output_bias=output_bias,
+        fused_projection=fused_projection,
+        query_key_norm=query_key_norm,
+        query_key_norm_per_head_scale=query_key_norm_per_head_scale,
+        rotary=rotary,
+        sinks=sinks,
+        softcap=softcap,
+        fp32_softmax=fp32_softmax,
+        dropout=dropout,
+    )
+
+
+def head_dimension(fields: ConfigFields, heads: int, default: int | None) -> int:
+    """Return the head dimension: given, the family's, or hidden size over heads."""
+    given = fields.optional_count("head_dim")
+    if given is not None:
+        return given
+    if default is not None:
+        return default
+    hidden = fields.count("hidden_size")
+    if hidden % heads:
+        fields.fail(
+            "config field num_attention_heads does not divide hidden_size",
+            "num_attention_heads",
+            heads,
+            f"a divisor of {hidden:,}, or a head_dim",
+        )
+    return hidden // heads
+
+
+def grouped(windows: Sequence[int | None]) -> tuple[WindowLayers, ...]:
+    """Count the layers of each window, widest first."""
+    counted = Counter(windows)
+    ordered = sorted(counted, key=lambda window: (window is not None, -(window or 0)))
+    return tuple(WindowLayers(layers=counted[window], window=window) for window in ordered)
+
+
+def typed_windows(
+    fields: ConfigFields, *, window: int | None, default: Sequence[str], trailing: int = 0
+) -> list[int | None]:
+    """Windows by ``layer_types``, or by the family's default pattern where it is absent.
+
+    The list may name ``trailing`` more layers, of multi-token prediction, which are left out.
+    """
+    layers = layer_count(fields)
+    listed = layers + trailing
+    length = listed if fields.length("layer_types") == listed else layers
+    types = fields.texts("layer_types", length=length, allowed=(FULL, SLIDING))
+    chosen = types[:layers] if types is not None else tuple(default)
+    return [window if kind == SLIDING else None for kind in chosen]
+
+
+def every_nth_full(layers: int, period: int) -> list[str]:
+    """Sliding layers, every ``period``-th one full."""
+    return [FULL if (index + 1) % period == 0 else SLIDING for index in range(layers)]
+
+
+def activation(fields: ConfigFields, default: str = "silu", name: str = "hidden_act") -> str:
+    """Return the activation's name, from the field of that name.
+
+    Raises
+    ------
+    InputError
+        If it is unknown.
+    """
+    chosen = fields.text(name, default)
+    if chosen not in ACTIVATIONS:
+        fields.fail(
+            f"config field {name} is not a known activation", name, chosen, ", ".join(ACTIVATIONS)
+        )
+    return chosen
+
+
+def feed_forward_shape(
+    fields: ConfigFields,
+    *,
+    layers: int | None = None,
+    width: int | None = None,
+    gated: bool = True,
+    act: str = "silu",
+    bias: bool = False,
+    fused_gate: bool = False,
+) -> FeedForwardShape:
+    """Dense feed-forward layers of a configuration; ``layers`` and ``width`` override it."""
+    return FeedForwardShape(
+        layers=layers or layer_count(fields),
+        width=width or fields.count("intermediate_size"),
+        gated=gated,
+        activation=activation(fields, act),
+        bias=bias,
+        fused_gate=fused_gate,
+    )
+
+
+def experts_shape(
+    fields: ConfigFields,
+    *,
+    layers: int,
+    width: int,
+    shared_width: int = 0,
+    shared_gate: bool = False,
+    shared_bias: bool = False,
+    bias: bool = False,
+    router_bias: bool = False,
+    clamped: bool = False,
+    act: str = "silu",
+) -> ExpertsShape:
+    """Routed expert layers of a configuration.
+
+    Raises
+    ------
+    InputError
+        If a token visits more experts than there are.
+    """
+    experts = fields.count("num_experts", minimum=2)
+    active = fields.count("num_experts_per_tok")
+    if active > experts:
+        fields.fail(
+            "config field num_experts_per_tok exceeds the experts",
+            "num_experts_per_tok",
+            active,
+            f"1 to {experts}",
+        )
+    groups = fields.count("n_group", 1, maximum=experts)
+    visited = fields.count("topk_group", groups, maximum=experts)
+    if visited >= groups:
+        # No limit on where a token's experts lie.
+        groups = visited = 1
+    return ExpertsShape(
+        layers=layers,
+        experts=experts,
+        active=active,
+        groups=groups,
+        active_groups=visited,
+        width=width,
+        activation=activation(fields, act),
+        bias=bias,
+        router_bias=router_bias,
+        shared_width=shared_width,
+        shared_gate=shared_gate,
+        shared_bias=shared_bias,
+        clamped=clamped,
+    )

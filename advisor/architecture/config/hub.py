@@ -1,0 +1,126 @@
+"""The ``config.json`` of a model on the Hugging Face hub, through ``huggingface_hub``.
+
+Nothing else is fetched. The library keeps the file in the user's cache and writes it atomically,
+so that a model that was asked for once is there without a network.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NoReturn
+
+from advisor.architecture.config.fields import MAX_CONFIG_BYTES
+from advisor.errors import InputError
+
+FILE: Final = "config.json"
+TIMEOUT_S: Final = 10.0
+"""How long the hub may take to answer. [s]"""
+
+PASTE: Final = "Paste the model's config.json, or give its parameter count."
+
+
+def fetch_config(hub_id: str) -> bytes:
+    """Return the ``config.json`` of a hub repository.
+
+    Parameters
+    ----------
+    hub_id : str
+        ``organisation/name``.
+
+    Returns
+    -------
+    bytes
+        Not parsed; at most one byte more than ``MAX_CONFIG_BYTES``.
+
+    Raises
+    ------
+    InputError
+        If the library is not installed, the hub is out of reach, or the repository is unknown,
+        private, gated, without a ``config.json`` or with one too large.
+    """
+    if find_spec("huggingface_hub") is None:
+        _refuse(
+            hub_id,
+            "this hub id is not among the presets, and huggingface_hub is not installed",
+            "a preset's hub id",
+            "Install gpu-advisor[hub] to fetch it. " + PASTE,
+        )
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_download, hf_hub_url
+
+    # The base of HTTP errors is httpx's from version 1 on and that of requests before; failures
+    # to connect descend from it or from OSError.
+    transport = errors.HfHubHTTPError.__bases__[0]
+    try:
+        size = get_hf_file_metadata(hf_hub_url(hub_id, FILE), timeout=TIMEOUT_S).size
+        if size is not None and size > MAX_CONFIG_BYTES:
+            _refuse(
+                hub_id,
+                f"the repository's config.json has {size:,} bytes",
+                f"at most {MAX_CONFIG_BYTES:,} bytes",
+                PASTE,
+            )
+        online = True
+    except errors.GatedRepoError:
+        _refuse(
+            hub_id,
+            "this repository is gated: its owner grants access to each user",
+            "a repository that you may read",
+            f"Ask for access on its page and log in with 'hf auth login'. {PASTE}",
+        )
+    except errors.RepositoryNotFoundError:
+        _refuse(
+            hub_id,
+            "this repository is unknown on the hub, or private",
+            "organisation/name of a public repository",
+            f"Correct the id, or log in with 'hf auth login' if it is private. {PASTE}",
+        )
+    except errors.EntryNotFoundError:
+        _no_config(hub_id)
+    except errors.HFValidationError:
+        _refuse(hub_id, "this is no hub id", "organisation/name", f"Correct the id. {PASTE}")
+    except (OSError, transport) as error:
+        status = _status(error)
+        if status in (401, 403):
+            _refuse(
+                hub_id,
+                f"the hub does not let you read this repository (HTTP {status})",
+                "a repository that you may read",
+                f"Log in with 'hf auth login'. {PASTE}",
+            )
+        reason = f"the hub answered with HTTP {status}" if status else "the hub is out of reach"
+        online = False
+    try:
+        path = hf_hub_download(hub_id, FILE, etag_timeout=TIMEOUT_S, local_files_only=not online)
+        with Path(path).open("rb") as stream:
+            return stream.read(MAX_CONFIG_BYTES + 1)
+    except (OSError, transport, errors.EntryNotFoundError) as error:
+        if online:
+            reason = f"the download broke off ({error.__class__.__name__})"
+        _refuse(
+            hub_id,
+            f"{reason}, and the model is not in the cache",
+            "a connection, or a model fetched before",
+            f"Try again later. {PASTE}",
+        )
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status of an error that carries an answer."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status if isinstance(status, int) else None
+
+
+def _no_config(hub_id: str) -> NoReturn:
+    _refuse(
+        hub_id,
+        "this repository has no config.json",
+        "a repository of a transformers model",
+        "Give the id of the model that it was made from. " + PASTE,
+    )
+
+
+def _refuse(hub_id: str, what: str, allowed: str, remedy: str) -> NoReturn:
+    raise InputError(
+        what, value=hub_id, allowed=allowed, remedy=remedy, field="model.hub"
+    ) from None

@@ -1,0 +1,293 @@
+"""From a Hugging Face ``config.json`` to the operator table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from pydantic import ValidationError
+
+from advisor.architecture.config.class_defaults import class_defaults
+from advisor.architecture.config.fields import REMEDY, ConfigFields
+from advisor.architecture.config.nested import text_tower
+from advisor.architecture.config.quantization import weight_format
+from advisor.architecture.families import mainstream as families
+from advisor.architecture.families.registry import FAMILIES, KNOWN_UNSUPPORTED, Family, named_type
+from advisor.architecture.mixers.shapes import TransformerShape
+from advisor.architecture.mixers.shapes_of_mixers import CompressedAttention
+from advisor.architecture.mixers.transformer import routed, transformer_operators
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import SampleSize
+from advisor.errors import UnsupportedArchitectureError
+from advisor.foundation.quantities import Evidence
+
+LLAMA_FIELDS: Final = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "vocab_size",
+)
+"""What an unknown ``model_type`` must state to be computed as Llama-like."""
+
+FOREIGN_FIELDS: Final = (
+    "num_experts",
+    "kv_lora_rank",
+    "linear_num_value_heads",
+    "ssm_state_size",
+    "state_size",
+    "layers_block_type",
+    "hybrid_override_pattern",
+    "index_topk",
+    "encoder_layers",
+)
+"""Fields that no Llama-like model has: with one of them the guess would be wrong."""
+
+
+UNCHECKED_FIELDS: Final = ("routed_expert_hidden_size", "attn_res_block_size")
+"""Fields of models whose class nobody could build here: the table follows their names."""
+
+
+def architecture_from_config(
+    config: Mapping[str, object],
+    *,
+    name: str | None = None,
+    hub_id: str | None = None,
+    source: str = "config",
+    sample: SampleSize | None = None,
+    pruning: float = 0.0,
+) -> ModelArchitecture:
+    """Architecture of a Hugging Face configuration.
+
+    Parameters
+    ----------
+    config : mapping
+        Parsed ``config.json``. Of a multimodal one the text tower is built.
+    name : str, optional
+        For display; otherwise the configuration's own name or its family.
+    hub_id : str, optional
+        Where it was published.
+    source : str
+        ``preset`` or ``config``.
+    sample : SampleSize, optional
+        Size of one input, of networks whose table depends on it.
+    pruning : float
+        Share of heads and inner widths that is left out.
+
+    Returns
+    -------
+    ModelArchitecture
+        Exact for supported families; ``evidence`` is ``assumed`` for an unknown ``model_type``
+        with complete Llama-like fields.
+
+    Raises
+    ------
+    UnsupportedArchitectureError
+        If the family is not supported, or unknown and not Llama-like.
+    InputError
+        If a field is missing or unusable.
+    """
+    outer = ConfigFields(config).text("model_type", "").lower()
+    if outer in KNOWN_UNSUPPORTED:
+        raise _unsupported(outer)
+    text, assumptions, towers = text_tower(config)
+    kind = named_type(ConfigFields(text))
+    fields = ConfigFields(text, class_defaults(kind, nested=text is not config))
+    family, guessed = _family(kind, fields)
+    try:
+        shape = family.read(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        fields.fail(
+            "the config makes a layer that is out of bounds", where, first["input"], first["msg"]
+        )
+    if isinstance(shape, TransformerShape):
+        shape = shape.model_copy(update={"towers": towers})
+    trimmed: tuple[str, ...] = ()
+    if pruning:
+        from advisor.architecture.pruning import pruned_stack, pruned_transformer
+
+        if isinstance(shape, TransformerShape):
+            shape, note = pruned_transformer(shape, pruning)
+        else:
+            shape, note = pruned_stack(shape, pruning)
+        trimmed = (note,)
+    published = text if "quantization_config" in text else config
+    stored, notes = weight_format(published)
+    assumptions = (
+        *(*assumptions, *(_defaulted(text, fields) if text is not config else ()), *guessed),
+        *(*trimmed, *_left_out(fields), *notes),
+    )
+    shown = name or _published_name(fields) or kind or "pasted config"
+    if not isinstance(shape, TransformerShape):
+        from advisor.architecture.stack.compile import stack_architecture
+
+        model = stack_architecture(
+            shape,
+            name=shown,
+            family=family.title,
+            hub_id=hub_id,
+            source=source,
+            sample=sample,
+            assumptions=assumptions,
+            max_position_embeddings=_positions(fields, family),
+            weight_format=stored,
+        )
+    else:
+        model = assembled(
+            shape,
+            name=shown,
+            family=family.title,
+            hub_id=hub_id,
+            source=source,
+            evidence=Evidence.ASSUMED if guessed else Evidence.DERIVED,
+            assumptions=assumptions,
+            max_position_embeddings=_positions(fields, family),
+            weight_format=stored,
+        )
+    if not ConfigFields(published).has("quantization_config"):
+        return model
+    from advisor.architecture.weights.stored_weights import with_stored_bytes
+
+    return model.model_copy(update={"operators": with_stored_bytes(model.operators, published)})
+
+
+def _positions(fields: ConfigFields, family: Family) -> int | None:
+    """Return the longest sequence: the positions less those that no token takes."""
+    positions = fields.optional_count("max_position_embeddings")
+    return None if positions is None else max(positions - family.reserved_positions, 1)
+
+
+def _published_name(fields: ConfigFields) -> str:
+    """Return the last part of the path that the configuration was saved from."""
+    path = fields.text("_name_or_path", "").rstrip("/")
+    return path.rpartition("/")[2][:96]
+
+
+def assembled(
+    shape: TransformerShape,
+    *,
+    name: str,
+    family: str,
+    source: str,
+    evidence: Evidence,
+    assumptions: tuple[str, ...],
+    max_position_embeddings: int | None,
+    weight_format: str = "bf16",
+    hub_id: str | None = None,
+) -> ModelArchitecture:
+    """Build the architecture noun of a shape; parameters as its fields."""
+    experts = routed(shape)
+    heads, key_value_heads = _display_heads(shape)
+    return ModelArchitecture(
+        name=name,
+        family=family,
+        hub_id=hub_id,
+        source=source,
+        evidence=evidence,
+        assumptions=assumptions,
+        hidden_size=shape.hidden_size,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=heads,
+        num_key_value_heads=key_value_heads,
+        vocab_size=shape.vocab_size,
+        max_position_embeddings=max_position_embeddings,
+        learned_positions=shape.positions > 0,
+        num_experts=experts.experts if experts else 1,
+        experts_per_token=experts.active if experts else 1,
+        weight_format=weight_format,
+        tied_embeddings=shape.tied,
+        branches_per_layer=1 if shape.single_branch else 2,
+        other_towers=("tower",) if shape.towers else (),
+        operators=transformer_operators(shape),
+    )
+
+
+def _display_heads(shape: TransformerShape) -> tuple[int, int]:
+    """Heads that tensor parallelism may divide: of the attention, else of the recurrence."""
+    if shape.attention:
+        return shape.attention[0].heads, shape.attention[0].key_value_heads
+    # Channels of a selective scan have no heads; without them the model is not divided.
+    heads = max(getattr(mixer, "heads", 1) for mixer in shape.other_mixers)
+    shared = any(isinstance(mixer, CompressedAttention) for mixer in shape.other_mixers)
+    return heads, 1 if shared else heads
+
+
+def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, ...]:
+    """State which sizes a nested configuration leaves to its class."""
+    absent = [
+        f"{name} {fields.count(name):,}"
+        for name in ConfigFields(text).missing(LLAMA_FIELDS)
+        if fields.has(name)
+    ]
+    return (f"not in the config, hence its class's default: {', '.join(absent)}",) if absent else ()
+
+
+def _left_out(fields: ConfigFields) -> tuple[str, ...]:
+    """State what the published checkpoint holds besides the counted layers."""
+    predicted = fields.count("num_nextn_predict_layers", 0, minimum=0)
+    if not predicted:
+        predicted = fields.count("num_mtp_modules", 0, minimum=0)
+    if not predicted:
+        predicted = fields.count("mtp_num_hidden_layers", 0, minimum=0)
+    notes = []
+    if predicted:
+        notes.append(f"{predicted} multi-token prediction layer(s) of the checkpoint are left out")
+    if fields.has("index_topk"):
+        notes.append("decoding is counted as reading the whole cache, not only the picked keys")
+    return tuple(notes)
+
+
+def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
+    """Return the reader of a ``model_type``, and what had to be assumed for an unknown one."""
+    if kind in FAMILIES:
+        unchecked = [name for name in UNCHECKED_FIELDS if fields.has(name)]
+        note = f"{' and '.join(unchecked)}: read by name, no published class to check against"
+        return FAMILIES[kind], (note,) if unchecked else ()
+    if kind in KNOWN_UNSUPPORTED:
+        raise _unsupported(kind)
+    missing = fields.missing(LLAMA_FIELDS)
+    if missing:
+        raise UnsupportedArchitectureError(
+            f"model_type is unknown and {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing",
+            value=kind,
+            allowed=f"{_supported()}, or complete Llama-like fields",
+            remedy=_suggestion(kind) + REMEDY,
+            field="model.config.model_type",
+        )
+    foreign = [name for name in FOREIGN_FIELDS if fields.has(name)]
+    if foreign or fields.flag("is_encoder_decoder", False):
+        raise UnsupportedArchitectureError(
+            f"model_type is unknown and {(foreign or ['is_encoder_decoder'])[0]} says that it is "
+            "not Llama-like",
+            value=kind,
+            allowed=_supported(),
+            remedy=_suggestion(kind) + "Give the model's parameter count instead.",
+            field="model.config.model_type",
+        )
+    shown = kind[:40] or "none"
+    return Family(shown, families.llama), (
+        f"model_type {shown!r} is unknown; computed as a Llama-like model from its fields",
+    )
+
+
+def _unsupported(kind: str) -> UnsupportedArchitectureError:
+    return UnsupportedArchitectureError(
+        "this model_type is not supported yet",
+        value=kind,
+        allowed=_supported(),
+        remedy="Give the model's parameter count instead, e.g. model: {parameters: 7e9}.",
+        field="model.config.model_type",
+    )
+
+
+def _supported() -> str:
+    return f"one of {len(FAMILIES)} model types, which `python -m advisor.architecture` lists"
+
+
+def _suggestion(kind: str) -> str:
+    near = get_close_matches(kind, FAMILIES, n=1)
+    return f"Did you mean {near[0]}? " if near else ""

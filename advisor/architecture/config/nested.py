@@ -1,0 +1,95 @@
+"""Which part of a multimodal ``config.json`` is the text tower, and what stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from advisor.architecture.config.class_defaults import (
+    class_defaults,
+    default_towers,
+    text_tower_defaults,
+)
+from advisor.architecture.config.fields import ConfigFields
+from advisor.architecture.mixers.shapes import Tower
+
+TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
+"""Where multimodal configurations nest their text tower."""
+
+BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
+"""Families whose towers are all built, though they nest configurations."""
+
+_THINKER_ONLY: Final = (
+    "only the thinker's text tower is counted; talker and other towers are left out"
+)
+_TEXT_ONLY: Final = "only the text tower is counted; image and audio towers are left out"
+
+
+def text_tower(
+    config: Mapping[str, object],
+) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
+    """Find the text configuration of a multimodal one.
+
+    Parameters
+    ----------
+    config : mapping
+        Parsed ``config.json``.
+
+    Returns
+    -------
+    Mapping
+        The nested text configuration with what its class adds, or ``config`` itself.
+    tuple of str
+        What is left out or assumed.
+    tuple of Tower
+        What the class builds besides, counted though no file describes it.
+
+    Raises
+    ------
+    InputError
+        If a nested configuration is no object.
+    """
+    outer = ConfigFields(config)
+    kind = outer.text("model_type", "").lower()
+    thinker = outer.mapping("thinker_config")
+    if thinker is not None:
+        alone = {name: value for name, value in thinker.items() if name != "thinker_config"}
+        text, _, towers = text_tower(alone)
+        return text, (_THINKER_ONLY,), towers
+    nested = next((outer.mapping(name) for name in TEXT_CONFIGS if outer.has(name)), None)
+    if kind in BUILT_WHOLE:
+        return config, (), ()
+    if nested is None and default_towers(kind):
+        return _built_by_default(config, kind)
+    if nested is None:
+        seen = any(outer.has(key) for key in ("vision_config", "audio_config"))
+        return config, (_TEXT_ONLY,) if seen else (), ()
+    text = {**text_tower_defaults(kind), **nested}
+    # Whether the head is tied is decided by the class that holds the towers.
+    if outer.has("tie_word_embeddings"):
+        text["tie_word_embeddings"] = outer.flag("tie_word_embeddings", False)
+    return text, (_TEXT_ONLY,), ()
+
+
+def _built_by_default(
+    config: Mapping[str, object], kind: str
+) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
+    """Return what a class builds that reads nested configurations of which the file has none."""
+    inner = text_tower_defaults(kind)
+    defaults = class_defaults(str(inner["model_type"]), nested=True)
+    ignored = [
+        f"{name} {defaults[name]} (the file says {str(config[name])[:40]})"
+        for name in defaults
+        if config.get(name, defaults[name]) != defaults[name]
+    ]
+    towers = tuple(Tower(name=name, parameters=n) for name, n in default_towers(kind).items())
+    notes = [
+        "the file has no text_config and no vision_config, hence the class's defaults are counted: "
+        + ", ".join(f"{tower.name} {tower.parameters:,}" for tower in towers)
+    ]
+    if ignored:
+        notes.append(
+            f"the class reads sizes inside text_config only, hence its default {', '.join(ignored)}"
+            "; the published checkpoint may hold what the file says"
+        )
+    return {**config, **inner, **defaults}, tuple(notes), towers

@@ -1,0 +1,121 @@
+"""Transformer blocks of encoders, and of decoders that attend to one, as layers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from advisor.architecture.stack.layers import (
+    Activation,
+    Attention,
+    Dropout,
+    Function,
+    GatedProduct,
+    Layer,
+    Linear,
+    Normalization,
+    Repeat,
+    Residual,
+    Scale,
+)
+from advisor.foundation.noun import Noun
+
+Count = Annotated[int, Field(ge=1)]
+
+FUNCTIONS: Final[dict[str, Function]] = {
+    "relu": "relu",
+    "relu2": "relu2",
+    "gelu": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_tanh": "gelu",
+    "gelu_new": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "quick_gelu": "quick_gelu",
+    "silu": "silu",
+    "swish": "silu",
+}
+"""Activation functions by their name in published configurations."""
+
+
+class BlockShape(Noun):
+    """Blocks that are alike."""
+
+    layers: Count
+    hidden_size: Count
+    heads: Count
+    head_dim: Count
+    width: Count
+    """Of the feed-forward layers."""
+    gated: bool = False
+    function: Function = "gelu"
+    bias: bool = True
+    input_bias: bool = True
+    """Of queries, keys and values, where the others have biases."""
+    key_bias: bool = True
+    causal: bool = False
+    memory: str | None = None
+    """Blocks also attend to this saved tensor."""
+    norm: Literal["layer", "rms"] = "layer"
+    post_norm: bool = False
+    """The norm follows the sum (BERT); else it comes before the branch."""
+    dropout: bool = False
+    """Of branches and attention probabilities, in training."""
+    biased_scores: bool = False
+    """A learned bias of distances is added to the scores (T5)."""
+    layer_scale: bool = False
+    """A learned factor for each channel of a branch (DeiT III)."""
+
+
+def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
+    """Return the blocks as layers.
+
+    Parameters
+    ----------
+    shape : BlockShape
+
+    Returns
+    -------
+    tuple of Layer
+    """
+    norm = Normalization(kind=shape.norm)
+    mask = (Dropout(),) if shape.dropout else ()
+    factor = (Scale(),) if shape.layer_scale else ()
+
+    def branch(*body: Layer) -> tuple[Layer, ...]:
+        if shape.post_norm:
+            return (Residual(body=(*body, *factor, *mask)), norm)
+        return (Residual(body=(norm, *body, *factor, *mask)),)
+
+    def attention(memory: str | None) -> Attention:
+        return Attention(
+            heads=shape.heads,
+            width=shape.heads * shape.head_dim,
+            bias=shape.bias and shape.input_bias,
+            key_bias=shape.key_bias,
+            output_bias=shape.bias,
+            causal=shape.causal and memory is None,
+            cached=shape.causal and memory is None and shape.memory is not None,
+            memory=memory,
+            dropout=shape.dropout,
+            materialised=shape.biased_scores,
+        )
+
+    cross = branch(attention(shape.memory)) if shape.memory else ()
+    block = (*branch(attention(None)), *cross, *branch(*feed_forward(shape)))
+    return (Repeat(times=shape.layers, layers=block),)
+
+
+def feed_forward(shape: BlockShape) -> tuple[Layer, ...]:
+    """Return the feed-forward layers of a block; a gate shares the matrix of what it gates."""
+    inner = shape.width * (2 if shape.gated else 1)
+    middle: Layer = Activation(function=shape.function)
+    if shape.gated:
+        middle = GatedProduct(function=shape.function)
+    mask = (Dropout(),) if shape.dropout and shape.biased_scores else ()
+    return (
+        Linear(out=inner, bias=shape.bias, target="up"),
+        middle,
+        *mask,
+        Linear(out=shape.hidden_size, bias=shape.bias, target="down"),
+    )

@@ -1,0 +1,233 @@
+"""Operator rows of routed feed-forward layers: router, dispatch, experts, shared expert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from advisor.architecture.mixers.feed_forward import ACTIVATIONS, feed_forward_rows
+from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape
+from advisor.architecture.table.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    Part,
+    SavedFormat,
+    SavedTensor,
+    SavedWhen,
+)
+from advisor.architecture.table.rows import elementwise, linear, linear_input
+
+ROUTING_BYTES_PER_VISIT: Final = 34.0
+"""Indices and weights that eager routing keeps per token and expert visited: fitted exactly by
+PyTorch's own accounting of Qwen3-MoE (transformers 5.23, grouped matmul)."""
+ROUTING_LAUNCHES: Final = 12
+"""Softmax, top-k, renormalise, sort, count, gather in, gather back, weight, sum and the small
+index kernels between them."""
+
+
+def expert_rows(
+    shape: ExpertsShape,
+    *,
+    path: str,
+    hidden_size: int,
+    saved: tuple[SavedTensor, ...],
+) -> Iterator[Operator]:
+    """Yield the rows of one kind of routed feed-forward layer.
+
+    Parameters
+    ----------
+    shape : ExpertsShape
+    path : str
+        Dotted name of the parent row.
+    hidden_size : int
+    saved : tuple of SavedTensor
+        The block's input, or nothing where the attention's rows hold it.
+
+    Yields
+    ------
+    Operator
+
+    Notes
+    -----
+    Eager code runs the experts in the format of the residual stream: autocast leaves PyTorch's
+    grouped matmul alone.
+    """
+    yield _router(shape, path=path, hidden_size=hidden_size, saved=saved)
+    outer_size = shape.latent_size or hidden_size
+    yield from _latent(shape, path=path, hidden_size=hidden_size)
+    yield _dispatch(shape, path=path, hidden_size=outer_size)
+    sides = {"gate": (outer_size, shape.width)} if shape.gated else {}
+    sides |= {"up": (outer_size, shape.width), "down": (shape.width, outer_size)}
+    visits, width = shape.active, shape.width
+    products = _by_stack("input", visits * width, read_by=("down",), divided=True)
+    for name, (inner, outer) in sides.items():
+        if name == "down":
+            yield _expert_activation(shape, path=path, outer_size=outer_size)
+        yield linear(
+            f"{path}.experts.{name}",
+            layers=shape.layers,
+            in_features=inner,
+            out_features=outer,
+            bias=shape.bias,
+            target=name,
+            division=Division.EXPERT,
+            experts=shape.experts,
+            active_experts=shape.active,
+            groups=(shape.groups, shape.active_groups),
+            saved=products if name == "down" else (),
+        )
+    if shape.shared_width:
+        shared = FeedForwardShape(
+            layers=shape.layers,
+            width=shape.shared_width,
+            gated=shape.gated,
+            activation=shape.activation,
+            bias=shape.shared_bias,
+        )
+        yield from feed_forward_rows(
+            shared, path=f"{path}.shared_expert", hidden_size=hidden_size, saved=()
+        )
+    if shape.shared_gate:
+        yield Operator(
+            name=f"{path}.shared_expert_gate",
+            kind=OperatorKind.ROUTING,
+            part=Part.BLOCK,
+            layers=shape.layers,
+            division=Division.REPLICATED,
+            parameters=hidden_size,
+            active_parameters=hidden_size,
+            flops_per_token=2.0 * hidden_size,
+            moved_elements_per_token=2.0 * hidden_size,
+            moved_elements_per_token_unfused=4.0 * hidden_size,
+            launches=3,
+            saved=(_whole("shared_output", hidden_size, SavedFormat.COMPUTE),),
+        )
+
+
+def _router(
+    shape: ExpertsShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
+) -> Operator:
+    # Correction biases that steer the choice (DeepSeek V3) are buffers, not parameters.
+    parameters = shape.experts * (hidden_size + shape.router_bias) + shape.router_scales
+    return Operator(
+        name=f"{path}.router",
+        kind=OperatorKind.ROUTING,
+        part=Part.BLOCK,
+        layers=shape.layers,
+        division=Division.REPLICATED,
+        parameters=parameters,
+        active_parameters=parameters,
+        in_features=hidden_size,
+        out_features=shape.experts,
+        flops_per_token=2.0 * hidden_size * shape.experts,
+        moved_elements_per_token=float(hidden_size + 2 * shape.experts),
+        moved_elements_per_token_unfused=float(hidden_size + 8 * shape.experts),
+        launches=ROUTING_LAUNCHES,
+        saved=(
+            *saved,
+            _whole("choices", ROUTING_BYTES_PER_VISIT * shape.active, SavedFormat.BYTE),
+            _whole("router_probabilities", shape.experts, SavedFormat.FP32),
+        ),
+    )
+
+
+def _latent(shape: ExpertsShape, *, path: str, hidden_size: int) -> Iterator[Operator]:
+    """Yield the projections into the experts' narrower space and back."""
+    if shape.latent_size is None:
+        return
+    sides = {
+        "latent": (hidden_size, shape.latent_size),
+        "latent_output": (shape.latent_size, hidden_size),
+    }
+    for name, (inner, outer) in sides.items():
+        yield linear(
+            f"{path}.{name}",
+            layers=shape.layers,
+            in_features=inner,
+            out_features=outer,
+            bias=shape.shared_bias,
+            division=Division.REPLICATED,
+            saved=(linear_input(inner, (name,)),) if name == "latent_output" else (),
+        )
+
+
+def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
+    """Row that brings tokens to their experts and their outputs back."""
+    copies = shape.active * hidden_size
+    return elementwise(
+        f"{path}.dispatch",
+        layers=shape.layers,
+        # In: read and write each copy. Back: read each copy, write the sum.
+        fused=3.0 * copies + hidden_size,
+        # Gather in, gather back and weighting read and write each copy; the sum reads them.
+        unfused=7.0 * copies + hidden_size,
+        launches=4,
+        saved=(
+            *_by_stack("expert_input", copies, read_by=("gate+up",) if shape.gated else ("up",)),
+            *_by_stack("expert_output", copies),
+        ),
+    )
+
+
+def _expert_activation(shape: ExpertsShape, *, path: str, outer_size: int) -> Operator:
+    width = float(shape.active * shape.width)
+    activation = ACTIVATIONS[shape.activation]
+    # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
+    unfused = 4.0 if shape.clamped else 1.0
+    inputs = 2 if shape.gated else 1
+    # Read and written, for each of the token's experts.
+    biases = 2.0 * shape.active * (inputs * shape.width + outer_size) if shape.bias else 0.0
+    passes = activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
+    saved = (
+        *_by_stack("gate_and_up" if shape.gated else "up", inputs * width, divided=True),
+        SavedTensor(
+            name="activated",
+            elements_per_token=unfused * width,
+            format=SavedFormat.STREAM,
+            when=SavedWhen.UNFUSED,
+            divided=True,
+        ),
+    )
+    return elementwise(
+        f"{path}.experts.activation",
+        kind=OperatorKind.ACTIVATION,
+        layers=shape.layers,
+        # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
+        fused=(passes if shape.clamped else inputs + 1.0) * width + biases,
+        unfused=passes * width + biases,
+        launches=activation.launches + int(shape.gated) + (5 if shape.clamped else 0),
+        division=Division.EXPERT,
+        saved=saved,
+    )
+
+
+def _whole(name: str, elements: float, form: SavedFormat) -> SavedTensor:
+    return SavedTensor(name=name, elements_per_token=float(elements), format=form)
+
+
+def _by_stack(
+    name: str,
+    elements: float,
+    *,
+    read_by: tuple[str, ...] | None = None,
+    divided: bool = False,
+) -> tuple[SavedTensor, SavedTensor]:
+    """One tensor: in the stream's format under eager code, in the matmul's under fused code."""
+
+    def kept(form: SavedFormat, when: SavedWhen) -> SavedTensor:
+        return SavedTensor(
+            name=name,
+            elements_per_token=float(elements),
+            format=form,
+            when=when,
+            divided=divided,
+            gathered=not divided,
+            remade=read_by == ("down",),
+            read_by=read_by,
+        )
+
+    return (
+        kept(SavedFormat.STREAM, SavedWhen.UNFUSED),
+        kept(SavedFormat.COMPUTE, SavedWhen.FUSED),
+    )

@@ -1,0 +1,179 @@
+"""Operator rows of dense feed-forward layers, and the activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape
+from advisor.architecture.table.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    SavedFormat,
+    SavedTensor,
+    SavedWhen,
+)
+from advisor.architecture.table.rows import elementwise, linear, linear_input
+from advisor.foundation.noun import Noun
+
+
+class Activation(Noun):
+    """What an activation function costs when operations run one by one."""
+
+    title: str
+    keeps_input: bool = True
+    """False where the gradient follows from the output alone (ReLU)."""
+    stream_intermediates: int = 0
+    """Further tensors kept in the stream's format (autocast computes powers in fp32)."""
+    compute_intermediates: int = 0
+    passes: float = 2.0
+    launches: int = 1
+    parameters: int = 0
+    """Learned scalars."""
+
+
+_TANH_CHAIN = Activation(
+    title="GELU written out in Python",
+    # Input of the cube, tanh and its sum with one; half of the input.
+    stream_intermediates=3,
+    compute_intermediates=1,
+    passes=18.0,
+    launches=8,
+)
+_GELU = Activation(title="GELU")
+_SILU = Activation(title="SiLU")
+_RELU = Activation(title="ReLU", keeps_input=False)
+# The square's gradient needs the ReLU's output, which stands for its input.
+_SQUARED_RELU = Activation(title="squared ReLU", passes=4.0, launches=2)
+# Kernel by kernel both branches (8 and 14 passes), what they share, their choice; each branch
+# learns a scalar (Huang and Schlag 2024, arXiv:2411.13010).
+_XIELU = Activation(title="xIELU", passes=29.0, launches=12, parameters=2)
+_QUICK_GELU = Activation(title="GELU by a sigmoid", compute_intermediates=1, passes=6.0, launches=3)
+
+ACTIVATIONS: Final[dict[str, Activation]] = {
+    "silu": _SILU,
+    # Gates of the same passes with other constants: MiniMax-M3 and Kimi K3.
+    "swigluoai": _SILU,
+    "situ": _SILU,
+    "swish": _SILU,
+    "gelu": _GELU,
+    "gelu_pytorch_tanh": _GELU,
+    "gelu_tanh": _GELU,
+    "gelu_new": _TANH_CHAIN,
+    "gelu_fast": _TANH_CHAIN,
+    "relu": _RELU,
+    "relu2": _SQUARED_RELU,
+    "quick_gelu": _QUICK_GELU,
+    "xielu": _XIELU,
+}
+"""Activation functions by their name in published configurations."""
+
+
+def input_readers(shape: FeedForwardShape | ExpertsShape) -> tuple[str, ...]:
+    """Linear layers that read the block's input, by adapter target or role."""
+    if isinstance(shape, FeedForwardShape):
+        if not shape.gated:
+            return ("up",)
+        return ("gate+up",) if shape.fused_gate else ("gate", "up")
+    readers = ["router"]
+    if shape.latent_size is not None:
+        readers.append("latent")
+    if shape.shared_width:
+        readers += ["gate", "up"] if shape.gated else ["up"]
+    if shape.shared_gate:
+        readers.append("shared_gate")
+    return tuple(readers)
+
+
+def feed_forward_rows(
+    shape: FeedForwardShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
+) -> Iterator[Operator]:
+    """Yield the rows of one kind of dense feed-forward layer.
+
+    Parameters
+    ----------
+    shape : FeedForwardShape
+    path : str
+        Dotted name of the parent row.
+    hidden_size : int
+    saved : tuple of SavedTensor
+        The block's input, or nothing where the attention's rows hold it.
+
+    Yields
+    ------
+    Operator
+    """
+    first = "gate" if shape.gated else "up"
+    for name in ("gate", "up") if shape.gated else ("up",):
+        yield linear(
+            f"{path}.{name}",
+            layers=shape.layers,
+            in_features=hidden_size,
+            out_features=shape.width,
+            bias=shape.bias,
+            target=name,
+            saved=saved if name == first else (),
+        )
+    yield _activation(
+        f"{path}.activation",
+        layers=shape.layers,
+        width=shape.width,
+        activation=ACTIVATIONS[shape.activation],
+        gated=shape.gated,
+    )
+    yield linear(
+        f"{path}.down",
+        layers=shape.layers,
+        in_features=shape.width,
+        out_features=hidden_size,
+        bias=shape.bias,
+        target="down",
+        saved=(linear_input(shape.width, ("down",), divided=True),),
+    )
+
+
+def _activation(
+    name: str, *, layers: int, width: int, activation: Activation, gated: bool
+) -> Operator:
+    """Row of the activation, with the product of a gated layer."""
+
+    def kept(
+        label: str, count: float, form: SavedFormat, when: SavedWhen, backward: float = 0.0
+    ) -> SavedTensor:
+        return SavedTensor(
+            name=label,
+            elements_per_token=count * width,
+            format=form,
+            when=when,
+            divided=True,
+            backward=backward,
+        )
+
+    compute, unfused = SavedFormat.COMPUTE, SavedWhen.UNFUSED
+    saved = []
+    if activation.stream_intermediates:
+        count = float(activation.stream_intermediates)
+        saved.append(kept("intermediates", count, SavedFormat.STREAM, unfused))
+        count = float(activation.compute_intermediates)
+        saved.append(kept("half_input", count, compute, unfused))
+        saved.append(kept("input", 1.0, compute, SavedWhen.FUSED))
+    elif activation.keeps_input:
+        saved.append(kept("input", 1.0, compute, SavedWhen.ALWAYS))
+    if gated:
+        # Gradients of the product and of both its sides, where the product itself is freed.
+        saved.append(kept("activated", 1.0, compute, unfused, 2.0))
+        saved.append(kept("up", 1.0, compute, SavedWhen.ALWAYS))
+    # A product reads two tensors and writes one.
+    return elementwise(
+        name,
+        kind=OperatorKind.ACTIVATION,
+        layers=layers,
+        fused=(3.0 if gated else 2.0) * width,
+        unfused=(activation.passes + (3.0 if gated else 0.0)) * width,
+        launches=activation.launches + (1 if gated else 0),
+        division=Division.TENSOR,
+        saved=tuple(saved),
+    ).model_copy(
+        update={"parameters": activation.parameters, "active_parameters": activation.parameters}
+    )

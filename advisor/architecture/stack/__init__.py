@@ -1,0 +1,1 @@
+"""Networks described as a list of layers: vocabulary, reading, compiling."""

@@ -1,0 +1,320 @@
+"""State of the compiler of layers: the tensor that flows, what is kept of it, and the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final, NoReturn
+
+from advisor.architecture.table.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    Part,
+    SavedFormat,
+    SavedTensor,
+    SavedWhen,
+)
+from advisor.errors import InputError
+
+MAX_ROWS: Final = 5000
+MAX_STEPS: Final = 20_000
+MAX_LAYERS: Final = 1_000_000
+MAX_ELEMENTS: Final = 10**15
+"""Of one tensor of one sample, and of one matrix: far beyond any memory."""
+
+FIELD: Final = "model.stack"
+
+COMPUTE, STREAM = SavedFormat.COMPUTE, SavedFormat.STREAM
+
+
+@dataclass(slots=True)
+class Signal:
+    """A tensor between layers."""
+
+    width: int
+    """Channels or features."""
+    grid: tuple[int, ...]
+    """Sides of an image, length of a sequence; empty for a single vector."""
+    format: SavedFormat = STREAM
+    kept: set[SavedFormat] = field(default_factory=set)
+    """Formats in which something keeps it for the backward pass already."""
+    gradient: bool = True
+    """False for what comes from outside: nobody asks for its gradient."""
+
+    @property
+    def positions(self) -> int:
+        """Pixels or tokens."""
+        return prod(self.grid)
+
+    @property
+    def elements(self) -> int:
+        """Elements of one sample."""
+        return self.width * self.positions
+
+    def like(self, other: Signal) -> bool:
+        """Return whether layers after it would have the same rows."""
+        return (self.width, self.grid, self.format, self.kept, self.gradient) == (
+            other.width,
+            other.grid,
+            other.format,
+            other.kept,
+            other.gradient,
+        )
+
+
+@dataclass(slots=True)
+class Build:
+    """Rows so far, and the tensor that the next layer takes."""
+
+    signal: Signal
+    whole: bool
+    """True where a sample goes through at once; False where tokens of a sequence do."""
+    saved: dict[str, Signal] = field(default_factory=dict)
+    rows: list[Operator] = field(default_factory=list)
+    part: Part = Part.BLOCK
+    path: tuple[str, ...] = ()
+    steps: int = 0
+    segments: int = 0
+    """Blocks so far that recomputation makes again."""
+    in_segment: bool = False
+    largest: float = 1.0
+    """Of the rows that come (``Operator.largest``)."""
+    _names: dict[str, int] = field(default_factory=dict)
+
+    def name(self, label: str) -> str:
+        """Return a dotted name for a row, unique in the table."""
+        dotted = ".".join((*self.path, label))
+        count = self._names[dotted] = self._names.get(dotted, 0) + 1
+        return dotted if count == 1 else f"{dotted}_{count}"
+
+    def keep(
+        self, signal: Signal, form: SavedFormat, read_by: tuple[str, ...] | None = None
+    ) -> tuple[SavedTensor, ...]:
+        """Return what keeping a tensor in a format adds to what is kept of it already.
+
+        Under autocast a tensor in another format is cast anew by each reader; where both formats
+        are one, there is a single tensor.
+        """
+        if form is signal.format and form in signal.kept:
+            return ()
+        other = STREAM if form is COMPUTE else COMPUTE
+        copied = other if signal.kept else None
+        signal.kept.add(form)
+        return (kept("input", signal.elements, form, copy_of=copied, read_by=read_by),)
+
+    def put(self, signal: Signal) -> None:
+        """Hand a new tensor to the next layer."""
+        if signal.elements > MAX_ELEMENTS:
+            self.fail("a layer makes a tensor beyond any memory", f"{signal.elements:.3g} elements")
+        self.signal = signal
+
+    def saved_signal(self, name: str) -> Signal:
+        """Return the tensor of that name.
+
+        Raises
+        ------
+        InputError
+            If no layer before saved one.
+        """
+        if name not in self.saved:
+            self.fail(
+                f"no layer before saves a tensor named {name!r}",
+                name,
+                ", ".join(self.saved) or "a name that an earlier save gives",
+            )
+        return self.saved[name]
+
+    def ends_in(self, kinds: frozenset[OperatorKind]) -> bool:
+        """Return whether the last row is of one of these kinds."""
+        return bool(self.rows) and self.rows[-1].kind in kinds
+
+    def add(self, row: Operator) -> None:
+        """Append a row."""
+        if len(self.rows) >= MAX_ROWS:
+            self.fail("the stack has too many different layers", len(self.rows), f"{MAX_ROWS:,}")
+        if self.largest > 1:
+            row = row.model_copy(update={"largest": self.largest})
+        self.rows.append(row)
+
+    def repeat_rows(self, start: int, times: int) -> None:
+        """Let the rows from ``start`` on stand for ``times`` as many layers."""
+        if times * max((row.layers for row in self.rows[start:]), default=1) > MAX_LAYERS:
+            self.fail("the stack has too many layers", times, f"{MAX_LAYERS:,} alike")
+        self.rows[start:] = [
+            row.model_copy(update={"layers": row.layers * times}) for row in self.rows[start:]
+        ]
+
+    def share_rows(self, start: int) -> None:
+        """Let the rows from ``start`` on use weights that are counted before."""
+        self.rows[start:] = [
+            row.model_copy(update={"parameters": 0, "active_parameters": 0})
+            for row in self.rows[start:]
+        ]
+
+    def wait_beside(self, start: int, source: Signal) -> None:
+        """Let the gradient of ``source`` wait while the rows from ``start`` on go backward."""
+        self.rows[start:] = [
+            row.model_copy(update={"waiting_elements": row.waiting_elements + source.elements})
+            for row in self.rows[start:]
+        ]
+
+    def close_segment(self, start: int, source: Signal) -> None:
+        """Let the rows from ``start`` on be one block, made again from its input."""
+        self.in_segment = False
+        self.segments += 1
+        entry = kept("block_input", source.elements, source.format)
+        self.rows[start:] = [
+            row.model_copy(
+                update={"segment": self.segments, "segment_input": None if place else entry}
+            )
+            for place, row in enumerate(self.rows[start:])
+        ]
+
+    def freeze_rows(self, start: int) -> None:
+        """Let training run the rows from ``start`` on forward only, and keep nothing of them."""
+        self.rows[start:] = [
+            row.model_copy(
+                update={
+                    "frozen": True,
+                    "input_gradient": False,
+                    "saved": (),
+                    "segment_input": None,
+                }
+            )
+            for row in self.rows[start:]
+        ]
+        self.signal = fresh(self.signal, gradient=False)
+
+    def memory_bound(
+        self,
+        label: str,
+        *,
+        moved: float,
+        unfused: float | None = None,
+        launches: int = 1,
+        kind: OperatorKind = OperatorKind.ELEMENTWISE,
+        parameters: int = 0,
+        host_s: float = 0.0,
+        saved: tuple[SavedTensor, ...] = (),
+    ) -> None:
+        """Append a row of work that memory bounds."""
+        self.add(
+            Operator(
+                name=self.name(label),
+                kind=kind,
+                part=self.part,
+                layers=1,
+                division=Division.REPLICATED,
+                parameters=parameters,
+                active_parameters=parameters,
+                moved_elements_per_token=moved,
+                moved_elements_per_token_unfused=moved if unfused is None else unfused,
+                launches=launches,
+                host_s=host_s,
+                saved=saved,
+            )
+        )
+
+    def product(
+        self,
+        label: str,
+        *,
+        depth: int,
+        columns: int,
+        positions: float,
+        groups: int = 1,
+        biases: int = 0,
+        kind: OperatorKind = OperatorKind.MATMUL,
+        moved: float | None = None,
+        target: str | None = None,
+        tied: bool = False,
+        again: bool = False,
+        gradient: bool = True,
+        minimal: bool = False,
+        saved: tuple[SavedTensor, ...] = (),
+    ) -> None:
+        """Append a row of a product of ``positions`` rows, ``depth`` deep, ``columns`` wide."""
+        elements = depth * columns * groups
+        if elements > MAX_ELEMENTS:
+            self.fail("a layer has a matrix beyond any memory", f"{elements:.3g} elements")
+        self.add(
+            Operator(
+                name=self.name(label),
+                kind=kind,
+                part=self.part,
+                layers=1,
+                division=Division.TENSOR,
+                parameters=(0 if tied or again else elements) + biases,
+                active_parameters=(0 if again else elements) + biases,
+                in_features=depth,
+                out_features=columns,
+                groups=groups,
+                minimal=minimal,
+                positions_per_token=float(positions),
+                target=target,
+                flops_per_token=2.0 * positions * elements,
+                input_gradient=gradient,
+                moved_elements_per_token=(
+                    positions * groups * (depth + columns) if moved is None else moved
+                ),
+                saved=saved,
+            )
+        )
+
+    def fail(self, what: str, value: object, allowed: str = "less") -> NoReturn:
+        """Refuse the stack.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        raise InputError(
+            what,
+            value=value,
+            allowed=allowed,
+            remedy="Correct the layer, or the size of the input.",
+            field=FIELD,
+        )
+
+
+def kept(
+    name: str,
+    elements: float,
+    form: SavedFormat,
+    *,
+    copy_of: SavedFormat | None = None,
+    read_by: tuple[str, ...] | None = None,
+    when: SavedWhen = SavedWhen.ALWAYS,
+    per_key: bool = False,
+    backward: float = 0.0,
+) -> SavedTensor:
+    """Return a tensor that the backward pass needs."""
+    return SavedTensor(
+        name=name,
+        elements_per_token=float(elements),
+        format=form,
+        copy_of=copy_of,
+        read_by=read_by,
+        when=when,
+        per_key=per_key,
+        backward=backward,
+    )
+
+
+def fresh(
+    signal: Signal,
+    *,
+    width: int | None = None,
+    grid: tuple[int, ...] | None = None,
+    form: SavedFormat | None = None,
+    gradient: bool = True,
+) -> Signal:
+    """Return a new tensor like another one, of which nothing is kept yet."""
+    return Signal(
+        width=signal.width if width is None else width,
+        grid=signal.grid if grid is None else grid,
+        format=signal.format if form is None else form,
+        gradient=gradient,
+    )

@@ -1,0 +1,242 @@
+"""A user's own stack of layers, from YAML: read with bounds, checked, told in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple, NoReturn
+
+import yaml
+from pydantic import Field, ValidationError
+
+from advisor.architecture.stack import layers as vocabulary
+from advisor.architecture.stack.compile import Stack, StackInput
+from advisor.architecture.stack.layers import Label, Layer
+from advisor.architecture.table.operators import Part
+from advisor.architecture.table.sample import Unit
+from advisor.errors import InputError
+from advisor.foundation.noun import Noun
+
+MAX_STACK_BYTES: Final = 200_000
+MAX_DEPTH: Final = 20
+MAX_ITEMS: Final = 20_000
+REMEDY: Final = "Correct the stack as docs/models-input.md shows."
+FIELD: Final = "model.stack"
+
+
+class Word(NamedTuple):
+    """A word of the vocabulary as users write it."""
+
+    model: type[Noun]
+    fixed: Mapping[str, object] = {}
+    scalar: str | None = None
+    """Field that a bare value sets: ``linear: 10``."""
+    nested: tuple[str, ...] = ()
+    """Fields that hold layers."""
+
+
+WORDS: Final[dict[str, Word]] = {
+    "conv": Word(vocabulary.Convolution, scalar="out"),
+    "linear": Word(vocabulary.Linear, scalar="out"),
+    "batch_norm": Word(vocabulary.Normalization, {"kind": "batch"}),
+    "layer_norm": Word(vocabulary.Normalization, {"kind": "layer"}),
+    "group_norm": Word(vocabulary.Normalization, {"kind": "group"}),
+    "rms_norm": Word(vocabulary.Normalization, {"kind": "rms"}),
+    "frozen_norm": Word(vocabulary.Normalization, {"kind": "frozen"}),
+    **{
+        name: Word(vocabulary.Activation, {"function": name})
+        for name in (
+            *("relu", "relu6", "gelu", "silu", "quick_gelu", "hardswish", "hardsigmoid"),
+            *("sigmoid", "tanh"),
+        )
+    },
+    "gated": Word(vocabulary.GatedProduct, scalar="function"),
+    "max_pool": Word(vocabulary.Pool, {"kind": "max"}, scalar="kernel"),
+    "average_pool": Word(vocabulary.Pool, {"kind": "average"}, scalar="kernel"),
+    "global_pool": Word(vocabulary.Pool, {"kind": "average", "kernel": None}, scalar="out"),
+    "flatten": Word(vocabulary.Flatten),
+    "dropout": Word(vocabulary.Dropout),
+    "scale": Word(vocabulary.Scale),
+    "embedding": Word(vocabulary.Embedding),
+    "class_token": Word(vocabulary.ExtraTokens),
+    "learned": Word(vocabulary.Learned, scalar="elements"),
+    "attention": Word(vocabulary.Attention, scalar="heads"),
+    "lstm": Word(vocabulary.Recurrent, {"cell": "lstm"}, scalar="hidden"),
+    "gru": Word(vocabulary.Recurrent, {"cell": "gru"}, scalar="hidden"),
+    "squeeze_excite": Word(vocabulary.SqueezeExcite, scalar="hidden"),
+    "upsample": Word(vocabulary.Upsample, scalar="factor"),
+    "merge": Word(vocabulary.Merge, scalar="factor"),
+    "regions": Word(vocabulary.Regions, scalar="count"),
+    "focal_loss": Word(vocabulary.FocalLoss),
+    "matching": Word(vocabulary.Matching, scalar="host_s"),
+    "save": Word(vocabulary.Save, scalar="name"),
+    "take": Word(vocabulary.Take, scalar="name"),
+    "concatenate": Word(vocabulary.Concatenate, scalar="name"),
+    "residual": Word(vocabulary.Residual, scalar="body", nested=("body", "shortcut")),
+    "repeat": Word(vocabulary.Repeat, nested=("layers",)),
+    "section": Word(vocabulary.Section, nested=("layers",)),
+}
+"""What a stack may consist of."""
+
+
+class WrittenInput(Noun):
+    """The input of a stack: an image, a vector of features, or tokens."""
+
+    image: Annotated[int, Field(ge=1, le=65_536)] | None = None
+    """Side of the image where the work does not say. [pixels]"""
+    channels: Annotated[int, Field(ge=1, le=4096)] = 3
+    features: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    tokens: bool = False
+
+
+class WrittenStack(Noun):
+    """What a user writes, layers aside."""
+
+    name: Annotated[str, Field(min_length=1, max_length=96)] = "custom stack"
+    input: WrittenInput
+    others: dict[Label, StackInput] = Field(default_factory=dict)
+    layers: tuple[Layer, ...] = Field(min_length=1)
+
+
+def stack_from_text(text: str) -> tuple[str, Stack]:
+    """Read a stack of layers.
+
+    Parameters
+    ----------
+    text : str
+        YAML or JSON; at most 200 kB.
+
+    Returns
+    -------
+    str
+        Its name.
+    Stack
+
+    Raises
+    ------
+    InputError
+        If it is too large, no YAML, or not a stack.
+    """
+    if len(text) > MAX_STACK_BYTES:
+        _refuse("the stack is too large", f"{len(text):,} bytes", f"{MAX_STACK_BYTES:,} bytes")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):
+            if isinstance(event, yaml.AliasEvent):
+                # A few of them can stand for billions of layers.
+                _refuse("the stack uses YAML aliases", f"*{event.anchor}", "repeat, written out")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > 4 * MAX_DEPTH:
+                _refuse("the stack is nested too deeply", depth, f"{4 * MAX_DEPTH} levels")
+        # The loader is the safe one, in C where PyYAML was built with it.
+        content = yaml.load(text, Loader=loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        _refuse(f"the stack is not YAML{where}", f"{len(text):,} bytes", "YAML or JSON")
+    if not isinstance(content, Mapping):
+        _refuse("the stack is not a mapping", type(content).__name__, "name, input and layers")
+    return stack_from_mapping(content)
+
+
+def unreadable_stack(path: str, reason: str) -> NoReturn:
+    """Refuse a file that is no readable text.
+
+    Raises
+    ------
+    InputError
+        Always.
+    """
+    _refuse(f"the stack's file cannot be read ({reason})", path, "a YAML file in UTF-8")
+
+
+def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, Stack]:
+    """Check a stack of layers, as :func:`stack_from_text` reads it.
+
+    Raises
+    ------
+    InputError
+        If it is not a stack.
+    """
+    counter = [0]
+    layers = _layers(content.get("layers"), "layers", 1, counter)
+    try:
+        written = WrittenStack.model_validate({**content, "layers": layers})
+    except ValidationError as error:
+        _invalid(error, "")
+    source = written.input
+    given = (source.image is not None) + (source.features is not None) + source.tokens
+    if given != 1:
+        _refuse("the input of the stack is not one thing", given, "image, features or tokens: true")
+    unit = Unit.TOKEN if source.tokens else Unit.IMAGE if source.image else Unit.SAMPLE
+    width = source.channels if source.image else source.features or 1
+    body, last = written.layers[:-1], written.layers[-1]
+    if isinstance(last, vocabulary.Linear):
+        head: Layer = vocabulary.Section(name="head", part=Part.HEAD, layers=(last,))
+        outputs = last.out
+    else:
+        head, outputs = last, 1
+    return written.name, Stack(
+        unit=unit,
+        input=StackInput(width=width, image=source.image),
+        others=written.others,
+        layers=(*body, head),
+        outputs=outputs,
+    )
+
+
+def _layers(raw: object, where: str, depth: int, counter: list[int]) -> tuple[Noun, ...]:
+    """Parse a list of layers; errors name the place, e.g. ``layers[3].residual.body[0]``."""
+    if depth > MAX_DEPTH:
+        _refuse("layers are nested too deeply", depth, f"{MAX_DEPTH} levels", where)
+    if not isinstance(raw, list | tuple) or not raw:
+        _refuse("a list of layers is missing or empty", raw, "a list of layers", where)
+    counter[0] += len(raw)
+    if counter[0] > MAX_ITEMS:
+        _refuse("the stack has too many layers", counter[0], f"{MAX_ITEMS:,}", where)
+    return tuple(
+        _layer(item, f"{where}[{index}]", depth, counter) for index, item in enumerate(raw)
+    )
+
+
+def _layer(raw: object, where: str, depth: int, counter: list[int]) -> Noun:
+    key: object
+    value: object
+    if isinstance(raw, str):
+        key, value = raw, None
+    elif isinstance(raw, Mapping) and len(raw) == 1:
+        key, value = next(iter(raw.items()))
+    else:
+        _refuse("a layer is not one word", raw, "e.g. relu, or conv: {out: 64}", where)
+    word = WORDS.get(key) if isinstance(key, str) else None
+    if word is None:
+        _refuse("an unknown layer", key, ", ".join(WORDS), where)
+    if value is None:
+        fields: dict[str, object] = {}
+    elif isinstance(value, Mapping):
+        fields = {str(name): item for name, item in value.items()}
+    elif word.scalar is not None:
+        fields = {word.scalar: value}
+    else:
+        _refuse(f"{key} takes no bare value", value, "named fields", where)
+    for name in word.nested:
+        if name in fields:
+            fields[name] = _layers(fields[name], f"{where}.{key}.{name}", depth + 1, counter)
+    try:
+        return word.model.model_validate({**fields, **word.fixed})
+    except ValidationError as error:
+        _invalid(error, f"{where}.{key}")
+
+
+def _invalid(error: ValidationError, where: str) -> NoReturn:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+    _refuse(f"{place[:160]} is not usable", first["input"], first["msg"][:160], place[:160])
+
+
+def _refuse(what: str, value: object, allowed: str, where: str = "") -> NoReturn:
+    field = f"{FIELD}.{where}" if where else FIELD
+    raise InputError(what, value=value, allowed=allowed, remedy=REMEDY, field=field) from None

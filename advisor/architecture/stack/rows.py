@@ -1,0 +1,316 @@
+"""Rows of each layer of the vocabulary, as PyTorch computes it one operation after another.
+
+What the backward pass keeps follows PyTorch: products and norms their input, ReLU and sigmoid
+their output, GELU and SiLU their input, maxima an index of eight bytes, dropout a mask of one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from advisor.architecture.mixers.feed_forward import ACTIVATIONS
+from advisor.architecture.stack import layers as vocabulary
+from advisor.architecture.stack.build import COMPUTE, STREAM, Build, Signal, fresh, kept
+from advisor.architecture.table.operators import OperatorKind, SavedFormat, SavedTensor, SavedWhen
+
+KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoid"})
+"""Functions whose gradient follows from their output."""
+
+FUSING: Final = frozenset({OperatorKind.NORMALIZATION, OperatorKind.ELEMENTWISE})
+"""Rows in whose pass a compiler runs what follows elementwise."""
+
+WRITTEN_OUT: Final = {name: ACTIVATIONS[name] for name in ("gelu_new", "quick_gelu", "relu2")}
+"""Functions that the classes compute in several steps."""
+
+INDEX_ELEMENTS: Final = 2
+"""An index of 64 bits, in elements of 32."""
+
+
+def convolution(layer: vocabulary.Convolution, build: Build) -> None:
+    """Append a convolution as the product of its patches."""
+    signal = build.signal
+    if not signal.grid:
+        build.fail("a convolution needs positions, but its input is a vector", signal.width, "grid")
+    out = signal.width if layer.out is None else layer.out
+    groups = signal.width if layer.groups == "depthwise" else layer.groups
+    if signal.width % groups or out % groups:
+        build.fail(
+            "groups of a convolution do not divide its channels",
+            groups,
+            f"a divisor of {signal.width:,} and of {out:,}",
+        )
+    grid = _convolved(layer, build)
+    area = layer.kernel ** len(grid)
+    # A transposed one multiplies every input position, and scatters.
+    positions = signal.positions if layer.transposed else prod(grid)
+    columns = out // groups * (area if layer.transposed else 1)
+    depth = signal.width // groups * (1 if layer.transposed else area)
+    result = Signal(out, grid, COMPUTE)
+    build.product(
+        "convolution",
+        kind=OperatorKind.CONVOLUTION,
+        depth=depth,
+        columns=columns,
+        positions=positions,
+        groups=groups,
+        biases=out if layer.bias and not layer.shared else 0,
+        moved=signal.elements + result.elements,
+        again=layer.shared,
+        gradient=signal.gradient,
+        minimal=(layer.kernel, layer.stride, groups) == (3, 1, 1),
+        saved=build.keep(signal, COMPUTE, ("convolution",)),
+    )
+    build.put(result)
+
+
+def _convolved(layer: vocabulary.Convolution, build: Build) -> tuple[int, ...]:
+    kernel, stride, grid = layer.kernel, layer.stride, build.signal.grid
+    padding = layer.padding
+    if padding is None:
+        padding = kernel // 2 if kernel % 2 else 0
+    if layer.transposed:
+        sides = tuple((side - 1) * stride - 2 * padding + kernel for side in grid)
+    else:
+        sides = tuple((side + 2 * padding - kernel) // stride + 1 for side in grid)
+    if min(sides) < 1:
+        build.fail("the input is smaller than the kernel of a convolution", grid, f"{kernel} up")
+    return sides
+
+
+def linear(layer: vocabulary.Linear, build: Build) -> None:
+    """Append a matrix at every position."""
+    signal = build.signal
+    reader = layer.target or "linear"
+    build.product(
+        "linear",
+        depth=signal.width,
+        columns=layer.out,
+        positions=signal.positions,
+        biases=layer.out if layer.bias else 0,
+        target=layer.target,
+        tied=layer.tied,
+        gradient=signal.gradient,
+        saved=build.keep(signal, COMPUTE, (reader,)),
+    )
+    build.put(fresh(signal, width=layer.out, form=COMPUTE))
+
+
+def normalization(layer: vocabulary.Normalization, build: Build) -> None:
+    """Append a norm: batch norm in the format of its input, the others in the stream's."""
+    signal = build.signal
+    if layer.kind == "frozen":
+        # One pass scales, one shifts; constants need nothing of what passes.
+        moved = 2.0 * signal.elements
+        build.memory_bound("frozen_norm", moved=moved, unfused=2 * moved, launches=2)
+        build.put(fresh(signal))
+        return
+    form = signal.format if layer.kind == "batch" else STREAM
+    saved = build.keep(signal, form)
+    if layer.kind in ("layer", "rms"):
+        statistics = signal.positions * (2 if layer.kind == "layer" else 1)
+        saved = (*saved, kept("statistics", statistics, SavedFormat.FP32))
+    elements = {"rms": 1, "layer": 2}.get(layer.kind, 2) * signal.width * layer.affine
+    build.memory_bound(
+        f"{layer.kind}_norm",
+        kind=OperatorKind.NORMALIZATION,
+        # Statistics over other positions need a pass of their own.
+        moved=(3.0 if layer.kind in ("batch", "group") else 2.0) * signal.elements,
+        parameters=elements,
+        saved=saved,
+    )
+    build.put(fresh(signal, form=form))
+
+
+def activation(layer: vocabulary.Activation, build: Build) -> None:
+    """Append an elementwise function."""
+    activated(layer.function, build)
+
+
+def activated(function: vocabulary.Function, build: Build) -> None:
+    """Append an elementwise function by name."""
+    signal = build.signal
+    result = fresh(signal)
+    saved = build.keep(result if function in KEEPS_OUTPUT else signal, signal.format)
+    written = WRITTEN_OUT.get(function)
+    if written is not None:
+        stream, compute = written.stream_intermediates, written.compute_intermediates
+        saved += (kept("steps", stream * signal.elements, STREAM),) if stream else ()
+        saved += (kept("step", compute * signal.elements, signal.format),) if compute else ()
+    build.memory_bound(
+        function,
+        kind=OperatorKind.ACTIVATION,
+        # Compilers run it in the pass of the norm or sum before it.
+        moved=0.0 if build.ends_in(FUSING) else 2.0 * signal.elements,
+        unfused=(2.0 if written is None else written.passes) * signal.elements,
+        launches=1 if written is None else written.launches,
+        saved=saved,
+    )
+    build.put(result)
+
+
+def gated_product(layer: vocabulary.GatedProduct, build: Build) -> None:
+    """Append a gate: both halves, and the function's result, are kept."""
+    signal = build.signal
+    if signal.width % 2:
+        build.fail("a gated product needs an even width", signal.width, "an even number")
+    result = fresh(signal, width=signal.width // 2)
+    saved = build.keep(signal, signal.format)
+    build.memory_bound(
+        "gated_product",
+        kind=OperatorKind.ACTIVATION,
+        moved=3.0 * result.elements,
+        unfused=5.0 * result.elements,
+        launches=2,
+        saved=(*saved, kept("gate", result.elements, signal.format)),
+    )
+    build.put(result)
+
+
+def pool(layer: vocabulary.Pool, build: Build) -> None:
+    """Append a pool over windows, or over everything."""
+    signal = build.signal
+    if layer.kind == "first":
+        # A view: nothing is computed.
+        build.put(fresh(signal, grid=()))
+        return
+    if layer.kernel is None:
+        grid = (layer.out,) * len(signal.grid) if layer.out > 1 else ()
+    else:
+        stride = layer.stride or layer.kernel
+        grid = tuple(
+            (side + 2 * layer.padding - layer.kernel) // stride + 1 for side in signal.grid
+        )
+        if not grid or min(grid) < 1:
+            build.fail("the input is smaller than the window of a pool", signal.grid, "larger")
+    result = fresh(signal, grid=grid)
+    saved: tuple[SavedTensor, ...] = ()
+    if layer.kind == "max":
+        index = kept("index", INDEX_ELEMENTS * result.elements, SavedFormat.FP32)
+        saved = (*build.keep(signal, signal.format), index)
+    elif grid:
+        saved = build.keep(signal, signal.format)
+    build.memory_bound(f"{layer.kind}_pool", moved=signal.elements + result.elements, saved=saved)
+    build.put(result)
+
+
+def flatten(layer: vocabulary.Flatten, build: Build) -> None:
+    """Turn positions into features; nothing is computed or copied."""
+    del layer
+    signal = build.signal
+    build.signal = Signal(signal.elements, (), signal.format, signal.kept, signal.gradient)
+
+
+def dropout(layer: vocabulary.Dropout, build: Build) -> None:
+    """Append a dropout and its mask."""
+    del layer
+    signal = build.signal
+    mask = kept("mask", signal.elements, SavedFormat.BYTE)
+    build.memory_bound("dropout", moved=2.5 * signal.elements, saved=(mask,))
+    build.put(fresh(signal))
+
+
+def scale(layer: vocabulary.Scale, build: Build) -> None:
+    """Append a learned factor for each channel; parameters in fp32 raise what they multiply."""
+    del layer
+    signal = build.signal
+    build.memory_bound(
+        "scale",
+        moved=2.0 * signal.elements,
+        parameters=signal.width,
+        saved=build.keep(signal, signal.format, ("scale",)),
+    )
+    build.put(fresh(signal, form=STREAM))
+
+
+def learned(layer: vocabulary.Learned, build: Build) -> None:
+    """Append learned elements that are added to what passes."""
+    signal = build.signal
+    build.memory_bound("learned", moved=2.0 * signal.elements, parameters=layer.elements)
+    build.put(fresh(signal, form=STREAM))
+
+
+def extra_tokens(layer: vocabulary.ExtraTokens, build: Build) -> None:
+    """Put tokens before those of the image."""
+    signal = build.signal
+    result = fresh(signal, grid=(signal.positions + layer.tokens,), form=STREAM)
+    build.memory_bound(
+        "extra_tokens",
+        moved=signal.elements + result.elements,
+        parameters=layer.tokens * signal.width * layer.learned,
+    )
+    build.put(result)
+
+
+def squeeze_excite(layer: vocabulary.SqueezeExcite, build: Build) -> None:
+    """Append means, two matrices, and the product of each channel with its gate."""
+    signal = build.signal
+    whole = build.signal
+    pool(vocabulary.Pool(kind="average", kernel=None), build)
+    linear(vocabulary.Linear(out=layer.hidden), build)
+    activated(layer.function, build)
+    linear(vocabulary.Linear(out=whole.width), build)
+    activated(layer.gate, build)
+    saved = (*build.keep(whole, whole.format), *build.keep(build.signal, build.signal.format))
+    build.memory_bound("gating", moved=2.0 * signal.elements, saved=saved)
+    build.put(fresh(whole))
+
+
+def upsample(layer: vocabulary.Upsample, build: Build) -> None:
+    """Append a repetition of every pixel; its gradient needs nothing."""
+    signal = build.signal
+    result = fresh(signal, grid=tuple(side * layer.factor for side in signal.grid))
+    build.memory_bound("upsample", moved=signal.elements + result.elements)
+    build.put(result)
+
+
+def merge(layer: vocabulary.Merge, build: Build) -> None:
+    """Append a copy that puts neighbouring pixels side by side."""
+    signal, factor = build.signal, layer.factor
+    if not signal.grid or min(signal.grid) < factor:
+        build.fail("the input is smaller than the squares that merge", signal.grid, f"{factor} up")
+    grid = tuple(side // factor for side in signal.grid)
+    result = fresh(signal, width=signal.width * factor ** len(grid), grid=grid)
+    build.memory_bound("merge", moved=2.0 * result.elements)
+    build.put(result)
+
+
+def regions(layer: vocabulary.Regions, build: Build) -> None:
+    """Append the sampling of regions; its gradient needs their boxes alone."""
+    signal = build.signal
+    if len(signal.grid) != 2:
+        build.fail("regions are cut out of an image's features only", signal.grid, "two sides")
+    result = fresh(signal, grid=(layer.count * layer.side, layer.side))
+    # Each sample is interpolated from four neighbours, at two by two points of a cell.
+    build.memory_bound(
+        "regions",
+        moved=float(signal.elements + result.elements),
+        unfused=signal.elements + 5.0 * result.elements,
+    )
+    # However large the image, there are as many regions.
+    build.largest = (layer.most or layer.count) / layer.count
+    build.put(result)
+
+
+FOCAL_STEPS: Final = 10
+"""Scores in order and those of valid anchors, targets, sigmoid, cross-entropy, two products for
+what is missing to certainty, its power, two factors: each by an operation, and kept."""
+
+
+def focal_loss(layer: vocabulary.FocalLoss, build: Build) -> None:
+    """Append the loss of every score; a fused kernel keeps the scores alone."""
+    del layer
+    signal = build.signal
+    steps = kept("steps", FOCAL_STEPS * signal.elements, STREAM, when=SavedWhen.UNFUSED)
+    build.memory_bound(
+        "focal_loss",
+        moved=2.0 * signal.elements,
+        unfused=2.5 * FOCAL_STEPS * signal.elements,
+        launches=FOCAL_STEPS,
+        saved=(*build.keep(signal, STREAM), steps),
+    )
+
+
+def matching(layer: vocabulary.Matching, build: Build) -> None:
+    """Append the host's part in assigning predictions to objects."""
+    build.memory_bound("matching", moved=0.0, host_s=layer.host_s)

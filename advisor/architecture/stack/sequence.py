@@ -1,0 +1,240 @@
+"""Rows of layers that mix the tokens of a sequence, or tensors of two paths."""
+
+from __future__ import annotations
+
+from advisor.architecture.stack import layers as vocabulary
+from advisor.architecture.stack.build import COMPUTE, STREAM, Build, Signal, fresh, kept
+from advisor.architecture.stack.rows import activated
+from advisor.architecture.table.operators import (
+    Division,
+    Operator,
+    OperatorKind,
+    SavedFormat,
+    SavedTensor,
+    SavedWhen,
+)
+
+GATES = {"lstm": 4, "gru": 3}
+"""Matrices of a cell; each has an input and a recurrent part."""
+
+CELL_TENSORS = {"lstm": 10, "gru": 7.5}
+"""What each step keeps besides gates and input, in hidden widths: of an LSTM whatever PyTorch's
+own accounting of 4 layers leaves; of a GRU as much for each gate."""
+
+
+def embedding(layer: vocabulary.Embedding, build: Build) -> None:
+    """Append a look-up; of a table that the head uses too, the use is counted there."""
+    signal = build.signal
+    elements = layer.entries * layer.width
+    build.memory_bound(
+        "embedding",
+        kind=OperatorKind.EMBEDDING,
+        moved=2.0 * layer.width * signal.positions,
+        parameters=0 if layer.shared else elements,
+    )
+    if layer.tied:
+        build.rows[-1] = build.rows[-1].model_copy(update={"active_parameters": 0})
+    build.put(Signal(layer.width, signal.grid, STREAM))
+
+
+def recurrent(layer: vocabulary.Recurrent, build: Build) -> None:
+    """Append a recurrent layer: its input product at once, the other one step by step."""
+    if build.whole:
+        build.fail("a recurrent layer needs tokens of a sequence as input", "image", "tokens")
+    signal, hidden = build.signal, layer.hidden
+    gates = GATES[layer.cell] * hidden
+    build.product(
+        f"{layer.cell}_input",
+        depth=signal.width,
+        columns=gates,
+        positions=1,
+        biases=gates,
+        gradient=signal.gradient,
+        saved=build.keep(signal, COMPUTE, ("linear",)),
+    )
+    elements = gates + CELL_TENSORS[layer.cell] * hidden
+    build.product(
+        f"{layer.cell}_recurrence",
+        kind=OperatorKind.RECURRENCE,
+        depth=hidden,
+        columns=gates,
+        positions=1,
+        biases=gates,
+        saved=(kept("gates", elements, COMPUTE),),
+    )
+    state = {"lstm": 2.0, "gru": 1.0}[layer.cell] * hidden
+    build.rows[-1] = build.rows[-1].model_copy(update={"state_elements_per_sequence": state})
+    build.put(Signal(hidden, signal.grid, COMPUTE))
+
+
+def attention(layer: vocabulary.Attention, build: Build) -> None:
+    """Append projections, scores and output of attention."""
+    signal, width = build.signal, layer.width or build.signal.width
+    if width % layer.heads:
+        build.fail("heads do not divide the width of attention", layer.heads, f"of {width:,}")
+    if layer.kept_heads is not None:
+        width = width // layer.heads * layer.kept_heads
+        layer = layer.model_copy(update={"heads": layer.kept_heads, "kept_heads": None})
+    memory = signal if layer.memory is None else build.saved_signal(layer.memory)
+    own = memory is signal
+    for name in ("query", "key", "value"):
+        source = signal if name == "query" else memory
+        biased = layer.bias and (layer.key_bias or name != "key")
+        readers = ("q", "k", "v") if own else ("q",) if name == "query" else ("k", "v")
+        build.product(
+            name,
+            depth=source.width,
+            columns=width,
+            positions=source.positions,
+            biases=width if biased else 0,
+            target=name[0],
+            gradient=source.gradient,
+            saved=build.keep(source, COMPUTE, readers)
+            if name == "query" or (name == "key" and not own)
+            else (),
+        )
+    if layer.head_norm:
+        _head_norms(layer, build, width, signal.positions)
+    keys = memory.positions
+    if layer.joint is not None:
+        keys += build.saved_signal(layer.joint).positions
+    _scores(layer, build, width, signal, memory, keys)
+    mixed = fresh(signal, width=width, form=COMPUTE)
+    mixed.kept.add(COMPUTE)
+    cast = kept("input", mixed.elements, COMPUTE, read_by=("o",), when=SavedWhen.ADAPTER_COPY)
+    if layer.output:
+        build.product(
+            "output",
+            depth=width,
+            columns=signal.width,
+            positions=signal.positions,
+            biases=signal.width if layer.output_bias else 0,
+            target="o",
+            saved=(cast,),
+        )
+        mixed = fresh(signal, form=COMPUTE)
+    build.put(mixed)
+
+
+def _head_norms(layer: vocabulary.Attention, build: Build, width: int, positions: int) -> None:
+    dim = width // layer.heads
+    statistics = 2.0 * layer.heads * positions
+    build.memory_bound(
+        "head_norms",
+        kind=OperatorKind.NORMALIZATION,
+        moved=4.0 * width * positions,
+        launches=2,
+        parameters=2 * dim,
+        saved=(
+            kept("input", 2.0 * width * positions, COMPUTE),
+            kept("statistics", statistics, SavedFormat.FP32),
+        ),
+    )
+
+
+def _scores(
+    layer: vocabulary.Attention,
+    build: Build,
+    width: int,
+    signal: Signal,
+    memory: Signal,
+    keys: int,
+) -> None:
+    queries, read = width * signal.positions, width * memory.positions
+    scores = layer.heads * signal.positions
+    eager, flash = SavedWhen.EAGER_ATTENTION, SavedWhen.FLASH_ATTENTION
+    if layer.materialised:
+        eager = SavedWhen.ALWAYS
+    saved: tuple[SavedTensor, ...] = (
+        kept("query", queries, COMPUTE),
+        kept("key", read, COMPUTE),
+        kept("value", read, COMPUTE),
+        kept("output", queries, COMPUTE),
+        kept("log_sum_exp", scores, SavedFormat.FP32, when=flash),
+        kept("probabilities", scores, STREAM, when=eager, per_key=True, backward=2.0),
+    )
+    if layer.dropout:
+        saved += (
+            kept("dropout_mask", scores, SavedFormat.BYTE, when=eager, per_key=True, backward=-1.0),
+            kept("dropped", scores, COMPUTE, when=eager, per_key=True, backward=-1.0),
+        )
+    else:
+        saved += (
+            kept(
+                "probabilities_cast",
+                scores,
+                COMPUTE,
+                copy_of=STREAM,
+                when=eager,
+                per_key=True,
+                backward=-1.0,
+            ),
+        )
+    fixed = layer.window**2 if layer.window else keys
+    build.add(
+        Operator(
+            name=build.name("scores"),
+            kind=OperatorKind.ATTENTION,
+            part=build.part,
+            layers=1,
+            division=Division.TENSOR,
+            positions_per_token=float(signal.positions),
+            flops_per_token_per_key=4.0 * queries,
+            causal=layer.causal and not build.whole,
+            keys=fixed if build.whole or memory is not signal else None,
+            moved_elements_per_token=2.0 * queries + 2.0 * read,
+            heads=layer.heads,
+            cache_heads=layer.heads if layer.cached else 0,
+            cache_elements_per_token=2.0 * read if layer.cached else 0.0,
+            saved=saved,
+        )
+    )
+
+
+def condition(layer: vocabulary.Condition, build: Build) -> None:
+    """Append a projection of a saved vector, and what it does to every position."""
+    signal, source = build.signal, build.saved_signal(layer.source)
+    build.signal = source
+    if layer.function is not None:
+        activated(layer.function, build)
+    vector = build.signal
+    build.product(
+        "condition",
+        depth=vector.width,
+        columns=layer.chunks * signal.width,
+        positions=vector.positions,
+        biases=layer.chunks * signal.width,
+        saved=build.keep(vector, COMPUTE, ("linear",)),
+    )
+    scales = layer.chunks > 1
+    build.memory_bound(
+        "modulation" if scales else "shift",
+        moved=2.0 * signal.elements,
+        launches=2 if scales else 1,
+        saved=build.keep(signal, signal.format) if scales else (),
+    )
+    build.put(fresh(signal))
+
+
+def concatenate(layer: vocabulary.Concatenate, build: Build) -> None:
+    """Append a copy of two tensors side by side."""
+    signal, other = build.signal, build.saved_signal(layer.name)
+    form = STREAM if STREAM in (signal.format, other.format) else COMPUTE
+    if layer.along == "channels":
+        if signal.grid != other.grid:
+            build.fail(
+                "a saved tensor has another size than the one it is appended to",
+                other.grid,
+                f"{signal.grid}",
+            )
+        result = Signal(signal.width + other.width, signal.grid, form)
+    else:
+        if signal.width != other.width:
+            build.fail(
+                "a saved tensor has another width than the one it is appended to",
+                other.width,
+                f"{signal.width:,}",
+            )
+        result = Signal(signal.width, (signal.positions + other.positions,), form)
+    build.memory_bound("concatenate", moved=2.0 * result.elements)
+    build.put(result)

@@ -1,0 +1,1 @@
+"""The operator table: the one description of a network that everything else folds over."""

@@ -1,0 +1,1 @@
+"""Reading of weights files: GGUF and safetensors headers, stored bytes."""

@@ -1,0 +1,205 @@
+"""Bytes of a model's tensors in llama.cpp's mixtures."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Operator, OperatorKind, Part
+from advisor.architecture.weights.ggml_types import BY_NAME
+from advisor.architecture.weights.gguf_recipes import RECIPES, Recipe
+
+GROUPED: Final = 4
+"""Query heads on one key-value head from which the value projection is worth more bits."""
+LARGE_LAYERS: Final = 80
+LARGE_GROUP: Final = 8
+"""Layers and group of Llama 70B, whose value projections are never below five bits."""
+EIGHT_EXPERTS: Final = 8
+TOKENS: Final = "embedding.tokens"
+FP32_BYTES: Final = 4.0
+_LOW_BASES: Final = frozenset({"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s"})
+NARROW: Final = {
+    "iq1_s": "iq4_nl",
+    "iq1_m": "iq4_nl",
+    "iq2_xxs": "iq4_nl",
+    "iq2_xs": "iq4_nl",
+    "iq2_s": "iq4_nl",
+    "iq3_xxs": "iq4_nl",
+    "iq3_s": "iq4_nl",
+    "iq4_xs": "iq4_nl",
+    "q2_k": "q4_0",
+    "q3_k": "q4_0",
+    "q4_k": "q5_0",
+    "q5_k": "q5_1",
+    "q6_k": "q8_0",
+}
+"""Type with blocks of 32 that replaces one whose blocks of 256 do not divide the rows."""
+
+
+class Mixture(NamedTuple):
+    """What the rules of a model depend on."""
+
+    layers: int
+    query_group: int
+    """Query heads on one key-value head."""
+    experts: int
+
+
+@lru_cache(maxsize=4096)
+def matrix_bytes(name: str, target: str | None, width: int, model: Mixture) -> float:
+    """Bytes of one value of a block's matrix, averaged over the layers.
+
+    Parameters
+    ----------
+    name : str
+        Key into ``RECIPES``.
+    target : str or None
+        Projection: q, k, v, o, gate, up, down; None for every other one.
+    width : int
+        Input features, along which blocks lie. [elements]
+    model : Mixture
+        Layers, query group and experts.
+
+    Returns
+    -------
+    float
+        [bytes]
+    """
+    recipe = RECIPES[name]
+    total = sum(
+        stored(_layer_type(recipe, target, layer, model), width) for layer in range(model.layers)
+    )
+    return total / model.layers
+
+
+def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) -> str:
+    """Type of one projection in one layer."""
+    if model.experts == EIGHT_EXPERTS and recipe.base not in _LOW_BASES:
+        if target in ("k", "v"):
+            return "q8_0"
+        if target == "o" and recipe.output_of_eight is not None:
+            return recipe.output_of_eight
+    grouped = model.query_group >= GROUPED or model.experts >= GROUPED
+    found = recipe.base
+    for rule in recipe.rules:
+        if (
+            rule.target == target
+            and rule.where(layer, model.layers)
+            and rule.grouped in (None, grouped)
+        ):
+            found = rule.type
+            break
+    large = model.layers == LARGE_LAYERS and model.query_group == LARGE_GROUP
+    return "q5_k" if target == "v" and large and found in ("q3_k", "q4_k") else found
+
+
+def head_bytes(name: str, width: int) -> float:
+    """Bytes of one value of the output matrix, or of an embedding that is also the output.
+
+    Parameters
+    ----------
+    name : str
+        Key into ``RECIPES``.
+    width : int
+        Hidden size. [elements]
+    """
+    recipe = RECIPES[name]
+    # llama.cpp asks whether the base type's blocks divide the rows, not the head's.
+    if width % BY_NAME[recipe.base].block:
+        return stored("q8_0", width)
+    return stored(recipe.head, width)
+
+
+def embedding_bytes(name: str, width: int) -> float:
+    """Bytes of one value of an embedding that is not the output matrix.
+
+    Parameters
+    ----------
+    name : str
+        Key into ``RECIPES``.
+    width : int
+        Hidden size. [elements]
+    """
+    recipe = RECIPES[name]
+    return stored(recipe.embedding or recipe.base, width)
+
+
+def stored(type_name: str, width: int) -> float:
+    """Bytes of one value of ``type_name`` in rows of ``width`` values, replaced where it must be.
+
+    Parameters
+    ----------
+    type_name : str
+        Key into ``ggml_types.BY_NAME``.
+    width : int
+        Values in a row. [elements]
+
+    Examples
+    --------
+    >>> stored("q4_k", 4096)
+    0.5625
+    >>> stored("q4_k", 2880)
+    0.6875
+    """
+    kept = BY_NAME[type_name]
+    if width % kept.block:
+        kept = BY_NAME[NARROW.get(type_name, "f16")]
+    if width % kept.block:
+        kept = BY_NAME["f16"]
+    return kept.bytes_per_value
+
+
+def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
+    """Bytes of one stored parameter of an operator.
+
+    Parameters
+    ----------
+    row : Operator
+        A row of ``model``.
+    name : str
+        Key into ``RECIPES``.
+    model : ModelArchitecture
+
+    Returns
+    -------
+    float
+        [bytes]
+
+    Notes
+    -----
+    Norms, routers, position tables and whatever else is no matrix stay in fp32, as the converter
+    leaves them. Biases of a matrix are counted in its type.
+    """
+    if row.kind is OperatorKind.EMBEDDING:
+        if row.name != TOKENS:
+            return FP32_BYTES
+        size = head_bytes if model.tied_embeddings else embedding_bytes
+        return size(name, model.hidden_size)
+    if row.kind is not OperatorKind.MATMUL or not row.in_features:
+        return FP32_BYTES
+    if row.part is Part.HEAD:
+        return head_bytes(name, row.in_features)
+    mixture = Mixture(
+        layers=model.num_hidden_layers,
+        query_group=model.num_attention_heads // model.num_key_value_heads,
+        experts=model.num_experts,
+    )
+    return matrix_bytes(name, row.target, row.in_features, mixture)
+
+
+def file_bytes(model: ModelArchitecture, name: str) -> float:
+    """Bytes of all parameters of a model in one mixture.
+
+    Parameters
+    ----------
+    model : ModelArchitecture
+    name : str
+        Key into ``RECIPES``.
+
+    Returns
+    -------
+    float
+        Tokenizer and metadata, a few megabytes, left out. [bytes]
+    """
+    return sum(row.layers * row.parameters * row_bytes(row, name, model) for row in model.operators)

@@ -1,0 +1,266 @@
+"""The header of a GGUF file: metadata and tensor table; never the weights.
+
+Format: github ggml-org/ggml, docs/gguf.md (MIT), versions 2 and 3, little-endian: magic, version,
+number of tensors, number of metadata pairs; the pairs; the tensors with dimensions, type and
+offset; then the data. Version 1 (2023) had 32-bit counts and is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from advisor.architecture.weights.ggml_types import GGML_TYPES
+from advisor.architecture.weights.tensor_table import (
+    MAX_ELEMENTS,
+    MAX_NAME,
+    MAX_TENSORS,
+    Tensor,
+    TensorTable,
+    element_count,
+    file_size,
+    refuse,
+    unreadable,
+)
+
+MAGIC: Final = b"GGUF"
+VERSIONS: Final = (2, 3)
+MAX_DIMENSIONS: Final = 4
+"""``GGML_MAX_DIMS``."""
+MAX_PAIRS: Final = 10_000
+MAX_KEY: Final = 65_535
+"""Longest key that the format allows. [bytes]"""
+MAX_HEADER_BYTES: Final = 100_000_000
+MAX_STRINGS: Final = 1_000_000
+"""Strings in arrays that are walked over: tokens and merges of the largest tokenizers fit."""
+KEPT_TEXT: Final = 4_096
+KEPT_ITEMS: Final = 4_096
+"""Longer texts and arrays (templates, tokens) are passed over."""
+DEFAULT_ALIGNMENT: Final = 32
+MAX_ALIGNMENT: Final = 1 << 20
+
+_SCALARS: Final[dict[int, struct.Struct]] = {
+    0: struct.Struct("<B"), 1: struct.Struct("<b"), 2: struct.Struct("<H"),
+    3: struct.Struct("<h"), 4: struct.Struct("<I"), 5: struct.Struct("<i"),
+    6: struct.Struct("<f"), 7: struct.Struct("<?"), 10: struct.Struct("<Q"),
+    11: struct.Struct("<q"), 12: struct.Struct("<d"),
+}  # fmt: skip
+_STRING: Final = 8
+_ARRAY: Final = 9
+_U32: Final = _SCALARS[4]
+_U64: Final = _SCALARS[10]
+
+Scalar = int | float | bool | str
+Value = Scalar | tuple[Scalar, ...]
+
+
+class GgufHeader(NamedTuple):
+    """What the header of one file says."""
+
+    version: int
+    metadata: dict[str, Value]
+    """Scalars, short texts and short arrays of numbers; the others are left out."""
+    table: TensorTable
+
+
+def read_gguf(path: Path) -> GgufHeader:
+    """Metadata and tensor table of a GGUF file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    GgufHeader
+        Shapes with the slowest dimension first.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is truncated or does not keep to the format.
+    """
+    size = file_size(path)
+    try:
+        with path.open("rb", buffering=1 << 16) as stream:
+            return _header(_Cursor(stream, size))
+    except OSError as error:
+        unreadable(path, error)
+
+
+class _Cursor:
+    """A file read forward, never past its end or past the largest header."""
+
+    def __init__(self, stream: BinaryIO, size: int) -> None:
+        self._stream = stream
+        self.size = size
+        self.position = 0
+        self._strings = 0
+
+    def _advance(self, count: int) -> None:
+        self.position += count
+        if self.position > self.size:
+            refuse("the GGUF file is truncated", f"{self.size:,} bytes", "a complete .gguf file")
+        if self.position > MAX_HEADER_BYTES:
+            refuse(
+                "the GGUF header is too large",
+                f"over {MAX_HEADER_BYTES:,} bytes",
+                f"at most {MAX_HEADER_BYTES:,} bytes",
+            )
+
+    def take(self, count: int) -> bytes:
+        self._advance(count)
+        data = self._stream.read(count)
+        if len(data) != count:
+            refuse("the GGUF file is truncated", f"{self.size:,} bytes", "a complete .gguf file")
+        return data
+
+    def skip(self, count: int) -> None:
+        self._advance(count)
+        self._stream.seek(count, 1)
+
+    def u32(self) -> int:
+        value: int = _U32.unpack(self.take(4))[0]
+        return value
+
+    def u64(self) -> int:
+        value: int = _U64.unpack(self.take(8))[0]
+        return value
+
+    def text(self, *, longest: int, what: str) -> str:
+        length = self.u64()
+        if length > longest:
+            refuse(f"{what} is too long", f"{length:,} bytes", f"at most {longest:,} bytes")
+        try:
+            return self.take(length).decode("utf-8")
+        except UnicodeDecodeError:
+            refuse(f"{what} is not UTF-8 text", f"byte {self.position:,}", "UTF-8")
+
+    def skip_strings(self, count: int) -> None:
+        self._strings += count
+        if self._strings > MAX_STRINGS:
+            refuse(
+                "the GGUF metadata holds too many strings",
+                self._strings,
+                f"at most {MAX_STRINGS:,}",
+            )
+        for _ in range(count):
+            self.skip(self.u64())
+
+
+def _header(cursor: _Cursor) -> GgufHeader:
+    magic = cursor.take(4)
+    if magic != MAGIC:
+        refuse("this is not a GGUF file", magic, "the letters GGUF at its start")
+    version = cursor.u32()
+    if version not in VERSIONS:
+        reverse = int.from_bytes(version.to_bytes(4, "little"), "big")
+        what = "a big-endian GGUF file" if reverse in VERSIONS else "an unknown GGUF version"
+        refuse(f"this is {what}", version, "little-endian version 2 or 3")
+    tensors, pairs = cursor.u64(), cursor.u64()
+    if tensors > MAX_TENSORS:
+        refuse("the GGUF file has too many tensors", tensors, f"at most {MAX_TENSORS:,}")
+    if pairs > MAX_PAIRS:
+        refuse("the GGUF file has too much metadata", pairs, f"at most {MAX_PAIRS:,} pairs")
+    metadata: dict[str, Value] = {}
+    seen: set[str] = set()
+    for _ in range(pairs):
+        key = cursor.text(longest=MAX_KEY, what="a metadata key")
+        if key in seen:
+            refuse("a metadata key is there twice", key[:60], "each key once")
+        seen.add(key)
+        value = _value(cursor, cursor.u32())
+        if value is not None:
+            metadata[key] = value
+    return GgufHeader(version, metadata, _table(cursor, tensors, _alignment(metadata)))
+
+
+def _value(cursor: _Cursor, kind: int) -> Value | None:
+    """Return one metadata value; None where it is too long to matter."""
+    if kind in _SCALARS:
+        scalar = _SCALARS[kind]
+        value: Scalar = scalar.unpack(cursor.take(scalar.size))[0]
+        return value
+    if kind == _STRING:
+        length = cursor.u64()
+        if length > KEPT_TEXT:
+            cursor.skip(length)
+            return None
+        # A name in another encoding changes no size.
+        return cursor.take(length).decode("utf-8", errors="replace")
+    if kind == _ARRAY:
+        return _array(cursor)
+    return refuse("a metadata value has an unknown type", kind, "types 0 to 12")
+
+
+def _array(cursor: _Cursor) -> tuple[Scalar, ...] | None:
+    kind, count = cursor.u32(), cursor.u64()
+    if kind in _SCALARS:
+        scalar = _SCALARS[kind]
+        if count > KEPT_ITEMS:
+            cursor.skip(count * scalar.size)
+            return None
+        data = cursor.take(count * scalar.size)
+        return tuple(item[0] for item in scalar.iter_unpack(data))
+    if kind == _STRING:
+        cursor.skip_strings(count)
+        return None
+    # llama.cpp reads no arrays in arrays either.
+    return refuse("a metadata array has an unknown type", kind, "numbers or strings")
+
+
+def _alignment(metadata: dict[str, Value]) -> int:
+    value = metadata.get("general.alignment", DEFAULT_ALIGNMENT)
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or not 8 <= value <= MAX_ALIGNMENT
+        or value % 8
+    ):
+        refuse("general.alignment is unusable", value, "a multiple of 8")
+    return value
+
+
+def _table(cursor: _Cursor, count: int, alignment: int) -> TensorTable:
+    placed: list[tuple[int, Tensor]] = []
+    names: set[str] = set()
+    for _ in range(count):
+        name = cursor.text(longest=MAX_NAME, what="a tensor's name")
+        if name in names:
+            refuse("a tensor is there twice", name[:60], "each name once")
+        names.add(name)
+        tensor = _tensor(cursor, name)
+        offset = cursor.u64()
+        if offset % alignment or offset > 8 * MAX_ELEMENTS:
+            refuse(f"tensor {name[:60]} has an unusable offset", offset, f"n x {alignment}")
+        placed.append((offset, tensor))
+    if not placed:
+        refuse("the GGUF file holds no tensors", 0, "a model's weights")
+    data = -(-cursor.position // alignment) * alignment
+    end = 0
+    for offset, tensor in sorted(placed):
+        if offset < end:
+            refuse(f"tensor {tensor.name[:60]} overlaps another", offset, f"{end:,} or more")
+        end = offset + tensor.bytes
+    if data + end > cursor.size:
+        refuse("the GGUF file is truncated", f"{cursor.size:,} bytes", f"{data + end:,} bytes")
+    return TensorTable(tuple(tensor for _, tensor in placed))
+
+
+def _tensor(cursor: _Cursor, name: str) -> Tensor:
+    shown = name[:60]
+    dimensions = cursor.u32()
+    if not 1 <= dimensions <= MAX_DIMENSIONS:
+        refuse(f"tensor {shown} has unusable dimensions", dimensions, f"1 to {MAX_DIMENSIONS}")
+    sizes = tuple(cursor.u64() for _ in range(dimensions))
+    if not all(0 < size <= MAX_ELEMENTS for size in sizes):
+        refuse(f"tensor {shown} has an unusable shape", sizes, f"1 to {MAX_ELEMENTS:,} each")
+    kind = cursor.u32()
+    if kind not in GGML_TYPES:
+        refuse(f"tensor {shown} has an unknown type", kind, "a tensor type of ggml")
+    layout = GGML_TYPES[kind]
+    if sizes[0] % layout.block:
+        refuse(f"tensor {shown} has a broken row", sizes[0], f"a multiple of {layout.block}")
+    count = element_count(name, sizes)
+    return Tensor(name, sizes[::-1], layout.name, count, count // layout.block * layout.block_bytes)

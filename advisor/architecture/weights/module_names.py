@@ -1,0 +1,229 @@
+"""Which rows of the table the module names of a quantised file mean.
+
+Names come as ``lm_head``, ``model.layers.3.self_attn*`` or regular expressions after ``re:``. They
+are read word by word: no pattern of a stranger's file is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
+
+LINEAR: Final = "Linear"
+HEAD: Final = "lm_head"
+
+ATTENTION, MIXER, EXPERTS, SHARED, DENSE = "attention", "mixer", "experts", "shared", "dense"
+_FEED_FORWARD: Final = (DENSE, EXPERTS, SHARED)
+
+_MIXERS: Final = ("linear_attn", "mamba")
+"""Words for recurrences; files without them call every mixer an attention (Kimi, DeepSeek V4)."""
+
+_PLACES: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("self_attn", "attn", "attention", "self_attention"), (ATTENTION,)),
+    **dict.fromkeys(_MIXERS, (MIXER,)),
+    **dict.fromkeys(("mlp", "ffn", "feed_forward", "block_sparse_moe", "moe"), _FEED_FORWARD),
+    **dict.fromkeys(("shared_expert", "shared_experts", "shared_mlp"), (SHARED,)),
+    "experts": (EXPERTS,),
+    "mixer": (ATTENTION, MIXER, *_FEED_FORWARD),
+}
+"""Kinds of row by the words for them."""
+
+_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "q_proj": ("q",),
+    "k_proj": ("k",),
+    "v_proj": ("v",),
+    "o_proj": ("o",),
+    "qkv_proj": ("q", "k", "v"),
+    "gate_proj": ("gate",),
+    "up_proj": ("up",),
+    "down_proj": ("down",),
+    "gate_up_proj": ("gate", "up"),
+    "w1": ("gate",),
+    "w3": ("up",),
+    "w2": ("down",),
+    "in_proj_qkv": ("query_key_value",),
+    "in_proj_qkvz": ("query_key_value", "gate"),
+    "in_proj_z": ("gate",),
+    "in_proj_a": ("decay",),
+    "in_proj_b": ("write_strength",),
+    "in_proj": ("input",),
+    "out_proj": ("o", "output"),
+}
+"""Adapter targets, or else last words of row names, by the names of projections."""
+
+_ELSEWHERE: Final = ("vision", "visual", "mm_projector", "mtp", "multi_modal", "audio", "embed")
+"""Beginnings of words for what is not in the table, or never quantised."""
+_NEVER: Final = frozenset({"gate", "router", "norm"})
+"""Words for routers and norms, which stay as they are."""
+_HEADS: Final = frozenset({"lm_head", "head", "embed_out"})
+_STACKS: Final = frozenset({"layers", "blocks", "h", "block"})
+_MOST_WORDS: Final = 64
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Which layers of which rows a list of names covers."""
+
+    linear: bool = False
+    head: bool = False
+    everywhere: set[tuple[str, str | None]] = field(default_factory=set)
+    """Kinds of row, with a projection or None for all of them."""
+    layers: dict[tuple[str, str | None], set[int]] = field(default_factory=dict)
+    depth: dict[str, int] = field(default_factory=dict)
+    """Layers that hold rows of a kind."""
+
+    def share(self, row: Operator) -> float:
+        """Return the share of ``row``'s layers that is covered."""
+        if row.part is Part.HEAD:
+            return float(self.head)
+        kind = _kind(row)
+        if kind is None or row.part is Part.EMBEDDING:
+            return float(self.linear and row.part is not Part.EMBEDDING)
+        keys = ((kind, None), *((kind, name) for name in _projections(row)))
+        if self.linear or any(key in self.everywhere for key in keys):
+            return 1.0
+        hit = set[int]().union(*(self.layers.get(key, set()) for key in keys))
+        return min(1.0, len(hit) / self.depth[kind])
+
+
+def coverage(names: Iterable[str], operators: Sequence[Operator]) -> Coverage:
+    """Read the module names of a quantised file.
+
+    Parameters
+    ----------
+    names : iterable of str
+        As the file lists them: names, globs or regular expressions after ``re:``.
+    operators : sequence of Operator
+        Table of the model.
+
+    Returns
+    -------
+    Coverage
+    """
+    names, depth = tuple(names), _depth(operators)
+    found = Coverage(depth=depth)
+    apart = any(word in name for name in names for word in _MIXERS)
+    for given in names:
+        if given == LINEAR:
+            found.linear = True
+            continue
+        for name in _alternatives(given):
+            _add(found, name, depth, apart=apart)
+    return found
+
+
+def _add(found: Coverage, name: str, depth: dict[str, int], *, apart: bool) -> None:
+    words = [word.strip("*^$") for word in name.split(".")][:_MOST_WORDS]
+    if any(word.startswith(_ELSEWHERE) for word in words):
+        return
+    if words[-1] in _HEADS:
+        found.head = True
+        return
+    index = _index(name)
+    kinds, projections, known = _meaning(words, depth, apart=apart)
+    if not known:
+        return
+    for key in ((kind, name) for kind in kinds for name in projections or (None,)):
+        if index is not None:
+            found.layers.setdefault(key, set()).update(_of_kind(key[0], index, depth))
+        elif projections or kinds != tuple(depth):
+            found.everywhere.add(key)
+
+
+def _meaning(
+    words: list[str], depth: dict[str, int], *, apart: bool
+) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """Return the kinds of row and projections that a name means, and whether it is understood."""
+    kinds: tuple[str, ...] = tuple(depth)
+    projections: tuple[str, ...] = ()
+    started = False
+    for word in words:
+        if word in _PLACES:
+            meant = _PLACES[word]
+            if meant == (ATTENTION,) and not apart:
+                meant = (ATTENTION, MIXER)
+            kinds, started = tuple(kind for kind in meant if kind in depth), True
+        elif word in _PROJECTIONS:
+            projections, started = _PROJECTIONS[word], True
+            if len(kinds) > 1:
+                # Projections of experts are named after them.
+                kinds = tuple(kind for kind in kinds if kind not in {EXPERTS, SHARED})
+        elif word in _NEVER or (started and word and not word.isdecimal()):
+            return (), (), False
+    whole = started or not words[-1] or words[-1].isdecimal()
+    return kinds, projections, whole
+
+
+def _index(name: str) -> str | None:
+    """Return the word after ``layers``, where it is a number or the beginning of one."""
+    words = name.split(".")
+    for before, word in pairwise(words):
+        if before.strip("*^") in _STACKS and word.rstrip("*$").isdecimal():
+            return word.rstrip("$")
+    return None
+
+
+def _of_kind(kind: str, index: str, depth: dict[str, int]) -> set[int]:
+    """Return the layers that an index means; dense feed-forwards come before routed ones."""
+    number = index.rstrip("*")
+    if len(number) > 5:
+        return set()
+    dense = depth.get(DENSE, 0)
+    first, last = 0, 100_000
+    if kind in {EXPERTS, SHARED}:
+        first = dense
+    elif kind == DENSE and EXPERTS in depth:
+        last = dense
+    total = max(sum(depth.get(one, 0) for one in (DENSE, EXPERTS)), *depth.values())
+    if not index.endswith("*"):
+        return {int(number)} if first <= int(number) < last else set()
+    return {
+        layer for layer in range(total) if first <= layer < last and str(layer).startswith(number)
+    }
+
+
+def _alternatives(name: str) -> tuple[str, ...]:
+    """Return the names that a simple pattern stands for: one group ``(a|b)`` is written out."""
+    if not name.startswith("re:"):
+        return (name,)
+    plain = name[3:].replace("\\.", ".").replace(".*", "*").replace("*", "*.").replace("..", ".")
+    plain = plain.rstrip(".")
+    before, opened, rest = plain.partition("(")
+    inside, closed, after = rest.partition(")")
+    if not (opened and closed):
+        return (plain,)
+    options = inside.removeprefix("?:").split("|")[:_MOST_WORDS]
+    return tuple(f"{before}{option}{after}" for option in options)
+
+
+def _kind(row: Operator) -> str | None:
+    if row.division is Division.EXPERT:
+        return EXPERTS
+    if ".shared_expert." in row.name:
+        return SHARED
+    group = row.name.partition(".")[2].partition(".")[0].rstrip("_0123456789")
+    return {"attention": ATTENTION, "mixer": MIXER, "feed_forward": DENSE}.get(group)
+
+
+def _projections(row: Operator) -> tuple[str, ...]:
+    last = row.name.rpartition(".")[2]
+    return (last,) if row.target is None else (row.target, last)
+
+
+def _depth(operators: Sequence[Operator]) -> dict[str, int]:
+    """Layers that hold rows of each kind; groups of layers that differ are added."""
+    groups: dict[tuple[str, str], int] = {}
+    for row in operators:
+        kind = _kind(row)
+        if kind is None or row.kind is not OperatorKind.MATMUL or row.part is not Part.BLOCK:
+            continue
+        group = (kind, row.name.split(".")[1])
+        groups[group] = max(groups.get(group, 0), row.layers)
+    depth: dict[str, int] = {}
+    for (kind, _), layers in groups.items():
+        depth[kind] = depth.get(kind, 0) + layers
+    return depth

@@ -1,0 +1,247 @@
+"""The header of a ``.safetensors`` file and the index of a sharded one; never the weights.
+
+Format: github huggingface/safetensors, README (Apache-2.0): eight bytes with the length of the
+header, little-endian; the header, a JSON object from tensor names to type, shape and offsets;
+the tensors without holes. The format allows headers up to 100 MB; published ones stay under 20.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from advisor.architecture.config.fields import load_config_text
+from advisor.architecture.weights.tensor_table import (
+    MAX_DIMENSIONS,
+    MAX_ELEMENTS,
+    MAX_NAME,
+    MAX_TENSORS,
+    Tensor,
+    TensorTable,
+    element_count,
+    file_size,
+    joined,
+    refuse,
+    unreadable,
+)
+from advisor.errors import InputError
+
+MAX_HEADER_BYTES: Final = 25_000_000
+PREFIX: Final = 8
+MAX_SHARDS: Final = 1_000
+
+BITS: Final[dict[str, int]] = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+    "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32, "U32": 32, "F32": 32,
+    "I64": 64, "U64": 64, "F64": 64, "C64": 64,
+}  # fmt: skip
+"""Bits of one element by type, ``Dtype::bitsize`` in ``safetensors/src/tensor.rs``. [bits]"""
+
+_WANTED: Final = "a complete .safetensors file"
+
+
+class SafetensorsIndex(NamedTuple):
+    """A ``model.safetensors.index.json``: which tensor lies in which file."""
+
+    total_bytes: int
+    """Of all tensors. [bytes]"""
+    files: tuple[str, ...]
+    tensors: int
+
+
+def looks_like_safetensors(start: bytes) -> bool:
+    """Return whether the first nine bytes of a file are those of a safetensors header."""
+    return len(start) > PREFIX and start[PREFIX:][:1] == b"{" and start.lstrip()[:1] != b"{"
+
+
+def read_safetensors(path: Path) -> TensorTable:
+    """Tensor table of a ``.safetensors`` file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    TensorTable
+        In the order of the header.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is truncated or does not keep to the format.
+    """
+    size = file_size(path)
+    try:
+        with path.open("rb") as stream:
+            prefix = stream.read(PREFIX)
+            length = int.from_bytes(prefix, "little")
+            if len(prefix) < PREFIX or length > size - PREFIX:
+                refuse("the safetensors file is truncated", f"{size:,} bytes", _WANTED)
+            if length > MAX_HEADER_BYTES:
+                refuse(
+                    "the safetensors header is too large",
+                    f"{length:,} bytes",
+                    f"at most {MAX_HEADER_BYTES:,} bytes",
+                )
+            raw = stream.read(length)
+    except OSError as error:
+        unreadable(path, error)
+    tensors = _tensors(_parsed(raw), data_bytes=size - PREFIX - length)
+    return TensorTable(tensors)
+
+
+def _parsed(raw: bytes) -> dict[str, object]:
+    """Return the header's object."""
+    # Counted before parsing: more than a table of this size holds would only cost time.
+    if raw.count(b"{") > 2 * MAX_TENSORS or raw.count(b",") > 8 * MAX_TENSORS:
+        refuse("the safetensors header has too many parts", f"{len(raw):,} bytes", "a tensor table")
+    try:
+        parsed = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_constant
+        )
+    except InputError:
+        raise
+    except UnicodeDecodeError:
+        refuse("the safetensors header is not UTF-8 text", f"{len(raw):,} bytes", "UTF-8 JSON")
+    except (ValueError, RecursionError):
+        refuse("the safetensors header is not valid JSON", f"{len(raw):,} bytes", "a JSON object")
+    if not isinstance(parsed, dict):
+        refuse("the safetensors header is not a JSON object", type(parsed).__name__, "an object")
+    parsed.pop("__metadata__", None)
+    if not parsed:
+        refuse("the safetensors file holds no tensors", 0, "a model's weights")
+    if len(parsed) > MAX_TENSORS:
+        refuse("the safetensors file holds too many tensors", len(parsed), f"{MAX_TENSORS:,}")
+    return parsed
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        refuse("the safetensors header names a tensor twice", len(pairs), "each name once")
+    return found
+
+
+def _constant(literal: str) -> float:
+    refuse("the safetensors header holds a number that is none", literal, "whole numbers")
+
+
+def _tensors(header: dict[str, object], *, data_bytes: int) -> tuple[Tensor, ...]:
+    """Return the checked tensors, whose offsets must fill the data without holes."""
+    placed = [(_tensor(name, entry), _offsets(name, entry)) for name, entry in header.items()]
+    end = 0
+    for tensor, (start, stop) in sorted(placed, key=lambda item: item[1]):
+        name = tensor.name[:60]
+        if start != end:
+            refuse(
+                f"tensor {name} overlaps another or leaves a hole",
+                start,
+                f"an offset of {end:,}",
+            )
+        if stop - start != tensor.bytes:
+            refuse(
+                f"tensor {name} has other bytes than its shape", stop - start, f"{tensor.bytes:,}"
+            )
+        end = stop
+    if end != data_bytes:
+        what = "is truncated" if end > data_bytes else "has bytes that no tensor owns"
+        refuse(f"the safetensors file {what}", f"{data_bytes:,} bytes", f"{end:,} bytes of tensors")
+    return tuple(tensor for tensor, _ in placed)
+
+
+def _tensor(name: str, entry: object) -> Tensor:
+    shown = name[:60]
+    if len(name) > MAX_NAME:
+        refuse("a tensor's name is too long", shown, f"at most {MAX_NAME} characters")
+    if not isinstance(entry, dict):
+        refuse(f"tensor {shown} is not described by an object", entry, "dtype, shape, data_offsets")
+    kind, shape = entry.get("dtype"), entry.get("shape")
+    if not isinstance(kind, str) or kind not in BITS:
+        refuse(f"tensor {shown} has an unknown type", kind, ", ".join(BITS))
+    if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS or not all(map(_whole, shape)):
+        refuse(f"tensor {shown} has an unusable shape", shape, "a list of whole numbers")
+    sizes = tuple(shape)
+    count = element_count(name, sizes)
+    bits = count * BITS[kind]
+    if bits % 8:
+        refuse(f"tensor {shown} does not end on a byte", sizes, "whole bytes")
+    return Tensor(name, sizes, kind.lower(), count, bits // 8)
+
+
+def _offsets(name: str, entry: object) -> tuple[int, int]:
+    offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
+    if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_whole, offsets)):
+        refuse(f"tensor {name[:60]} has unusable offsets", offsets, "[begin, end]")
+    return offsets[0], offsets[1]
+
+
+def _whole(value: object) -> bool:
+    """Return whether a value is a whole number that can be a size or an offset."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 8 * MAX_ELEMENTS
+
+
+def read_index(text: bytes) -> SafetensorsIndex:
+    """Read a ``model.safetensors.index.json``.
+
+    Parameters
+    ----------
+    text : bytes
+
+    Returns
+    -------
+    SafetensorsIndex
+
+    Raises
+    ------
+    InputError
+        If it is no usable JSON object, or total size or map are missing or unusable.
+    """
+    parsed = load_config_text(text)
+    metadata, weight_map = parsed.get("metadata"), parsed.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        refuse("the index has no weight_map", weight_map, "an object of tensors and files")
+    files: dict[str, None] = {}
+    for name, file in weight_map.items():
+        if not isinstance(file, str) or Path(file).name != file or file in ("", ".", ".."):
+            refuse(f"the index puts {name[:60]} into an unusable file", file, "a file beside it")
+        files[file] = None
+    if len(files) > MAX_SHARDS:
+        refuse("the index names too many files", len(files), f"at most {MAX_SHARDS:,}")
+    total = metadata.get("total_size") if isinstance(metadata, dict) else None
+    if isinstance(total, float) and total.is_integer():
+        # Some exporters write 1.6e10.
+        total = int(total)
+    if not _whole(total):
+        refuse("the index has no usable metadata.total_size", total, "bytes of all tensors")
+    assert isinstance(total, int)
+    return SafetensorsIndex(total, tuple(files), len(weight_map))
+
+
+def read_shards(index: SafetensorsIndex, folder: Path) -> TensorTable | None:
+    """Tensor table of all shards, or None where they do not all lie in ``folder``.
+
+    Parameters
+    ----------
+    index : SafetensorsIndex
+    folder : Path
+        Where the index lies.
+
+    Returns
+    -------
+    TensorTable or None
+
+    Raises
+    ------
+    InputError
+        If a shard is unusable, or the shards hold other bytes than the index says.
+    """
+    paths = [folder / name for name in index.files]
+    if not all(path.is_file() for path in paths):
+        return None
+    table = joined(read_safetensors(path) for path in paths)
+    if len(table.tensors) > MAX_TENSORS:
+        refuse("the shards hold too many tensors", len(table.tensors), f"{MAX_TENSORS:,}")
+    return table

@@ -1,0 +1,257 @@
+"""From a weights file on disk to the architecture: GGUF, safetensors, or the index of shards."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.weights.gguf_bytes import file_bytes
+from advisor.architecture.weights.gguf_config import block_count, config_from_gguf, counted
+from advisor.architecture.weights.gguf_header import MAGIC, GgufHeader, read_gguf
+from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
+from advisor.architecture.weights.safetensors_config import config_from_shapes, parameter_count
+from advisor.architecture.weights.safetensors_header import (
+    SafetensorsIndex,
+    looks_like_safetensors,
+    read_index,
+    read_safetensors,
+    read_shards,
+)
+from advisor.architecture.weights.tensor_table import (
+    TensorTable,
+    file_size,
+    joined,
+    refuse,
+    unreadable,
+)
+from advisor.foundation.quantities import Evidence
+from advisor.foundation.units import GB
+
+SNIFFED_BYTES: Final = 16
+CONFIG: Final = "config.json"
+INDEX_SUFFIX: Final = ".safetensors.index.json"
+SOURCE: Final = "weights"
+
+CLOSE: Final = 0.02
+"""Largest relative difference between a file and the mixture that its metadata names."""
+
+_PART: Final = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf|\.safetensors)")
+_PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "f32": "fp32"}
+_UNPACKED: Final = frozenset({"bf16", "f16", "f32", "f64"})
+"""Types whose elements are parameters; smaller ones may pack several or hold scales."""
+
+
+def is_weights_file(path: Path, start: bytes) -> bool:
+    """Return whether a file holds weights, by its first bytes, or is the index of some.
+
+    Parameters
+    ----------
+    path : Path
+    start : bytes
+        At least the first nine bytes.
+    """
+    return (
+        start.startswith(MAGIC) or looks_like_safetensors(start) or path.name.endswith(INDEX_SUFFIX)
+    )
+
+
+def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
+    """Architecture of the model in a weights file, from its header alone.
+
+    Parameters
+    ----------
+    path : Path
+    start : bytes
+        At least the first nine bytes.
+
+    Returns
+    -------
+    ModelArchitecture
+        ``evidence`` is ``derived`` where the parameters agree with the tensor table.
+
+    Raises
+    ------
+    InputError
+        If the file is unusable, or does not tell the architecture.
+    """
+    if start.startswith(MAGIC):
+        return _from_gguf(path)
+    if path.name.endswith(INDEX_SUFFIX):
+        return _from_index(read_index(read_start(path)), path)
+    part = _PART.fullmatch(path.name)
+    index = path.with_name(f"{part[1]}{INDEX_SUFFIX}") if part else None
+    if index is not None and index.is_file():
+        return _from_index(read_index(read_start(index)), index)
+    table = read_safetensors(path)
+    return _from_table(table, path, whole=part is None)
+
+
+def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
+    """First ``count`` bytes of a file; by default one more than a configuration may have.
+
+    Parameters
+    ----------
+    path : Path
+    count : int
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    file_size(path)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(count)
+    except OSError as error:
+        unreadable(path, error)
+
+
+def _from_gguf(path: Path) -> ModelArchitecture:
+    header = _whole_gguf(path)
+    config = config_from_gguf(header)
+    name = header.metadata.get("general.name")
+    shown = name.strip()[:96] if isinstance(name, str) else ""
+    built = architecture_from_config(config, name=shown or path.stem, source=SOURCE)
+    family = str(header.metadata["general.architecture"])
+    found = counted(header.table, block_count(header.metadata, family))
+    built = _compared(built, found)
+    stored, note = _mixture(built, header)
+    return built.model_copy(
+        update={
+            "weight_format": stored,
+            "assumptions": (*built.assumptions, _sizes(header.table), *note),
+        }
+    )
+
+
+def _whole_gguf(path: Path) -> GgufHeader:
+    """Return the header of a file, with the tensors of its other parts."""
+    header = read_gguf(path)
+    parts = header.metadata.get("split.count", 1)
+    if not isinstance(parts, int) or parts <= 1:
+        return header
+    match = _PART.fullmatch(path.name)
+    if match is None or int(match[3]) != parts or parts > 1000:
+        refuse(
+            "the GGUF file is one of several parts, and its name does not tell the others",
+            path.name,
+            f"a name like model-00001-of-{parts:05}.gguf" if parts <= 1000 else "up to 1000 parts",
+            "Keep the names that the parts were published with.",
+        )
+    paths = [path.with_name(f"{match[1]}-{i:05}-of-{match[3]}.gguf") for i in range(1, parts + 1)]
+    missing = [item.name for item in paths if not item.is_file()]
+    if missing:
+        refuse(
+            "parts of the GGUF file are missing",
+            ", ".join(missing[:3]),
+            f"all {parts} parts in one folder",
+            "Download them, or give the model's config.json instead.",
+        )
+    headers = [header if item == path else read_gguf(item) for item in paths]
+    # The first part holds the metadata of the model.
+    return headers[0]._replace(table=joined(item.table for item in headers))
+
+
+def _mixture(model: ModelArchitecture, header: GgufHeader) -> tuple[str, tuple[str, ...]]:
+    """Return the weight format of a file, and how far it is from the file's own bytes."""
+    number = header.metadata.get("general.file_type")
+    named = FILE_TYPES.get(number) if isinstance(number, int) else None
+    stored = header.table.bytes
+    if named in ("fp32", "fp16", "bf16"):
+        return named, ()
+    if named is not None and abs(file_bytes(model, named) / stored - 1) <= CLOSE:
+        return named, ()
+    largest = next(iter(header.table.bytes_by_type()))
+    if largest in _PLAIN:
+        return _PLAIN[largest], ()
+    nearest = min(RECIPES, key=lambda name: abs(file_bytes(model, name) - stored))
+    apart = file_bytes(model, nearest) / stored - 1
+    side = "above" if apart > 0 else "below"
+    return nearest, (
+        f"served weights are counted as {nearest}, {abs(apart):.1%} {side} the file's bytes",
+    )
+
+
+def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:
+    table = read_shards(index, path.parent)
+    if table is not None:
+        if table.bytes != index.total_bytes or len(table.tensors) != index.tensors:
+            refuse(
+                "the shards do not hold what the index says",
+                f"{table.bytes:,} bytes in {len(table.tensors):,} tensors",
+                f"{index.total_bytes:,} bytes in {index.tensors:,} tensors",
+            )
+        return _from_table(table, path, whole=True)
+    built = _configured(path)
+    if built is None:
+        refuse(
+            "the index names tensors and files, not shapes",
+            path.name,
+            "the index beside its shards or its config.json",
+            "Put the model's config.json beside the index, or give it instead.",
+        )
+    note = f"the files hold {index.total_bytes / GB:,.2f} GB in {index.tensors:,} tensors"
+    return built.model_copy(update={"assumptions": (*built.assumptions, note)})
+
+
+def _configured(path: Path) -> ModelArchitecture | None:
+    """Return the architecture of the configuration beside a file, or None."""
+    beside = path.with_name(CONFIG)
+    if not beside.is_file():
+        return None
+    config = load_config_text(read_start(beside))
+    built = architecture_from_config(config, name=path.parent.name or None, source=SOURCE)
+    note = f"shape from the {CONFIG} beside the file"
+    return built.model_copy(update={"assumptions": (*built.assumptions, note)})
+
+
+def _from_table(table: TensorTable, path: Path, *, whole: bool) -> ModelArchitecture:
+    """Return the architecture of a table: by the configuration beside it, or by its shapes."""
+    kinds = table.bytes_by_type()
+    built = _configured(path)
+    if built is None:
+        if not whole:
+            refuse(
+                "the file is one of several parts",
+                path.name,
+                f"the part beside its {INDEX_SUFFIX[1:]}, or a config.json",
+                "Give the index file or the model's config.json.",
+            )
+        config, notes = config_from_shapes(table)
+        built = architecture_from_config(config, name=path.stem, source=SOURCE)
+        stored = _PLAIN.get(next(iter(kinds)), "bf16")
+        built = built.model_copy(
+            update={
+                "weight_format": stored,
+                "assumptions": (*built.assumptions, *notes),
+                "evidence": Evidence.ASSUMED if notes else built.evidence,
+            }
+        )
+    if whole and _UNPACKED.issuperset(kinds):
+        built = _compared(built, parameter_count(table))
+    return built.model_copy(update={"assumptions": (*built.assumptions, _sizes(table))})
+
+
+def _compared(model: ModelArchitecture, found: int) -> ModelArchitecture:
+    """Return the model, marked as assumed where the file holds other parameters."""
+    if model.total_parameters == found:
+        return model
+    note = f"the file holds {found:,} parameters, the shape gives {model.total_parameters:,}"
+    return model.model_copy(
+        update={"evidence": Evidence.ASSUMED, "assumptions": (*model.assumptions, note)}
+    )
+
+
+def _sizes(table: TensorTable) -> str:
+    """State the bytes of each storage type."""
+    each = ", ".join(f"{size:,} in {kind}" for kind, size in table.bytes_by_type().items())
+    return f"the file's tensors take {table.bytes:,} bytes: {each}"

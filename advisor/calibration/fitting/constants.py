@@ -1,0 +1,212 @@
+"""All fitted constants, and the text of the files that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import yaml
+
+from advisor.calibration.fitting.kernel_tables import KernelTables, read_kernel_tables
+from advisor.calibration.fitting.kernels import GENERATIONS, POOL, fit_generation
+from advisor.calibration.fitting.network import NetworkFit, fit_network
+from advisor.calibration.fitting.peak_shares import best_shares
+from advisor.calibration.fitting.robust import rounded
+from advisor.catalog.constants import Section
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.kernels import FitQuality, KernelEfficiency
+
+SOURCE: Final = "aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)"
+
+HEADER: Final = """\
+# Constants fitted on data/measurements/kernels, and software and intervals on
+# data/measurements/training_runs.csv. Written by 'make calibrate': do not edit.
+# Stated constants are in calibration_facts.yaml. SI units: seconds, fractions.
+# best_shares: best 16-bit matmul over the dense peak, matmul_achievable.csv, matmul_best_*.csv.
+"""
+
+
+class FittedConstants(Noun):
+    """What ``data/calibration.yaml`` holds."""
+
+    kernels: dict[str, KernelEfficiency]
+    best_shares: dict[str, float]
+    network: NetworkFit
+
+
+def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConstants:
+    """Fit everything that the kernel tables determine.
+
+    Parameters
+    ----------
+    folder : Path
+        The kernel tables.
+    cards : mapping of str to Accelerator
+        The catalog by key.
+
+    Returns
+    -------
+    FittedConstants
+
+    Raises
+    ------
+    CatalogError
+        If a table is broken.
+    """
+    tables = read_kernel_tables(folder)
+    shares = best_shares(tables.best_rates, cards)
+    kernels = {
+        name: fit_generation(tables, cards, group, source=_source(group))
+        for name, group in GENERATIONS.items()
+    }
+    kernels["default"] = _default(tables, cards)
+    ratio = _curve_over_best(kernels, shares)
+    return FittedConstants(
+        kernels={
+            name: found.model_copy(
+                update={"best_share": rounded(found.matmul["default"].compute / ratio, 3)}
+            )
+            for name, found in kernels.items()
+        },
+        best_shares=shares,
+        network=fit_network(tables.collectives, cards),
+    )
+
+
+def _source(group: tuple[str, ...]) -> str:
+    return f"{SOURCE}: {', '.join(group)}"
+
+
+def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEfficiency:
+    """One curve over all NVIDIA cards, for generations that nobody measured."""
+    pooled = fit_generation(
+        tables, cards, POOL, source=f"{SOURCE}: one curve over all measured NVIDIA cards"
+    )
+    return pooled.model_copy(update={"fitted_on": (), "evidence": Evidence.ASSUMED})
+
+
+def _curve_over_best(kernels: Mapping[str, KernelEfficiency], shares: Mapping[str, float]) -> float:
+    """Fitted rate of large matmuls over the best one seen on the same card, typically."""
+    return median(
+        found.matmul["default"].compute / shares[card]
+        for found in kernels.values()
+        for card in found.fitted_on
+        if card in shares
+    )
+
+
+def kernel_sections(fitted: FittedConstants) -> Section:
+    """Sections of ``calibration.yaml`` that the kernel tables determine."""
+    content = fitted.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    network = content["network"]
+    del network["all_sizes"]
+    network["source"] = f"{SOURCE}: collectives inside one node"
+    return content
+
+
+def calibration_yaml(kernels: Section, training: Section) -> str:
+    """Text of ``calibration.yaml``."""
+    body = yaml.safe_dump(kernels | training, sort_keys=False, width=100, allow_unicode=True)
+    return f"{HEADER}\n{body}"
+
+
+def methodology_markdown(fitted: FittedConstants) -> str:
+    """Text of ``docs/methodology-kernels.md``."""
+    rows = [
+        (name, "16-bit matmul" if key == "default" else f"{key} matmul", curve.fit)
+        for name, kernels in fitted.kernels.items()
+        for key, curve in kernels.matmul.items()
+    ]
+    rows += [
+        (name, f"routed experts, {'16 bits' if key == 'default' else key}", curve.fit)
+        for name, kernels in fitted.kernels.items()
+        for key, curve in kernels.experts.items()
+    ]
+    rows += [
+        (name, "attention, forward", kernels.attention.fit)
+        for name, kernels in fitted.kernels.items()
+    ]
+    rows.append(("all", "collectives in a node, small and large", fitted.network.fit))
+    rows.append(("all", "collectives in a node, all sizes", fitted.network.all_sizes))
+    table = "\n".join(_row(name, what, fit) for name, what, fit in rows if fit is not None)
+    return PAGE.format(table=table)
+
+
+def _row(name: str, what: str, fit: FitQuality) -> str:
+    cells = (
+        fit.median_error,
+        fit.p90_error,
+        fit.held_out_median_error,
+        fit.held_out_p90_error,
+    )
+    shown = " | ".join("" if cell is None else f"{100 * cell:.1f}" for cell in cells)
+    return f"| {name} | {what} | {fit.rows} | {shown} | {', '.join(fit.at_bound)} |"
+
+
+PAGE: Final = """\
+# How kernels are calibrated
+
+This page is written by `make calibrate`; do not edit it.
+
+## Matrix products
+
+A product of an m x k by a k x n matrix, F = 2 m n k operations on B bytes, takes
+
+    t = t0 + sqrt( (F / (P e) * (1 + x_h / x) * (1 + k_h / k))^2 + (B / (W e_m))^2 )
+
+P is the dense peak of the format, W the memory bandwidth, both from the catalog; x = m n / 128^2
+counts output tiles. Five constants (t0, e, e_m, x_h, k_h) are fitted for each generation and
+format by robust least squares on the logarithm of measured times. Products with n or k under 256
+are left out, and on cards with a large second-level cache those whose weights may lie in it.
+Layers in fp8, fp4 and int8 are timed whole: the conversion of 16-bit activations is inside, as a
+kernel of its own. fp8 has one scale per block on Hopper and data-centre Blackwell, per tensor
+elsewhere. Training stacks fuse the conversion into the kernel before and are faster than this.
+
+Routed experts have curves of their own, by format of the weights, fitted on blocks of two grouped
+products (gate and up, down) under even routing; x counts the tiles of all experts together. Weights
+in 4-bit integers, and MXFP4 on cards without units for it, run as 16-bit ones: their kernels differ
+by up to six times between libraries.
+
+## Attention
+
+Forward: t = t0 + F / (P16 e) * (1 + k_h / k), causal half counted, head size 128, prompts of 1,024
+tokens and more; k is the number of keys that a query attends to on average. Backward passes are
+not in the tables: their rate is 0.85 of the forward rate (arXiv:2307.08691, section 1;
+arXiv:2407.08608, figures 5 and 6). Software that runs FlashAttention-2 everywhere reaches less on
+Hopper (335 TFLOP/s, arXiv:2307.08691, section 4.1), and FlashAttention 1 (`attention: flash1`),
+which PyTorch 2.0 and 2.1 and the published runs of LLM Foundry have, 0.65 of that: the paper tells
+0.33 to 0.77. Decoding reads the cache at a share of the bandwidth that is fitted on measured decode
+kernels.
+
+Norms, activations and the optimizer are taken to stream as fast as narrow matmuls do.
+
+## Collectives
+
+Ring collectives of NCCL and oneCCL, t = s a + w M / (W e) with s steps and wire factor w, and the
+direct all-reduce kernels of serving engines, t = 2 a + w M / (W e), share one latency a, fitted on
+direct messages up to 256 KiB, and one share e for fast links, fitted on messages of 16 MiB and
+more; PCIe has a share of its own. The ramp in between is not modelled, nor reduction inside
+switches.
+
+## Cards without kernel measurements
+
+A card takes the constants of its generation, or of a related one. Where somebody measured its best
+16-bit matmul rate, all arithmetic rates are scaled so that the curve's share of the peak comes to
+that reading times the ratio that fitted curves have to such readings (median over the fitted
+cards). Cards without a reading of their own take the median of their group. Cards of unrelated
+makers take one curve over all measured NVIDIA cards.
+
+## Errors
+
+Absolute error of the predicted time, in percent: in sample, and held out on a card that the fit
+has not seen (fitted on the generation's other cards, or on all other NVIDIA cards where there is
+no sibling).
+
+| generation | kernel | rows | median | 90 % | held-out median | held-out 90 % | at a bound |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |
+{table}
+"""

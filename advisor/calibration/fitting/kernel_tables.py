@@ -1,0 +1,252 @@
+"""Reads the measured kernel tables into arrays in SI units."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.errors import CatalogError
+from advisor.foundation.units import MICROSECOND, TFLOP
+
+Floats = NDArray[np.float64]
+Texts = NDArray[np.str_]
+
+FOLDER = "measurements/kernels"
+ACHIEVABLE = "matmul_achievable.csv"
+"""Best published matrix products of each card and format; beside ``measurements``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Columns of equal length."""
+
+    accelerator: Texts
+    """Catalog key."""
+
+    def where(self, keep: NDArray[np.bool_]) -> Self:
+        """Return the rows to keep."""
+        return type(self)(**{item.name: getattr(self, item.name)[keep] for item in fields(self)})
+
+    def of(self, accelerators: Iterable[str]) -> Self:
+        """Return the rows of these accelerators."""
+        return self.where(np.isin(self.accelerator, list(accelerators)))
+
+
+@dataclass(frozen=True, slots=True)
+class Matmuls(Rows):
+    """y[m, n] = x[m, k] W[k, n]."""
+
+    kernel: Texts
+    m: Floats
+    n: Floats
+    k: Floats
+    cached: NDArray[np.bool_]
+    """The weights may have lain in the second-level cache."""
+    measured_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Experts(Rows):
+    """Routed experts of one layer: gate and up in one product, then down; even routing."""
+
+    kernel: Texts
+    rows: Floats
+    """Tokens times experts that each visits, on one rank."""
+    held: Floats
+    """Experts of a rank that are visited."""
+    hidden: Floats
+    intermediate: Floats
+    """Of one expert, the part of one rank."""
+    measured_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Prefills(Rows):
+    """Causal attention over whole prompts."""
+
+    batch: Floats
+    sequence_length: Floats
+    heads: Floats
+    head_dim: Floats
+    measured_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Decodes(Rows):
+    """Attention of one new token for each sequence over its cache, 16 bits."""
+
+    batch: Floats
+    cached_tokens: Floats
+    key_value_heads: Floats
+    head_dim: Floats
+    cached: NDArray[np.bool_]
+    measured_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives(Rows):
+    """Exchanges between accelerators of one node."""
+
+    operation: Texts
+    library: Texts
+    link: Texts
+    ranks: Floats
+    message_bytes: Floats
+    measured_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class BestRates(Rows):
+    """Highest rate of a large 16-bit matmul that somebody measured."""
+
+    flops_per_s: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTables:
+    """All tables."""
+
+    matmuls: Matmuls
+    experts: Experts
+    prefills: Prefills
+    decodes: Decodes
+    collectives: Collectives
+    best_rates: BestRates
+
+
+class _Csv:
+    """Text columns of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        if not rows:
+            raise CatalogError(
+                file=path.name,
+                entry="",
+                field="",
+                value="no rows",
+                remedy="Restore the file from git.",
+            )
+        self.rows = rows
+
+    def texts(self, name: str) -> Texts:
+        if name not in self.rows[0]:
+            raise CatalogError(
+                file=self.path.name,
+                entry="header",
+                field=name,
+                value=", ".join(self.rows[0]),
+                remedy="Restore the column; README.md beside the file lists them.",
+            )
+        return np.array([row[name] for row in self.rows], dtype=np.str_)
+
+    def numbers(self, name: str, *, least: float = 0.0) -> Floats:
+        """Finite values above ``least``."""
+        values = np.empty(len(self.rows))
+        for index, text in enumerate(self.texts(name)):
+            try:
+                values[index] = float(text)
+            except ValueError:
+                values[index] = np.nan
+            if not least < values[index] < np.inf:
+                raise CatalogError(
+                    file=self.path.name,
+                    entry=f"line {index + 2}",
+                    field=name,
+                    value=str(text),
+                    remedy=f"Give a finite number above {least:g}.",
+                )
+        return values
+
+
+def read_kernel_tables(folder: Path) -> KernelTables:
+    """Read the tables in ``folder``.
+
+    Parameters
+    ----------
+    folder : Path
+        With the files that its ``README.md`` describes.
+
+    Returns
+    -------
+    KernelTables
+
+    Raises
+    ------
+    CatalogError
+        If a column is missing or a value is not a positive number.
+    """
+    matmul, prefill = _Csv(folder / "matmul.csv"), _Csv(folder / "attention_prefill.csv")
+    decode, exchange = _Csv(folder / "attention_decode.csv"), _Csv(folder / "collectives.csv")
+    return KernelTables(
+        matmuls=Matmuls(
+            accelerator=matmul.texts("accelerator"),
+            kernel=matmul.texts("kernel"),
+            m=matmul.numbers("m"),
+            n=matmul.numbers("n"),
+            k=matmul.numbers("k"),
+            cached=matmul.numbers("cached", least=-1.0) > 0,
+            measured_s=matmul.numbers("latency_us") * MICROSECOND,
+        ),
+        experts=_experts(_Csv(folder / "experts.csv")),
+        prefills=Prefills(
+            accelerator=prefill.texts("accelerator"),
+            batch=prefill.numbers("batch"),
+            sequence_length=prefill.numbers("sequence_length"),
+            heads=prefill.numbers("heads"),
+            head_dim=prefill.numbers("head_dim"),
+            measured_s=prefill.numbers("latency_us") * MICROSECOND,
+        ),
+        decodes=Decodes(
+            accelerator=decode.texts("accelerator"),
+            batch=decode.numbers("batch"),
+            cached_tokens=decode.numbers("cached_tokens"),
+            key_value_heads=decode.numbers("key_value_heads"),
+            head_dim=decode.numbers("head_dim"),
+            cached=decode.numbers("cached", least=-1.0) > 0,
+            measured_s=decode.numbers("latency_us") * MICROSECOND,
+        ),
+        collectives=Collectives(
+            accelerator=exchange.texts("accelerator"),
+            operation=exchange.texts("operation"),
+            library=exchange.texts("library"),
+            link=exchange.texts("link"),
+            ranks=exchange.numbers("ranks", least=1.0),
+            message_bytes=exchange.numbers("message_bytes"),
+            measured_s=exchange.numbers("latency_us") * MICROSECOND,
+        ),
+        best_rates=_best_rates(folder),
+    )
+
+
+def _best_rates(folder: Path) -> BestRates:
+    """Readings in 16 bits: of the table that reports of a probe are compared with, and two more."""
+    table = _Csv(folder.parents[1] / ACHIEVABLE)
+    wide = table.texts("format") == "bf16"
+    others = [_Csv(folder / f"matmul_best_{name}.csv") for name in ("torch", "maxtext")]
+    cards = [table.texts("accelerator")[wide], *(each.texts("accelerator") for each in others)]
+    rates = [table.numbers("achieved_tflops")[wide], *(each.numbers("tflops") for each in others)]
+    return BestRates(accelerator=np.concatenate(cards), flops_per_s=np.concatenate(rates) * TFLOP)
+
+
+def _experts(table: _Csv) -> Experts:
+    ranks = table.numbers("expert_ranks")
+    # A single token still visits whole experts on the ranks that it goes to.
+    rows = np.maximum(table.numbers("tokens") * table.numbers("active") / ranks, 1.0)
+    return Experts(
+        accelerator=table.texts("accelerator"),
+        kernel=table.texts("kernel"),
+        rows=rows,
+        held=np.minimum(table.numbers("experts") / ranks, rows),
+        hidden=table.numbers("hidden"),
+        intermediate=table.numbers("intermediate") / table.numbers("tensor"),
+        measured_s=table.numbers("latency_us") * MICROSECOND,
+    )

@@ -1,0 +1,321 @@
+"""The constant of training memory that published peaks decide, and the ranges around them.
+
+What an allocator reserves beyond tensors is fitted, within the bounds that are observed on cards,
+on runs whose settings are stated in full; ranges come from sources that the fit has not seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log
+from typing import Final
+
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.stack_runs import TABLE, TAILS, blank_training, origin
+from advisor.calibration.scoring.report import Summary, group_quantile, scored, summarise
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.memory_rows import TENSORS, predicted_tensors
+from advisor.calibration.tables.reading import cell, flag, number, read_table
+from advisor.calibration.tables.training_rows import RAN, row_interval, settled_run
+from advisor.catalog import Catalog
+from advisor.catalog.constants import FITTED, Section, join_calibration
+from advisor.errors import AdvisorError
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.memory_report import interval_name, outside_bytes
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.resources import data_path
+from advisor.foundation.units import GIB
+from advisor.nouns.efficiency import Interval, MemoryFacts
+
+RESERVES: Final = tuple(percent / 100 for percent in range(4, 13))
+"""Reserved over allocated, as observed on cards. [fraction]"""
+START: Final[Section] = {"fragmentation": {"expected": 0.08}}
+"""Middle of the bounds: what fills in a row's open settings while the reserve is fitted."""
+NAMES: Final = ("training_memory", "training_memory_4bit", "training_memory_guessed")
+LEAST_GROUPS: Final = 3
+"""Groups of runs below which an interval is not read off those stated in full."""
+TRUTH: Final = tuple(f"memory_{name}" for name in ("train", "fsdp", "ddp", "tp", "lora", "vision"))
+"""Tables that PyTorch's own accounting fills."""
+IN_SAMPLE: Final = "in sample"
+HELD_OUT: Final = "each source held out"
+NEUTRAL: Final = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
+
+
+@dataclass(frozen=True, slots=True)
+class PeakRun:
+    """One published peak beside the tensors that are predicted for it."""
+
+    id: str
+    source: str
+    """Repository or site: runs of one source are held out together."""
+    group: str
+    interval: str
+    kind: str
+    """The same, did its settings not have to be guessed."""
+    measured: float
+    """As its tool counts. [bytes]"""
+    tensors: float
+    outside: Mapping[str, float]
+    """Driver context and communicators where the tool counts them: low, expected, high. [bytes]"""
+    counts_reserve: bool
+
+    def held(self, reserve: float) -> float:
+        """Tensors with their reserve. [bytes]"""
+        return self.tensors * (1 + reserve * self.counts_reserve)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutPeak:
+    """One peak with a reserve that its source had no part in."""
+
+    run: PeakRun
+    reserve: float
+
+    def factor(self, facts: MemoryFacts, side: str) -> float:
+        """Factor on tensors at which that end of the range meets the measurement."""
+        run = self.run
+        return (run.measured - run.outside[side]) / run.held(facts.fragmentation[side])
+
+    def predicted(self, facts: MemoryFacts, interval: Interval) -> Range:
+        """Range of the peak. [bytes]"""
+        run, reserve = self.run, facts.fragmentation
+        return Range(
+            low=run.held(reserve["low"]) * interval.low + run.outside["low"],
+            expected=run.held(self.reserve) + run.outside["expected"],
+            high=run.held(reserve["high"]) * interval.high + run.outside["high"],
+            evidence=interval.evidence,
+        )
+
+
+def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
+    """Predict the tensors of the shipped runs that tell a peak.
+
+    Parameters
+    ----------
+    engine : Engine
+        Its reserve and communicators only fill in what a row leaves open.
+
+    Returns
+    -------
+    tuple of PeakRun
+    """
+    facts = engine.calibration.memory
+    found = []
+    for row in read_table(data_path(FOLDER).parent / TABLE):
+        measured = number(row, "peak_memory_gib")
+        asked = cell(row, "primary_quantity") == "peak_memory_gib" or flag(row, "also_memory")
+        usable = flag(row, "predictable") and (cell(row, "outcome") or RAN) == RAN
+        if not (measured and asked and usable):
+            continue
+        try:
+            architecture, run, layout = settled_run(row, engine)
+        except AdvisorError:
+            # `validate` names such rows with the reason.
+            continue
+        arrays = LayoutArrays.of(layout)
+        basis = cell(row, "memory_basis")
+        guessed = row_interval(row, engine.calibration) is not None
+        found.append(
+            PeakRun(
+                id=cell(row, "id"),
+                source=origin(cell(row, "source")),
+                group=cell(row, "split_group"),
+                interval=NAMES[2] if guessed else interval_name(run),
+                kind=interval_name(run),
+                measured=measured * GIB,
+                tensors=float(training_memory(architecture, run, arrays, facts).allocated[0]),
+                outside={
+                    side: float(outside_bytes(arrays, facts, side)[0])
+                    * (basis not in ("allocated", "reserved"))
+                    for side in facts.context_bytes
+                },
+                counts_reserve=basis != "allocated",
+            )
+        )
+    return tuple(found)
+
+
+def fit_reserve(runs: Sequence[PeakRun]) -> float:
+    """Reserve with the least mean absolute log error, groups of like runs weighing alike.
+
+    Parameters
+    ----------
+    runs : sequence of PeakRun
+        Those with guessed settings are left out.
+
+    Returns
+    -------
+    float
+        [fraction]
+    """
+    stated = [run for run in runs if run.interval != NAMES[2]]
+    sizes = Counter(run.group for run in stated)
+
+    def miss(reserve: float) -> float:
+        return sum(
+            abs(log((run.held(reserve) + run.outside["expected"]) / run.measured))
+            / sizes[run.group]
+            for run in stated
+        )
+
+    return min(RESERVES, key=miss)
+
+
+def hold_out_peaks(runs: Sequence[PeakRun]) -> tuple[HeldOutPeak, ...]:
+    """Predict the peaks of each source with the reserve fitted on all other sources."""
+    found = []
+    for source in dict.fromkeys(run.source for run in runs):
+        reserve = fit_reserve([run for run in runs if run.source != source])
+        found += [HeldOutPeak(run, reserve) for run in runs if run.source == source]
+    return tuple(found)
+
+
+def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> dict[str, Interval]:
+    """80 % intervals on tensors, from peaks that the constants have not seen.
+
+    Parameters
+    ----------
+    held_out : sequence of HeldOutPeak
+    facts : MemoryFacts
+        Stated bounds of reserve and context, which a range has beside the interval.
+
+    Returns
+    -------
+    dict of str to Interval
+        By name. What too few groups state in full takes those with guessed settings too, every
+        run weighing one. Bounds are drawn towards those of all peaks, the fewer groups the more.
+    """
+    pool = _bounds(held_out, facts, [item.run.group for item in held_out])
+    found = {}
+    for name in NAMES:
+        own = [item for item in held_out if item.run.interval == name]
+        groups = [item.run.group for item in own]
+        if len(set(groups)) < LEAST_GROUPS:
+            own = [item for item in held_out if item.run.kind == name] or list(held_out)
+            groups = [item.run.id for item in own]
+        behind = len({item.run.group for item in own})
+        low, high = drawn(_bounds(own, facts, groups), pool, behind)
+        found[name] = Interval(
+            low=rounded(min(1.0, low), 3),
+            high=rounded(max(1.0, high), 3),
+            evidence=Evidence.CALIBRATED,
+            source=f"10 % and 90 % of measured over predicted peak, {len(own)} published runs in "
+            f"{behind} groups, each source held out, drawn towards those of all peaks, beyond the "
+            "spread of the reserve",
+        )
+    return found
+
+
+def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[str]) -> list[float]:
+    """10 % and 90 % of measured over predicted peaks."""
+    return [
+        group_quantile([item.factor(facts, side) for item in runs], groups, share)
+        for side, share in zip(("low", "high"), TAILS, strict=True)
+    ]
+
+
+def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
+    """80 % intervals on allocated bytes, by kind of the tables that PyTorch's accounting fills.
+
+    Parameters
+    ----------
+    engine : Engine
+
+    Returns
+    -------
+    dict of str to Interval
+        Where 10 % and 90 % of the rows lie, in sample: the terms were written with these tables.
+    """
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for table in TRUTH:
+        for row in read_table(data_path(FOLDER).parent / f"{table}.csv"):
+            try:
+                kind, _, memory = predicted_tensors(row, engine)
+            except AdvisorError:
+                # `validate` names such rows with the reason.
+                continue
+            counted = number(row, "peak_total") or 0.0
+            ratios[TENSORS[kind]].append(counted / float(memory.allocated[0]))
+    found = {}
+    for name, values in ratios.items():
+        ordered = sorted(values)
+        low = min(1.0, floor(ordered[ceil(TAILS[0] * len(ordered)) - 1] * 1e4) / 1e4)
+        # Where nearly all lie above the expected value, the upper end alone leaves a fifth out.
+        within = [value for value in ordered if value >= low]
+        last = min(ceil((TAILS[1] - TAILS[0]) * len(ordered)), len(within))
+        found[name] = Interval(
+            low=low,
+            high=max(1.0, ceil(within[last - 1] * 1e4) / 1e4),
+            evidence=Evidence.CALIBRATED,
+            source=f"10 % and 90 % of counted over predicted bytes, {len(ordered)} peaks of "
+            "PyTorch's own bookkeeping",
+        )
+    return found
+
+
+def memory_sections(kernels: Section, catalog: Catalog) -> Section:
+    """Sections of ``calibration.yaml`` that published peaks determine, given fitted kernels.
+
+    Parameters
+    ----------
+    kernels : dict
+        The sections that the kernel tables and serving runs determine.
+    catalog : Catalog
+
+    Returns
+    -------
+    dict
+        ``memory`` and ``intervals``.
+    """
+    given = kernels.get("intervals")
+    served: Section = given if isinstance(given, dict) else {}
+    blank = blank_training(dict.fromkeys(NAMES, NEUTRAL.model_dump()))
+    calibration = join_calibration(kernels | blank | {"memory": START}, data_path(FITTED))
+    engine = Engine(catalog=catalog, calibration=calibration)
+    runs = peak_runs(engine)
+    intervals = fit_peak_intervals(hold_out_peaks(runs), calibration.memory)
+    intervals |= fit_tensor_intervals(engine)
+    return {
+        "memory": {"fragmentation": {"expected": fit_reserve(runs)}},
+        "intervals": served
+        | {name: found.model_dump(mode="json") for name, found in intervals.items()},
+    }
+
+
+def peak_errors() -> tuple[Summary, ...]:
+    """Score published peaks in sample, and with each source held out.
+
+    Returns
+    -------
+    tuple of Summary
+        By regime: in sample, and each source held out, constants and ranges both.
+    """
+    engine = shipped_engine()
+    facts, shipped = engine.calibration.memory, engine.calibration.intervals
+    runs = peak_runs(engine)
+    held_out = hold_out_peaks(runs)
+    scores = []
+    for item in held_out:
+        others = [other for other in held_out if other.run.source != item.run.source]
+        known = HeldOutPeak(item.run, facts.fragmentation["expected"])
+        for regime, peak, intervals in (
+            (IN_SAMPLE, known, shipped),
+            (HELD_OUT, item, fit_peak_intervals(others, facts)),
+        ):
+            scores.append(
+                scored(
+                    id=item.run.id,
+                    quantity="peak_memory_gib",
+                    regime=regime,
+                    group=item.run.group,
+                    source=item.run.source,
+                    measured=item.run.measured / GIB,
+                    predicted=peak.predicted(facts, intervals[item.run.interval]).scaled(1 / GIB),
+                )
+            )
+    found = {each.regime: each for each in summarise(scores)}
+    return found[IN_SAMPLE], found[HELD_OUT]

@@ -1,0 +1,69 @@
+"""80 % intervals of training time, by kind of work, from runs that the fit has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.stack_constants import HeldOut
+from advisor.calibration.fitting.stack_runs import TAILS, WORKS
+from advisor.calibration.scoring.report import group_quantile
+from advisor.estimate.training.report import TRAINING_INTERVAL
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.efficiency import UNMEASURED, Interval
+
+
+def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
+    """80 % intervals of training time, from residuals of runs that the fit has not seen.
+
+    Parameters
+    ----------
+    held_out : sequence of HeldOut
+
+    Returns
+    -------
+    dict of str to Interval
+        By name, each also with ``_unmeasured``, wider by as much as dense models are farther off
+        on cards without kernel measurements. The bounds of a kind of work are drawn towards those
+        of all runs, so widened, the fewer groups of it were measured.
+    """
+    base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
+    strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])
+    pool = _quantiles(held_out)
+    # Too fast on one card may be too slow on the next: the larger widening holds both ways.
+    wider = max(1.0, base[0] / strange[0], strange[1] / base[1])
+    beyond = (pool[0] / wider, pool[1] * wider)
+    found = {}
+    for work in WORKS:
+        name = f"{TRAINING_INTERVAL}{work}"
+        own = [run for run in held_out if run.run.interval == name]
+        groups = len({run.run.group for run in own})
+        low, high = drawn(_quantiles(own) if own else beyond, beyond, groups)
+        found[name] = _interval(
+            low, high, f"{groups} groups of published runs, each source held out"
+        )
+        found[f"{name}{UNMEASURED}"] = _interval(
+            low / wider,
+            high * wider,
+            f"{name}, widened as runs on cards without kernel measurements are",
+            Evidence.ASSUMED,
+        )
+    return found
+
+
+def _interval(
+    low: float, high: float, source: str, evidence: Evidence = Evidence.CALIBRATED
+) -> Interval:
+    return Interval(
+        low=rounded(min(1.0, low), 3),
+        high=rounded(max(1.0, high), 3),
+        evidence=evidence,
+        source=f"10 % and 90 % of measured over predicted step time: {source}",
+    )
+
+
+def _quantiles(runs: Sequence[HeldOut]) -> tuple[float, float]:
+    """10 % and 90 % of the residuals, every group weighing one."""
+    residuals, groups = [item.residual for item in runs], [item.run.group for item in runs]
+    low, high = (group_quantile(residuals, groups, share) for share in TAILS)
+    return low, high

@@ -1,0 +1,233 @@
+"""Robust least squares on the logarithm of times.
+
+Small and deterministic on purpose: the constants that ship with the project must come out the
+same wherever the fit is repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.nouns.kernels import FitQuality
+
+Floats = NDArray[np.float64]
+Predict = Callable[[Floats], Floats]
+
+SOFT_SCALE: Final = 0.1
+"""Log error beyond which a measurement pulls with constant force: 10 %, the scatter between
+the libraries that the medians of the tables were taken over."""
+POOL_GROUPS: Final = 8.0
+"""Weight of all other runs beside the groups of one kind, in bounds of intervals."""
+MAX_STEPS: Final = 500
+STEP: Final = 1e-6
+"""Relative step of the numerical derivative."""
+TOLERANCE: Final = 1e-13
+"""Relative gain below which the fit has converged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One constant to fit: where it starts and between which bounds it stays."""
+
+    name: str
+    starts: tuple[float, ...]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LogFit:
+    """Fitted constants, and those that lie on a bound."""
+
+    values: Floats
+    cost: float
+    at_bound: tuple[str, ...]
+
+
+def fit_log_times(
+    predict: Predict,
+    measured_s: Floats,
+    parameters: Sequence[Parameter],
+    weights: Floats | None = None,
+    tolerance: float = TOLERANCE,
+) -> LogFit:
+    r"""Positive constants that bring predicted times nearest to measured ones.
+
+    Parameters
+    ----------
+    predict : callable
+        Times for an array of constants, in the order of ``parameters``. [s]
+    measured_s : ndarray, shape (rows,)
+        [s]
+    parameters : sequence of Parameter
+        Several starts of a constant are combined with those of the others.
+    weights : ndarray, shape (rows,), optional
+        Of the measurements; equal by default.
+    tolerance : float, optional
+        Relative gain below which the fit has converged.
+
+    Returns
+    -------
+    LogFit
+        The best over all starts.
+
+    Notes
+    -----
+    .. math:: \min_\theta \sum_i w_i \left(\sqrt{1 + (r_i/s)^2} - 1\right), \quad
+        r_i = \ln t_i(\theta) - \ln t_i^{measured}
+
+    by Levenberg-Marquardt steps in :math:`\ln\theta`, reweighted, with steps cut at the bounds.
+
+    References
+    ----------
+    .. [1] Triggs et al., Bundle Adjustment: A Modern Synthesis, 2000, section 4.3 (robust cost
+       by reweighting).
+
+    Examples
+    --------
+    >>> sizes = np.array([1e3, 1e4, 1e5, 1e6])
+    >>> line = Parameter("slope", starts=(1.0,), low=1e-12, high=1e3)
+    >>> fit = fit_log_times(lambda p: 5.0 + p[0] * sizes, 5.0 + 0.25 * sizes, [line])
+    >>> round(float(fit.values[0]), 6)
+    0.25
+    """
+    target = np.log(measured_s)
+    share = np.ones_like(target) if weights is None else weights
+    low = np.log([item.low for item in parameters])
+    high = np.log([item.high for item in parameters])
+    best: tuple[float, Floats] | None = None
+    for start in np.stack(
+        [axis.ravel() for axis in np.meshgrid(*[np.log(item.starts) for item in parameters])], 1
+    ):
+        cost, point = _descend(predict, target, share, start, low, high, tolerance)
+        if best is None or cost < best[0] * (1 - TOLERANCE):
+            best = (cost, point)
+    if best is None:
+        msg = "fit_log_times needs at least one start for each parameter"
+        raise ValueError(msg)
+    cost, point = best
+    at_bound = tuple(
+        item.name
+        for item, value, floor, top in zip(parameters, point, low, high, strict=True)
+        if value <= floor + STEP or value >= top - STEP
+    )
+    return LogFit(values=np.exp(point), cost=cost, at_bound=at_bound)
+
+
+def _descend(
+    predict: Predict,
+    target: Floats,
+    share: Floats,
+    start: Floats,
+    low: Floats,
+    high: Floats,
+    tolerance: float,
+) -> tuple[float, Floats]:
+    point = np.clip(start, low, high)
+    residual = np.log(predict(np.exp(point))) - target
+    cost, damping = _cost(residual, share), 1e-2
+    for _ in range(MAX_STEPS):
+        slope = _jacobian(predict, target, point, residual)
+        weight = share / np.sqrt(1 + (residual / SOFT_SCALE) ** 2)
+        gradient = slope.T @ (weight * residual)
+        # A constant that presses against its bound rests there.
+        free = ~(((point <= low) & (gradient > 0)) | ((point >= high) & (gradient < 0)))
+        curvature = slope.T @ (slope * weight[:, None])
+        diagonal = np.diag(np.diag(curvature) * damping + np.finfo(float).tiny)
+        step = np.zeros_like(point)
+        matrix = (curvature + diagonal)[np.ix_(free, free)]
+        step[free] = np.linalg.lstsq(matrix, -gradient[free], rcond=None)[0]
+        trial = np.clip(point + step, low, high)
+        trial_residual = np.log(predict(np.exp(trial))) - target
+        trial_cost = _cost(trial_residual, share)
+        if trial_cost < cost:
+            gain = cost - trial_cost
+            point, residual, cost = trial, trial_residual, trial_cost
+            damping = max(damping / 4, 1e-12)
+            if gain <= tolerance * cost:
+                break
+        else:
+            damping *= 4
+            if damping > 1 / TOLERANCE:
+                break
+    return cost, point
+
+
+def _jacobian(predict: Predict, target: Floats, point: Floats, residual: Floats) -> Floats:
+    columns = []
+    for index in range(point.size):
+        moved = point.copy()
+        moved[index] += STEP
+        columns.append((np.log(predict(np.exp(moved))) - target - residual) / STEP)
+    return np.stack(columns, axis=1)
+
+
+def _cost(residual: Floats, share: Floats) -> float:
+    return float(np.sum(share * (np.sqrt(1 + (residual / SOFT_SCALE) ** 2) - 1)))
+
+
+def errors(predicted_s: Floats, measured_s: Floats) -> Floats:
+    """Absolute relative errors. [fraction]"""
+    return np.asarray(np.abs(predicted_s / measured_s - 1))
+
+
+def quality(
+    fitted: Floats, held_out: Floats | None = None, *, at_bound: tuple[str, ...] = ()
+) -> FitQuality:
+    """Summarise absolute errors in sample and on accelerators that the fit has not seen."""
+    seen = None if held_out is None else (np.median(held_out), np.quantile(held_out, 0.9))
+    return FitQuality(
+        rows=fitted.size,
+        median_error=rounded(float(np.median(fitted)), 3),
+        p90_error=rounded(float(np.quantile(fitted, 0.9)), 3),
+        held_out_median_error=None if seen is None else rounded(float(seen[0]), 3),
+        held_out_p90_error=None if seen is None else rounded(float(seen[1]), 3),
+        at_bound=at_bound,
+    )
+
+
+def rounded(value: float, digits: int = 4) -> float:
+    """Return ``value`` with so many significant digits.
+
+    Examples
+    --------
+    >>> rounded(0.000012345678), rounded(0.08449, 2), rounded(0.0)
+    (1.235e-05, 0.084, 0.0)
+    """
+    if value == 0:
+        return 0.0
+    return round(value, digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def drawn(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
+    """Bounds of an interval between those of one kind of runs and those of all.
+
+    Parameters
+    ----------
+    own, pool : sequence of float
+        Low and high bound of the kind, and of all runs.
+    groups : int
+        Groups of runs behind the first: few of them say little about the next one.
+
+    Returns
+    -------
+    tuple of float
+
+    Examples
+    --------
+    As many groups as the pool weighs: half way between, on a logarithmic scale.
+
+    >>> drawn((0.5, 2.0), (0.5, 8.0), 8)
+    (0.5, 4.0)
+    """
+    share = groups / (groups + POOL_GROUPS)
+    low, high = (
+        mine**share * others ** (1.0 - share) for mine, others in zip(own, pool, strict=True)
+    )
+    return low, high

@@ -1,0 +1,222 @@
+"""Published training runs beside their predictions, and what software stacks add to kernels.
+
+A step takes its slowdown times the sum of its terms, so one prediction of a run tells what slowdown
+would have met the measurement.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from statistics import fmean, median
+from typing import Final
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.fitting.robust import rounded
+from advisor.calibration.scoring.report import ValidationRow
+from advisor.calibration.scoring.validation import recognise, score
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.reading import Row, cell, read_table
+from advisor.calibration.tables.row_layouts import row_node
+from advisor.calibration.tables.training_rows import settled_run, timed_run
+from advisor.catalog.constants import Section
+from advisor.catalog.nodes import node_for
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.training.report import TRAINING_INTERVAL, time_quantity
+from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.quantities import Evidence
+from advisor.foundation.resources import data_path
+from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
+from advisor.nouns.workload import SoftwareStack
+
+TABLE: Final = "training_runs.csv"
+RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
+TIMES: Final = ("step_time_s",)
+KIN_GROUPS: Final = 4.0
+"""Weight of all unfused stacks beside the groups of one of them."""
+TAILS: Final = (0.1, 0.9)
+"""Quantiles of an 80 % interval."""
+WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
+NAMES: Final = tuple(
+    f"{TRAINING_INTERVAL}{work}{card}" for work in WORKS for card in ("", UNMEASURED)
+)
+"""Intervals of training time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a published run computed, and on what."""
+
+    architecture: ModelArchitecture
+    run: TrainingRun
+    candidates: Candidates
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRun:
+    """One published run beside its prediction without slowdown."""
+
+    source: str
+    """Repository or site: runs of one source are held out together."""
+    group: str
+    stack: SoftwareStack
+    interval: str
+    """Name of the interval that its step time has."""
+    ratio: float
+    """Measured over predicted step time."""
+    is_rate: bool
+    """The row tells a rate, whose error counts the other way round."""
+    samples: bool
+    """The network takes images."""
+    generation: str
+    compute: str
+    """Format of the matrix products."""
+    accelerators: int
+    kinds: tuple[str, ...]
+    """Class of the accelerator and of the work, as the table's ``regime`` has them."""
+    work: Work | None = None
+    """To time it again; None for runs made by hand."""
+
+    @property
+    def kind(self) -> SoftwareStack | None:
+        """Under which slowdown the run falls; None for networks that take images."""
+        return None if self.samples else self.stack
+
+    @property
+    def routed(self) -> bool:
+        """Whether its model is a mixture of experts."""
+        return self.work is not None and self.work.architecture.num_experts > 1
+
+    def error_pct(self, slowdown: float) -> float:
+        """Signed error of the row's quantity with this slowdown. [%]"""
+        return 100 * (self.ratio / slowdown if self.is_rate else slowdown / self.ratio) - 100
+
+
+def origin(source: str) -> str:
+    """Return the repository or site of a row's source.
+
+    Examples
+    --------
+    >>> origin("NVIDIA/Megatron-LM@2a3b:README.md"), origin("https://a.org/b/c.html")
+    ('NVIDIA/Megatron-LM', 'a.org/b')
+    """
+    if "://" in source:
+        return "/".join(source.split("/")[2:4])
+    return source.partition("@")[0].partition(":")[0].strip()
+
+
+def without_slowdown(calibration: Calibration) -> Calibration:
+    """Return the constants with a slowdown of one for every stack."""
+    software = {
+        stack: facts.model_copy(update={"slowdown": 1.0, "sample_slowdown": 1.0})
+        for stack, facts in calibration.software.items()
+    }
+    return calibration.model_copy(update={"software": software})
+
+
+def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
+    """Predict the shipped training runs that tell a speed, without slowdown.
+
+    Parameters
+    ----------
+    engine : Engine
+        The slowdowns of its constants are not used.
+
+    Returns
+    -------
+    tuple of TimedRun
+    """
+    rows = read_table(data_path(FOLDER).parent / TABLE)
+    told = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]
+    plain = Engine(
+        catalog=engine.catalog,
+        calibration=without_slowdown(engine.calibration),
+        configs=engine.configs,
+    )
+    report = score(told, recognise(told[0]), plain, table=TABLE)
+    by_id = {cell(row, "id"): row for row in told}
+    return tuple(
+        _timed(found, by_id[found.id], plain)
+        for found in report.rows
+        if found.quantity in (*RATES, *TIMES)
+    )
+
+
+def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
+    is_rate = found.quantity in RATES
+    accelerator = engine.accelerator(row)
+    kernels, measured = engine.calibration.kernels_for(accelerator)
+    architecture, settled, layout = settled_run(row, engine)
+    run = timed_run(row, settled)
+    name = time_quantity(architecture, frozen=run.frozen)
+    node = row_node(row, node_for(accelerator, None))
+    return TimedRun(
+        source=origin(found.source),
+        group=found.group,
+        stack=run.software,
+        interval=name if measured else f"{name}{UNMEASURED}",
+        ratio=found.expected / found.measured if is_rate else found.measured / found.expected,
+        is_rate=is_rate,
+        samples=run.unit is Unit.IMAGE,
+        generation=accelerator.architecture,
+        compute=run.recipe.compute,
+        accelerators=layout.accelerators,
+        kinds=tuple(found.regime.split("|")[:2]),
+        work=Work(
+            architecture=architecture,
+            run=run,
+            candidates=Candidates(
+                layout=LayoutArrays.of(layout),
+                hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
+            ),
+        ),
+    )
+
+
+def blank_training(intervals: Section) -> Section:
+    """Sections without which no run can be predicted, before training runs determine them."""
+    neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
+    return {
+        "software": {stack.value: {"slowdown": 1.0} for stack in SoftwareStack},
+        "intervals": {name: neutral.model_dump() for name in NAMES} | intervals,
+    }
+
+
+def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
+    """Geometric mean of the ratios of each group."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        groups[run.group].append(log(run.ratio))
+    return [exp(fmean(logs)) for logs in groups.values()]
+
+
+def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]:
+    """Median over groups of measured over predicted time, for each stack.
+
+    Parameters
+    ----------
+    runs : sequence of TimedRun
+
+    Returns
+    -------
+    dict of SoftwareStack to float
+        At least 1; a stack without runs takes the median over all. Unfused stacks run the same
+        kernels: each is drawn towards the median over all of them, as if that were the median of
+        ``KIN_GROUPS`` more of its own groups. Under None, networks that take images: their runs
+        tell no difference between stacks.
+    """
+    overall = median(group_ratios(runs))
+    kin = group_ratios(run for run in runs if run.kind and run.kind.unfused)
+    found: dict[SoftwareStack | None, float] = {}
+    for kind in (*SoftwareStack, None):
+        own = group_ratios(run for run in runs if run.kind is kind)
+        center = median(own) if own else overall
+        if kind and kind.unfused and kin:
+            share = len(own) / (len(own) + KIN_GROUPS)
+            center = center**share * median(kin) ** (1.0 - share)
+        found[kind] = rounded(max(1.0, center), 3)
+    return found

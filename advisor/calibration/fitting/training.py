@@ -1,0 +1,81 @@
+"""Sections of ``calibration.yaml`` that published training runs determine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.calibration.fitting.ranges import fit_intervals
+from advisor.calibration.fitting.stack_constants import (
+    LASTING,
+    TUNED,
+    Overheads,
+    RunTimes,
+    hold_out_sources,
+)
+from advisor.calibration.fitting.stack_runs import (
+    TimedRun,
+    blank_training,
+    fit_slowdowns,
+    group_ratios,
+    timed_runs,
+)
+from advisor.calibration.tables.context import Engine
+from advisor.catalog import Catalog
+from advisor.catalog.constants import FITTED, Section, join_calibration
+from advisor.foundation.resources import data_path
+from advisor.nouns.efficiency import Trained
+from advisor.nouns.workload import SoftwareStack
+
+
+def training_sections(kernels: Section, catalog: Catalog) -> Section:
+    """Sections of ``calibration.yaml`` that training runs determine, given fitted kernels.
+
+    Parameters
+    ----------
+    kernels : dict
+        The sections that the kernel tables determine.
+    catalog : Catalog
+
+    Returns
+    -------
+    dict
+        ``sustained``, ``software``, ``intervals`` and ``trained``.
+    """
+    given = kernels.get("intervals")
+    stated: Section = given if isinstance(given, dict) else {}
+    calibration = join_calibration(kernels | blank_training(stated), data_path(FITTED))
+    times = RunTimes(timed_runs(Engine(catalog=catalog, calibration=calibration)), calibration)
+    found = times.fit()
+    runs = times.under(found)
+    intervals = fit_intervals(hold_out_sources(times))
+    slowdowns = fit_slowdowns(runs)
+    return {
+        "sustained": {LASTING: found.sustained},
+        "software": {
+            stack.value: {
+                "slowdown": slowdowns[stack],
+                "sample_slowdown": slowdowns[None],
+                "slowdown_groups": len(group_ratios(run for run in runs if run.kind is stack)),
+                **(_overheads(found) if stack is TUNED else {}),
+            }
+            for stack in SoftwareStack
+        },
+        "intervals": stated
+        | {name: each.model_dump(mode="json") for name, each in intervals.items()},
+        "trained": {
+            generation: _trained([run for run in runs if run.generation == generation])
+            for generation in sorted({run.generation for run in runs})
+        },
+    }
+
+
+def _overheads(found: Overheads) -> Section:
+    return {name: value for name, value in found._asdict().items() if name != "sustained"}
+
+
+def _trained(runs: Sequence[TimedRun]) -> Section:
+    """What the runs of one generation cover."""
+    return Trained(
+        formats=tuple(sorted({run.compute for run in runs})),
+        accelerators=max(run.accelerators for run in runs),
+    ).model_dump(mode="json")

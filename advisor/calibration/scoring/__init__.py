@@ -1,0 +1,1 @@
+"""Predictions beside measurements: errors, coverage, the accuracy page."""

@@ -1,0 +1,290 @@
+"""The page that tells users how far the engine is off, misses included."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Final
+
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.scoring.report import (
+    FitVerdict,
+    Summary,
+    ValidationReport,
+    ValidationRow,
+    told,
+)
+from advisor.calibration.scoring.training_errors import SpeedErrors
+from advisor.calibration.scoring.validation import validate
+from advisor.foundation.resources import data_path
+
+TABLES: Final = {
+    "memory_train": "Memory of tensors, one card",
+    "memory_fsdp": "Memory of tensors, fully sharded",
+    "memory_ddp": "Memory of tensors, data parallel",
+    "memory_tp": "Memory of tensors, tensor parallel",
+    "memory_lora": "Memory of tensors, adapters",
+    "memory_vision": "Memory of tensors, convolutional networks",
+    "training_runs": "Training runs",
+    "cache_logs": "Start-up logs of serving engines",
+    "serving_runs": "Serving",
+    "serving_vision": "Serving of networks that take images",
+}
+"""Files below ``data/measurements`` and their headings."""
+UNSEEN: Final = {
+    "outside_training": "Training runs outside the fits",
+    "outside_kv_logs": "Start-up logs outside the fits",
+    "outside_serving": "Serving outside the fits",
+}
+"""The same of measurements that no fit reads."""
+ALL_TABLES: Final = TABLES | UNSEEN
+
+FARTHEST: Final = 6
+LEAST_GROUPS: Final = 3
+"""Regimes with fewer groups are in the line of all regimes only."""
+
+
+def score_tables(names: Iterable[str] = ALL_TABLES) -> dict[str, ValidationReport]:
+    """Score the engine on the shipped tables.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Keys of ``ALL_TABLES``.
+
+    Returns
+    -------
+    dict of str to ValidationReport
+    """
+    folder = data_path(FOLDER).parent
+    return {name: validate(folder / f"{name}.csv") for name in names}
+
+
+def accuracy_markdown(
+    reports: dict[str, ValidationReport],
+    speeds: Iterable[SpeedErrors],
+    peaks: Iterable[Summary],
+    served: Iterable[SpeedErrors],
+) -> str:
+    """Text of ``docs/accuracy.md``.
+
+    Parameters
+    ----------
+    reports : dict of str to ValidationReport
+        From :func:`score_tables`.
+    speeds : iterable of SpeedErrors
+        From :func:`advisor.calibration.scoring.training_errors.speed_errors`.
+    peaks : iterable of Summary
+        From :func:`advisor.calibration.fitting.memory.peak_errors`.
+    served : iterable of SpeedErrors
+        From :func:`advisor.calibration.scoring.serving_errors.serving_errors`.
+    """
+    overview, unseen = (
+        "\n".join(
+            _cells(ALL_TABLES[name], each)
+            for name, report in reports.items()
+            for each in report.summary
+            if each.regime == "all" and name in tables
+        )
+        for tables in (TABLES, UNSEEN)
+    )
+    sections = "\n".join(_section(name, report) for name, report in reports.items())
+    speed = "\n".join(_speed_cells(each) for each in speeds)
+    peak = "\n".join(_cells(each.regime, each) for each in peaks)
+    serving = "\n".join(_speed_cells(each) for each in served)
+    return PAGE.format(
+        overview=overview,
+        unseen=unseen,
+        speed=speed,
+        peak=peak,
+        serving=serving,
+        sections=sections,
+    )
+
+
+def _section(name: str, report: ValidationReport) -> str:
+    scored = len({row.id for row in report.rows})
+    lines = [
+        f"## {ALL_TABLES[name]}",
+        "",
+        f"`data/measurements/{name}.csv`: {scored} rows predicted, {len(report.skipped)} not.",
+        "",
+    ]
+    regimes = [
+        each for each in report.summary if each.regime != "all" and each.groups >= LEAST_GROUPS
+    ]
+    if regimes:
+        lines += [HEAD, *(_cells(_name(each.regime), each) for each in regimes), ""]
+    lines += ["Farthest off, by group of like rows:", ""]
+    lines += [f"- {text}" for text in _farthest(report.rows)]
+    if report.verdicts:
+        lines += ["", "Did it fit?", "", *(f"- {text}" for text in _fitted(report.verdicts))]
+    if report.skipped:
+        reasons: dict[str, int] = defaultdict(int)
+        for row in report.skipped:
+            reasons[row.reason.partition(";")[0]] += 1
+        lines += ["", "Not predicted:", ""]
+        lines += [
+            f"- {count}: {reason}"
+            for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _fitted(verdicts: Iterable[FitVerdict]) -> list[str]:
+    told = {True: "ran out of memory", False: "ran"}
+    texts = []
+    for lacking, what in told.items():
+        of = [each for each in verdicts if (each.outcome == "oom") is lacking]
+        calls = ", ".join(
+            f"{sum(each.called == call for each in of)} {call}"
+            for call in ("fits", "tight", "impossible")
+        )
+        wrong = ", ".join(each.id for each in of if each.wrong)
+        texts.append(f"{len(of)} {what}, called: {calls}" + (f" (wrong: {wrong})" if wrong else ""))
+    return texts
+
+
+def _farthest(rows: Iterable[ValidationRow]) -> list[str]:
+    groups: dict[tuple[str, str], list[ValidationRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.group, row.quantity].append(row)
+
+    def miss(members: list[ValidationRow]) -> float:
+        return fmean(abs(row.error_pct) for row in members)
+
+    worst = sorted(groups.values(), key=lambda members: (-miss(members), members[0].id))
+    texts = []
+    for members in worst[:FARTHEST]:
+        row = max(members, key=lambda row: abs(row.error_pct))
+        more = f", {len(members)} rows" if len(members) > 1 else ""
+        texts.append(
+            f"`{row.id}`, {row.quantity}: measured {told(row.quantity, row.measured)}, predicted "
+            f"{told(row.quantity, row.expected)} (group {miss(members):.0f} % off{more})"
+        )
+    return texts
+
+
+def _name(regime: str) -> str:
+    return ", ".join(regime.split("|"))
+
+
+def _cells(name: str, each: Summary) -> str:
+    return (
+        f"| {name} | {each.quantity} | {each.n} | {each.groups} | {each.median_abs_pct:.1f} | "
+        f"{each.p90_abs_pct:.1f} | {each.bias_pct:+.1f} | {each.coverage_pct:.0f} | "
+        f"{each.each_row.median_abs_pct:.1f} | {each.each_row.p90_abs_pct:.1f} |"
+    )
+
+
+def _speed_cells(each: SpeedErrors) -> str:
+    return (
+        f"| {each.name} | {each.rows} | {each.groups} | {each.median_abs_pct:.1f} | "
+        f"{each.p90_abs_pct:.1f} | {each.bias_pct:+.1f} | {each.held_out_median_abs_pct:.1f} | "
+        f"{each.held_out_p90_abs_pct:.1f} | {each.held_out_coverage_pct:.0f} |"
+    )
+
+
+HEAD: Final = """\
+| what | quantity | rows | groups | median | 90 % | bias | in range | rows: median | rows: 90 % |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"""
+
+PAGE: Final = (
+    """\
+# Accuracy
+
+This page is written by `make accuracy`; do not edit it. It scores the engine on published
+measurements, misses included. Score it on yours with `gpu-advisor validate FILE.csv`.
+
+Errors are in percent of the measurement. Rows that vary one run (same source, model and
+accelerator) are averaged first, then groups weigh alike: median and 90 % of absolute errors, bias
+as the median of signed errors, and the share of measurements inside the predicted range, which
+aims at 80. The last two columns weigh every row alike. Constants of serving and the slowdown of
+software stacks were fitted on some of these rows, kernels on other measurements; the terms of the
+memory of tensors were written with these very tables at hand, so their errors are in sample.
+
+"""
+    + HEAD
+    + """
+{overview}
+
+## Measurements that no fit has seen
+
+Collected after the constants were fitted, from sources or rows that the tables above lack, and kept
+out of every fit since: what to expect of a run that nobody told the engine about. Where a constant
+was chosen with a look at them, CHANGELOG says so.
+
+"""
+    + HEAD
+    + """
+{unseen}
+
+## Speed of training, each source held out
+
+Tokens or samples per second and step times of the training runs. In sample, one slowdown for each
+software stack and five constants of overlap, experts and long runs are fitted on all runs; held
+out, on the runs of all other sources (repositories or sites), and so are the ranges, which aim at
+80. Nearly all mixtures of experts come from one source: held out, kernels alone speak for them.
+For comparison, the median error on these rows is 36 % for a constant 40 % of the peak, 25 % for one
+share of the peak by generation and kind of work, 23 % for llm-analysis at its best efficiency and
+22 % for calculon on the rows that it can take.
+
+| runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+{speed}
+
+## Published peaks, each source held out
+
+Peaks of the training runs as their tools count them. In sample, the reserve of the allocator is
+fitted on all runs whose settings are stated in full; held out, on those of all other sources, and
+so are the ranges, which aim at 80.
+
+"""
+    + HEAD
+    + """
+{peak}
+
+## Speed of serving, models held out
+
+Times of the online, saturated and one-stream runs of the four engines whose constants are fitted
+(`docs/methodology-serving.md`); what the fits leave out is scored all the same. Nearly all online
+runs come from one site, so that runs are held out in four parts, and no model of a site lies in two
+of them; so are the ranges.
+Other engines (ExLlamaV2, MLC, LMDeploy) are in the tables below only.
+
+| runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+{serving}
+
+{sections}
+## Columns
+
+`gpu-advisor validate` recognises a table by its columns; others are ignored, empty cells mean
+unknown. A row with `predictable` = 0 is left out. `architecture_key` is a Hugging Face id written
+`org__name`; it is looked up among the presets, then as `DIR/<key>.json` of `--configs DIR`, then
+the row's own shape columns count. Where there is no key, `model` is looked up.
+
+- Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
+  `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,
+  wall_hours, accelerator_hours, peak_memory_gib), `also_memory`, `sequence_length`, `precision`,
+  `optimizer`, `micro_batch`, `global_batch`, `tensor_parallel`, `pipeline_parallel`,
+  `virtual_pipeline_stages`, `context_parallel`, `expert_parallel`, `sequence_parallel`,
+  `data_sharding`, `recompute`, `attention`, `framework`, `compiled`, `lora_rank`, `lora_targets`,
+  `accelerators_per_node`, `total_tokens`, `outcome`, `regime`, `split_group`; shape columns in
+  Hugging Face names.
+- Memory peaks (bytes): `id`, `model`, `seq_len`, `micro_batch`, `mode`, `ckpt`, `optimizer`,
+  `peak_total`; with `reshard`, `wrap`, `mesh`, `world` (FSDP), `bucket_view`, `world` (DDP), `tp`,
+  `fsdp`, `seq_parallel`, `loss` (tensor parallel), or `base`, `adapter`, `rank`, `targets`,
+  `dropout` (adapters). Of image networks: `model`, `batch`, `px`, `mode`, `peak_total`.
+- Serving: `id`, `kind` (llm_online, llm_saturated, llm_single_stream, llm_prefill,
+  llm_static_batch), `accelerator`, `engine`, `primary_quantity`, `secondary_quantity` (tpot_ms,
+  ttft_ms, total_output_tokens_per_s, decode_tokens_per_s, prefill_tokens_per_s, latency_ms),
+  `weight_precision`, `weight_bits_per_parameter`, `kv_precision`, `num_accelerators`,
+  `tensor_parallel`, `pipeline_parallel`, `attention_data_parallel`, `concurrency`, `input_tokens`,
+  `output_tokens`.
+- Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
+  `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
+  `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.
+"""
+)

@@ -1,0 +1,56 @@
+"""Whether the runs of a table fitted their cards, and what the engine says of them."""
+
+from __future__ import annotations
+
+from advisor.calibration.scoring.report import FitVerdict
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.reading import Row, cell, number
+from advisor.calibration.tables.training_rows import OUTCOMES, RAN, row_interval, settled_run
+from advisor.estimate.training.memory_report import describe_memory
+from advisor.foundation.units import GIB
+
+ON_PAPER = "analytic_not_measured"
+"""Flag of rows whose memory was computed by their authors: it may exceed the card."""
+
+
+def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
+    """Say whether a run fits, where the table tells whether it did.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a table of training runs.
+    engine : Engine
+
+    Returns
+    -------
+    FitVerdict or None
+        None where the row tells of neither memory nor its lack.
+
+    Raises
+    ------
+    InputError
+        If the engine has no builder for the row's model or work, or a cell is unusable.
+    """
+    outcome = cell(row, "outcome") or RAN
+    told = number(row, "peak_memory_gib") is not None or outcome != RAN
+    if not told or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
+        return None
+    architecture, run, layout = settled_run(row, engine)
+    memory = describe_memory(
+        architecture,
+        run,
+        layout,
+        engine.accelerator(row),
+        engine.calibration,
+        row_interval(row, engine.calibration),
+    )
+    needed = memory.total_bytes.scaled(1 / GIB)
+    return FitVerdict(
+        id=cell(row, "id"),
+        outcome=outcome,
+        low_gib=needed.low,
+        expected_gib=needed.expected,
+        high_gib=needed.high,
+        usable_gib=memory.usable_bytes / GIB,
+    )

@@ -1,0 +1,250 @@
+"""The shipped measurements beside their predictions, and those nearest to a configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from math import log2
+from typing import Final
+
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.scoring.accuracy_page import ALL_TABLES, UNSEEN
+from advisor.calibration.scoring.predictions import stored_predictions
+from advisor.calibration.scoring.report import ValidationRow
+from advisor.calibration.scoring.validation import recognise
+from advisor.calibration.tables.context import shipped_engine
+from advisor.calibration.tables.reading import Row, cell, number, read_table
+from advisor.catalog import load_catalog
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving, Workload
+
+TASKS: Final = {
+    "pretraining": "Pretraining",
+    "full_finetuning": "Full fine-tuning",
+    "lora": "LoRA",
+    "qlora": "QLoRA",
+    "preference_tuning": "Preference tuning",
+    "cnn_training": "Convolutional networks",
+    "detection_training": "Detection",
+    "vit_training": "Vision transformers",
+    "diffusion_training": "Diffusion",
+    "encoder_training": "Encoders",
+    "llm_online": "Serving at a concurrency",
+    "llm_saturated": "Serving, saturated",
+    "llm_single_stream": "Serving one request",
+    "llm_prefill": "Reading prompts",
+    "llm_static_batch": "Serving a fixed batch",
+    "vision": "Images",
+    "diffusion": "Making images",
+}
+"""Kinds of work that the tables name, in words."""
+ACCOUNTING: Final = "Accounting of tensors"
+START_UP: Final = "Start-up logs"
+HIDDEN: Final = frozenset(
+    {"id", "source", "model", "accelerator", "num_accelerators", "workload", "kind", "regime"}
+    | {"split_group", "primary_quantity", "secondary_quantity", "also_memory", "predictable"}
+    | {"architecture_key", "family", "mfu_convention", "model_flops_utilization"}
+)
+"""Columns of a row that its description leaves out."""
+SPEEDS: Final = frozenset(
+    {"tokens_per_s_per_accelerator", "samples_per_s", "step_time_s", "tpot_ms"}
+    | {"decode_tokens_per_s", "total_output_tokens_per_s"}
+)
+"""Columns that say how fast something ran."""
+REPOSITORY: Final = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-fA-F]{7,40}|HEAD):(\S+)")
+OTHER_GENERATION: Final = 3.0
+OTHER_MODEL_OF_CARD: Final = 0.5
+OTHER_KIND: Final = 2.0
+COUNT_WEIGHT: Final = 0.25
+"""Distances, in doublings of the model's size."""
+ROUTED_SHARE: Final = 0.7
+"""Models that use a smaller share of their parameters for a token are mixtures of experts."""
+
+
+class PublishedRun(Noun):
+    """One measurement that somebody published, and what the engine predicts for it."""
+
+    table: str
+    """Key of ``accuracy.ALL_TABLES``."""
+    row: ValidationRow
+    model: str
+    accelerator: str
+    """Catalog key; empty where no card is involved."""
+    accelerator_name: str
+    generation: str
+    """Architecture of the card in its maker's words."""
+    count: int
+    task: str
+    parameters: float
+    active_parameters: float
+    """Those that one token uses: fewer in mixtures of experts."""
+    settings: tuple[tuple[str, str], ...]
+    """Column and value of everything else that the source tells."""
+
+    @property
+    def unseen(self) -> bool:
+        """Whether no fit has read the measurement."""
+        return self.table in UNSEEN
+
+    @property
+    def address(self) -> str | None:
+        """Web address of the source, None where it is no page."""
+        source = self.row.source
+        if source.startswith(("https://", "http://")):
+            return source.split()[0]
+        found = REPOSITORY.match(source)
+        if found is None:
+            return None
+        repository, commit, path = found.groups()
+        return f"https://github.com/{repository}/blob/{commit}/{path}"
+
+
+def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...]:
+    """Return the shipped measurements, each beside what ``make accuracy`` found predicted.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Keys of ``accuracy.ALL_TABLES``.
+
+    Returns
+    -------
+    tuple of PublishedRun
+        In the order of the tables; several for a measurement of several quantities.
+    """
+    return tuple(run for name in names for run in _runs_of(name))
+
+
+def predicted_now(run: PublishedRun) -> PublishedRun:
+    """Return a measurement with what the engine says of it now, to all digits.
+
+    Parameters
+    ----------
+    run : PublishedRun
+        One of :func:`published_runs`.
+    """
+    row = _rows_of(run.table)[run.row.id]
+    engine = shipped_engine()
+    found = recognise(row).predict(row, engine)
+    [scored] = [each for each in found if each.quantity == run.row.quantity]
+    return run.model_copy(update={"row": scored})
+
+
+@cache
+def _rows_of(name: str) -> dict[str, dict[str, str]]:
+    table = read_table(data_path(FOLDER).parent / f"{name}.csv")
+    return {cell(row, "id"): row for row in table}
+
+
+@cache
+def _runs_of(name: str) -> tuple[PublishedRun, ...]:
+    cards = {card.key: card for card in load_catalog().accelerators}
+    rows = _rows_of(name)
+    return tuple(_joined(name, row, rows[row.id], cards) for row in stored_predictions(name, rows))
+
+
+def _joined(
+    table: str, scored: ValidationRow, row: Row, cards: dict[str, Accelerator]
+) -> PublishedRun:
+    word = cell(row, "workload") or cell(row, "kind")
+    fallback = START_UP if table.endswith("_logs") else ACCOUNTING
+    key = cell(row, "accelerator")
+    card = cards.get(key)
+    return PublishedRun(
+        table=table,
+        row=scored,
+        model=cell(row, "model"),
+        accelerator=key,
+        accelerator_name=card.name if card else key,
+        generation=card.architecture if card else "",
+        count=int(number(row, "num_accelerators") or number(row, "world") or 1),
+        task=TASKS.get(word, word) or fallback,
+        parameters=number(row, "parameters") or 0.0,
+        active_parameters=number(row, "active_parameters") or number(row, "parameters") or 0.0,
+        settings=tuple(
+            (name, value.strip())
+            for name, value in row.items()
+            if name not in HIDDEN and value and value.strip() and name != scored.quantity
+        ),
+    )
+
+
+def similar_runs(
+    workload: Workload,
+    *,
+    accelerator: Accelerator,
+    count: int,
+    parameters: float,
+    active_parameters: float | None = None,
+    most: int = 3,
+) -> tuple[PublishedRun, ...]:
+    """Return the measurements of speed most like a configuration, nearest first.
+
+    Parameters
+    ----------
+    workload : Pretraining, FineTuning or Serving
+        Only measurements of the same kind of work are returned.
+    accelerator : Accelerator
+    count : int
+    parameters : float
+        Of the model.
+    active_parameters : float, optional
+        Those that one token uses; all by default.
+    most : int
+        At most this many, one of each group of like measurements.
+
+    Returns
+    -------
+    tuple of PublishedRun
+        Empty where none of the shipped measurements is of such work.
+
+    Notes
+    -----
+    Distance counts doublings of the model's size; another number of cards counts a quarter as
+    much, another card of the same generation half a doubling, another generation three, a mixture
+    of experts for a dense model or the reverse two. It orders what is shown and enters no estimate.
+    """
+    serving = isinstance(workload, Serving)
+    runs = published_runs(["serving_runs" if serving else "training_runs"])
+    words = _words(workload)
+    routed = _routed(parameters, active_parameters or parameters)
+
+    def distance(run: PublishedRun) -> float:
+        card = 0.0
+        if run.accelerator != accelerator.key:
+            same = run.generation == accelerator.architecture
+            card = OTHER_MODEL_OF_CARD if same else OTHER_GENERATION
+        size = abs(log2(run.parameters / parameters))
+        kind = OTHER_KIND * (_routed(run.parameters, run.active_parameters) is not routed)
+        return card + size + kind + COUNT_WEIGHT * abs(log2(run.count / count))
+
+    comparable = [
+        run
+        for run in runs
+        if run.task in words and run.row.quantity in SPEEDS and run.parameters > 0
+    ]
+    nearest: dict[str, PublishedRun] = {}
+    for run in sorted(comparable, key=lambda run: (distance(run), run.row.id)):
+        nearest.setdefault(run.row.group, run)
+        if len(nearest) == most:
+            break
+    return tuple(nearest.values())
+
+
+def _routed(parameters: float, active: float) -> bool:
+    """Whether a model is a mixture of experts; tables may leave an embedding out."""
+    return active < ROUTED_SHARE * parameters
+
+
+def _words(workload: Workload) -> frozenset[str]:
+    """Return the kinds of work that the tables would call this workload."""
+    names: tuple[str, ...] = ("pretraining",)
+    if isinstance(workload, Serving):
+        names = ("llm_online", "llm_single_stream", "llm_static_batch")
+    elif isinstance(workload, FineTuning):
+        full = workload.method is FineTuningMethod.FULL
+        names = ("full_finetuning",) if full else (workload.method.value,)
+    return frozenset(TASKS[name] for name in names)

@@ -1,0 +1,282 @@
+"""Measured against predicted: rows, and their summary by quantity and regime."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from statistics import fmean, median, quantiles
+from typing import Final
+
+from pydantic import computed_field
+
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import GIB
+
+
+class ValidationRow(Noun):
+    """One measurement and its prediction, in the unit of the table's column."""
+
+    id: str
+    quantity: str
+    regime: str
+    group: str
+    """Rows of a group are variations of one measurement; their errors are averaged first."""
+    source: str
+    measured: float
+    low: float
+    expected: float
+    high: float
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def error_pct(self) -> float:
+        """Signed error of the expected value. [%]"""
+        return 100 * (self.expected / self.measured - 1)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def covered(self) -> bool:
+        """Whether the measurement lies in the predicted range."""
+        return self.low <= self.measured <= self.high
+
+
+class SkippedRow(Noun):
+    """A measurement that was not predicted, and why."""
+
+    id: str
+    quantity: str
+    reason: str
+
+
+class FitVerdict(Noun):
+    """Whether a run that was tried fits its card, in the engine's words. [GiB]"""
+
+    id: str
+    outcome: str
+    """What happened: ``ok`` | ``oom`` | ``max_context`` (ran, and nothing longer did)."""
+    low_gib: float
+    expected_gib: float
+    high_gib: float
+    usable_gib: float
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def called(self) -> str:
+        """``fits`` (all of the range does) | ``tight`` | ``impossible`` (none of it does)."""
+        if self.high_gib <= self.usable_gib:
+            return "fits"
+        return "impossible" if self.low_gib > self.usable_gib else "tight"
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def wrong(self) -> bool:
+        """Whether what ran out of memory is called a fit, or what ran impossible."""
+        return self.called == ("fits" if self.outcome == "oom" else "impossible")
+
+
+class Errors(Noun):
+    """How far a set of predictions is off. Percentages."""
+
+    n: int
+    median_abs_pct: float
+    p90_abs_pct: float
+    bias_pct: float
+    """Median of the signed errors."""
+    coverage_pct: float
+
+
+class Summary(Noun):
+    """Errors of one quantity in one regime. Percentages.
+
+    Errors are averaged within each group first, then summarised over the groups, so that a table
+    of a hundred repeats weighs no more than a single run; ``each_row`` weighs rows alike.
+    """
+
+    quantity: str
+    regime: str
+    n: int
+    """Rows."""
+    groups: int
+    median_abs_pct: float
+    p90_abs_pct: float
+    bias_pct: float
+    """Median of the signed errors."""
+    coverage_pct: float
+    each_row: Errors
+
+
+class ValidationReport(Noun):
+    """The score of the engine on one table."""
+
+    table: str
+    kind: str
+    """What was recognised: training runs, memory peaks, serving or cache sizes."""
+    rows: tuple[ValidationRow, ...]
+    summary: tuple[Summary, ...]
+    skipped: tuple[SkippedRow, ...]
+    verdicts: tuple[FitVerdict, ...] = ()
+    """Of training runs whose table tells whether they fitted."""
+
+    def of(self, quantity: str, regime: str = "all") -> Summary | None:
+        """Return the summary of one quantity in one regime, None where nothing was scored."""
+        found = [s for s in self.summary if (s.quantity, s.regime) == (quantity, regime)]
+        return found[0] if found else None
+
+
+IN_BYTES: Final = frozenset({"peak_total"})
+"""Quantities whose column is in bytes."""
+
+
+def told(quantity: str, value: float) -> str:
+    """Value of a row as people read it: bytes in GiB, anything else in its column's unit.
+
+    Examples
+    --------
+    >>> told("peak_total", 3.195e10)
+    '29.76 GiB'
+    >>> told("step_time_s", 1.2345)
+    '1.234'
+    """
+    if quantity in IN_BYTES:
+        return f"{value / GIB:.4g} GiB"
+    return f"{value:.4g}"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which ``share`` of the values lie.
+
+    Examples
+    --------
+    >>> percentile([1.0, 2.0, 3.0], 0.5)
+    2.0
+    """
+    if len(values) == 1:
+        return values[0]
+    cuts = quantiles(values, n=100, method="inclusive")
+    return cuts[min(98, max(0, round(share * 100) - 1))]
+
+
+def group_quantile(values: Sequence[float], groups: Sequence[str], share: float) -> float:
+    """Return the value that ``share`` of the groups stay below, every group weighing one.
+
+    Examples
+    --------
+    Three runs of one table weigh as much as one of another:
+
+    >>> group_quantile([1.0, 2.0, 3.0, 9.0], ["a", "a", "a", "b"], 0.5)
+    3.0
+    """
+    sizes = Counter(groups)
+    passed = 0.0
+    ordered = sorted(zip(values, groups, strict=True))
+    for value, group in ordered:
+        passed += 1 / sizes[group]
+        if passed >= share * len(sizes) - 1e-9:
+            return value
+    return ordered[-1][0]
+
+
+def next_interval(
+    values: Sequence[float], groups: Sequence[str], share: float = 0.8
+) -> list[float]:
+    r"""Bounds between which the values of a group not yet seen lie with probability ``share``.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Of runs that their prediction had not seen.
+    groups : sequence of str
+        What was held out together; every group weighs one.
+    share : float, optional
+
+    Returns
+    -------
+    list of float
+        Low and high bound.
+
+    Notes
+    -----
+    Of :math:`n` exchangeable groups the next one lies below the :math:`k`-th with probability
+    :math:`k / (n + 1)`: tails are taken at :math:`(1 + 1/n)(1 + \mathrm{share}) / 2`, of few groups
+    at the farthest value.
+
+    References
+    ----------
+    .. [1] Lei et al., Distribution-Free Predictive Inference for Regression, 2018,
+       arXiv:1604.04173, section 2.2.
+
+    Examples
+    --------
+    Nine groups leave a tenth of the next ones beyond the largest.
+
+    >>> next_interval([float(i) for i in range(1, 10)], list("abcdefghi"))
+    [1.0, 9.0]
+    """
+    number = len(set(groups))
+    level = min(1.0, (1 + 1 / number) * (1 + share) / 2)
+    low = -group_quantile([-value for value in values], groups, level)
+    return [low, group_quantile(values, groups, level)]
+
+
+def scored(
+    *,
+    id: str,
+    quantity: str,
+    regime: str,
+    group: str,
+    source: str,
+    measured: float,
+    predicted: Range,
+) -> ValidationRow:
+    """Return a row from a measurement and its predicted range."""
+    return ValidationRow(
+        id=id,
+        quantity=quantity,
+        regime=regime or "unstated",
+        group=group or id,
+        source=source,
+        measured=measured,
+        low=predicted.low,
+        expected=predicted.expected,
+        high=predicted.high,
+    )
+
+
+def summarise(rows: Iterable[ValidationRow]) -> tuple[Summary, ...]:
+    """Summarise by quantity and regime, then by quantity over all regimes (regime ``all``)."""
+    buckets: dict[tuple[str, str], list[ValidationRow]] = defaultdict(list)
+    for row in rows:
+        buckets[row.quantity, row.regime].append(row)
+        buckets[row.quantity, "all"].append(row)
+    return tuple(
+        summary(quantity, regime, members)
+        for (quantity, regime), members in sorted(buckets.items())
+    )
+
+
+def summary(quantity: str, regime: str, rows: Sequence[ValidationRow]) -> Summary:
+    """Summarise rows of one quantity."""
+    groups: dict[str, list[ValidationRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.group].append(row)
+    over_groups = _errors(list(groups.values()))
+    return Summary(
+        quantity=quantity,
+        regime=regime,
+        groups=len(groups),
+        **(over_groups.model_dump() | {"n": len(rows)}),
+        each_row=_errors([[row] for row in rows]),
+    )
+
+
+def _errors(groups: Sequence[Sequence[ValidationRow]]) -> Errors:
+    absolute = [fmean(abs(row.error_pct) for row in members) for members in groups]
+    return Errors(
+        n=len(groups),
+        median_abs_pct=median(absolute),
+        p90_abs_pct=percentile(absolute, 0.9),
+        bias_pct=median(fmean(row.error_pct for row in members) for members in groups),
+        coverage_pct=100
+        * fmean(fmean(float(row.covered) for row in members) for members in groups),
+    )

@@ -1,0 +1,323 @@
+"""Errors of serving times with models of a site held out, and the ranges they give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.calibration.fitting.memory import START
+from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.serving import (
+    LLAMA_CPP,
+    SERVERS,
+    EngineFit,
+    engine_packs,
+    fit_engine,
+    folds_of,
+    model_at_site,
+    section_of,
+    usable,
+    values_of,
+    with_values,
+)
+from advisor.calibration.fitting.stack_runs import blank_training
+from advisor.calibration.scoring.report import next_interval
+from advisor.calibration.scoring.training_errors import ScoredRun, SpeedErrors, run_errors
+from advisor.calibration.tables.cache_rows import fit_cache_interval
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.served_runs import (
+    Pack,
+    Reading,
+    predicted_s,
+    read_packs,
+    readings_of,
+)
+from advisor.calibration.tables.serving_rows import (
+    FIRST,
+    ONLINE,
+    SINGLE,
+    TOKEN,
+    WHOLE,
+    engine_interval,
+    interval_name,
+)
+from advisor.catalog import Catalog
+from advisor.catalog.constants import FITTED, Section, join_calibration
+from advisor.foundation.quantities import Evidence
+from advisor.foundation.resources import data_path
+from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
+from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
+
+NEARLY: Final = 1e-3
+"""Tolerance of fits that begin at the constants of all runs."""
+CACHE: Final = "serving_memory"
+DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_FIRST_TOKEN})
+WORDS: Final = {
+    (TOKEN, True): "time per output token, served",
+    (FIRST, True): "time to first token, served",
+    (WHOLE, False): "throughput, saturated",
+    (TOKEN, False): "decoding, one stream",
+    (FIRST, False): "prompts, one stream",
+}
+"""Quantity, and whether a server stood between, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedReading:
+    """One reading, predicted in sample and held out."""
+
+    reading: Reading
+    interval: str
+    """Name of the interval of its time on a measured card."""
+    card_measured: bool
+    """Kernels were measured on the card's kind."""
+    engine: str
+    online: bool
+    """A server stood between."""
+    seen_s: float
+    unseen_s: float
+    """By constants that no run of its model at its site took part in. [s]"""
+
+    @property
+    def residual(self) -> float:
+        """Measured over predicted time, held out."""
+        return self.reading.measured_s / self.unseen_s
+
+    def error_pct(self, predicted_s: float) -> float:
+        """Signed error; of a rate where no server stood between. [%]"""
+        ratio = predicted_s / self.reading.measured_s
+        return 100 * (ratio if self.online else 1 / ratio) - 100
+
+
+def held_out(
+    fit: EngineFit,
+    facts: ServingFacts,
+    values: dict[str, float],
+    packs: Sequence[Pack],
+    calibration: Calibration,
+) -> tuple[ServedReading, ...]:
+    """Predict all readings of one engine, each part by a fit on all others.
+
+    Parameters
+    ----------
+    fit : EngineFit
+    facts : ServingFacts
+        Everything that is not fitted.
+    values : dict of str to float
+        The fit on all readings, where the others begin.
+    packs : sequence of Pack
+    calibration : Calibration
+    """
+    near = replace(
+        fit,
+        parameters=tuple(
+            replace(one, starts=(min(max(values[one.name], one.low), one.high),))
+            for one in fit.parameters
+        ),
+    )
+    readings = readings_of(packs)
+    seen = predicted_s(packs, calibration, with_values(facts, values))
+    unseen = seen.copy()
+    folds = folds_of(readings)
+    for fold in dict.fromkeys(folds):
+        own = fit_engine(near, facts, packs, calibration, without=fold, tolerance=NEARLY)
+        times = predicted_s(packs, calibration, with_values(facts, own))
+        for index, place in enumerate(folds):
+            if place == fold:
+                unseen[index] = times[index]
+    places = [(pack, reading) for pack in packs for reading in pack.readings]
+    return tuple(
+        ServedReading(
+            reading=reading,
+            interval=interval_name(
+                pack.kind, reading.quantity, replace(pack.deployment, engine=facts)
+            ),
+            card_measured=calibration.kernels_for(pack.cards[reading.row])[1],
+            engine=fit.name,
+            online=pack.kind == ONLINE,
+            seen_s=float(one),
+            unseen_s=float(other),
+        )
+        for (pack, reading), one, other in zip(places, seen, unseen, strict=True)
+    )
+
+
+def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
+    """Predict the readings of all fitted engines, see :func:`held_out`.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With the constants fitted on all runs.
+    engine : Engine
+        Of its calibration, only kernels and stated facts count.
+    """
+    found: list[ServedReading] = []
+    for fit in (*SERVERS, LLAMA_CPP):
+        facts = calibration.engines.get(fit.name, calibration.serving)
+        packs = engine_packs(fit, engine)
+        found += held_out(fit, facts, values_of(fit, facts), packs, calibration)
+    return tuple(found)
+
+
+def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
+    """Predict the one-stream runs of engines that no constant was fitted on.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        With the constants fitted on all runs.
+    engine : Engine
+        Of its calibration, only kernels and stated facts count.
+    """
+    known = {fit.name for fit in (*SERVERS, LLAMA_CPP)}
+    packs = [pack for pack in read_packs(engine, (SINGLE,)) if pack.engine not in known]
+    times = predicted_s(packs, calibration, calibration.serving)
+    places = [(pack, reading) for pack in packs for reading in pack.readings]
+    return tuple(
+        ServedReading(
+            reading=reading,
+            interval=interval_name(pack.kind, reading.quantity, pack.deployment),
+            card_measured=pack.deployment.measured,
+            engine=pack.engine,
+            online=False,
+            seen_s=float(time),
+            unseen_s=float(time),
+        )
+        for (pack, reading), time in zip(places, times, strict=True)
+    )
+
+
+def fit_serving_intervals(
+    held_out: Sequence[ServedReading], others: Sequence[ServedReading]
+) -> dict[str, Interval]:
+    """80 % intervals of serving times, from residuals of runs that the fit has not seen.
+
+    Parameters
+    ----------
+    held_out : sequence of ServedReading
+    others : sequence of ServedReading
+        Of engines called directly, on which no constant was fitted.
+
+    Returns
+    -------
+    dict of str to Interval
+        By name. Of first tokens, servers but the first have their own, with their name behind;
+        bounds are drawn towards those of all servers, the fewer models at a site stand behind
+        them.
+        Those of engines with kernels of their own hold for cards whose vendor kernels nobody
+        measured too; for servers wider ones are stated.
+    """
+    sure = [item for item in held_out if usable(item.reading)]
+    served = [item for item in sure if item.interval not in DIRECT]
+    found = {}
+    for name in dict.fromkeys(item.interval for item in sure):
+        own = [item for item in sure if item.interval == name]
+        if name in DIRECT:
+            found[name] = found[f"{name}{UNMEASURED}"] = _interval(own, own)
+            continue
+        quantity = own[0].reading.quantity
+        kin = [item for item in served if item.reading.quantity == quantity]
+        # Servers differ in how they queue prompts, hardly in how they decode.
+        engines = dict.fromkeys(item.engine for item in own) if quantity == FIRST else (None,)
+        for place, engine in enumerate(engines):
+            runs = [item for item in own if engine in (None, item.engine)]
+            found[f"{name}_{engine}" if place else name] = _interval(runs, kin)
+    for name in dict.fromkeys(item.interval for item in others):
+        own = [item for item in others if item.interval == name]
+        quantity = own[0].reading.quantity
+        kin = [item for item in (*sure, *others) if item.reading.quantity == quantity]
+        found[name] = found[f"{name}{UNMEASURED}"] = _interval(own, kin)
+    return found
+
+
+def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Interval:
+    """Interval of runs, drawn towards that of their kin."""
+    bounds, pool = (
+        next_interval([item.residual for item in items], [item.reading.group for item in items])
+        for items in (own, kin)
+    )
+    models = len({model_at_site(item.reading) for item in own})
+    low, high = drawn(bounds, pool, models)
+    groups = len({item.reading.group for item in own})
+    return Interval(
+        low=rounded(min(1.0, low), 3),
+        high=rounded(max(1.0, high), 3),
+        evidence=Evidence.CALIBRATED,
+        source=f"tails of the next of {groups} groups of published runs, measured over predicted "
+        f"time, each of {models} models at a site held out",
+    )
+
+
+def serving_errors() -> tuple[SpeedErrors, ...]:
+    """Score serving times on the shipped runs, by quantity and engine."""
+    engine = shipped_engine()
+    rows = all_held_out(engine.calibration, engine)
+
+    def score(item: ServedReading) -> ScoredRun:
+        interval = engine_interval(
+            engine.calibration, item.interval, item.engine, measured=item.card_measured
+        )
+        return ScoredRun(
+            group=item.reading.group,
+            seen_pct=item.error_pct(item.seen_s),
+            unseen_pct=item.error_pct(item.unseen_s),
+            covered=interval.low <= item.residual <= interval.high,
+        )
+
+    found = []
+    for (what, online), words in WORDS.items():
+        own = [item for item in rows if item.reading.quantity == what and item.online is online]
+        engines = dict.fromkeys(item.engine for item in own)
+        found.append(run_errors(words, [score(item) for item in own]))
+        if len(engines) > 1:
+            found += [
+                run_errors(f"{words}, {name}", [score(item) for item in own if item.engine == name])
+                for name in engines
+            ]
+    return tuple(found)
+
+
+def serving_sections(kernels: Section, catalog: Catalog) -> Section:
+    """Sections of ``calibration.yaml`` that serving runs determine, given fitted kernels.
+
+    Parameters
+    ----------
+    kernels : dict
+        The sections that the kernel tables determine.
+    catalog : Catalog
+
+    Returns
+    -------
+    dict
+        ``serving``, ``engines`` and ``intervals``.
+    """
+    start = {"serving": {one.name: one.starts[0] for one in SERVERS[0].parameters}}
+    fixed = kernels | start | {"memory": START}
+    engine = Engine(catalog, join_calibration(fixed | blank_training({}), data_path(FITTED)))
+    # How many requests a saturated engine holds depends on the memory that it leaves.
+    memory: Section = {CACHE: fit_cache_interval(engine).model_dump(mode="json")}
+    blank = blank_training(memory) | {"memory": START}
+    calibration = join_calibration(fixed | blank, data_path(FITTED))
+    engine = Engine(catalog, calibration)
+    runs = {fit.name: engine_packs(fit, engine) for fit in (*SERVERS, LLAMA_CPP)}
+    first, *others = SERVERS
+    common = fit_engine(first, calibration.serving, runs[first.name], calibration)
+    serving = with_values(calibration.serving, common)
+    fitted = {
+        fit.name: section_of(fit_engine(fit, serving, runs[fit.name], calibration))
+        for fit in others
+    }
+    stated = calibration.engines[LLAMA_CPP.name]
+    own = fit_engine(LLAMA_CPP, stated, runs[LLAMA_CPP.name], calibration)
+    sections = {
+        "serving": section_of(common),
+        "engines": {**fitted, LLAMA_CPP.name: section_of(own)},
+    }
+    final = join_calibration(kernels | sections | blank, data_path(FITTED))
+    intervals = fit_serving_intervals(all_held_out(final, engine), strange_engines(final, engine))
+    return sections | {
+        "intervals": memory
+        | {name: found.model_dump(mode="json") for name, found in intervals.items()}
+    }

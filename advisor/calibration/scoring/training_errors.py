@@ -1,0 +1,143 @@
+"""Errors of training speed by kind of run: in sample, and with each source held out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Final
+
+from advisor.calibration.fitting.ranges import fit_intervals
+from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_out_sources
+from advisor.calibration.fitting.stack_runs import fit_slowdowns, timed_runs
+from advisor.calibration.scoring.report import percentile
+from advisor.calibration.tables.context import shipped_engine
+from advisor.foundation.noun import Noun
+
+LEAST_ROWS: Final = 10
+"""Rows below which a kind of run is in the line of all runs only."""
+KINDS: Final = {
+    "A100": "A100",
+    "H100": "H100",
+    "V100": "V100",
+    "Blackwell": "Blackwell",
+    "other": "other cards",
+    "dense_pretrain": "dense models",
+    "moe": "mixtures of experts",
+    "lora": "adapters",
+    "fullft": "full fine-tuning",
+    "cnn": "convolutional networks",
+    "detection": "detection",
+    "encoder": "encoders",
+    "diffusion": "diffusion",
+    "vit": "vision transformers",
+}
+"""Classes of the table's ``regime`` in words."""
+
+
+class SpeedErrors(Noun):
+    """Errors of one kind of run, averaged within groups of like rows first. Percentages."""
+
+    name: str
+    rows: int
+    groups: int
+    median_abs_pct: float
+    p90_abs_pct: float
+    bias_pct: float
+    """Median of the signed errors."""
+    held_out_median_abs_pct: float
+    """With slowdowns fitted on all other sources."""
+    held_out_p90_abs_pct: float
+    held_out_coverage_pct: float
+    """Runs inside the 80 % range that the residuals of all other sources give."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """Signed errors of one run. Percentages."""
+
+    group: str
+    seen_pct: float
+    unseen_pct: float
+    """With its source held out."""
+    covered: bool
+    """Inside the range that the other sources give."""
+
+
+def run_errors(name: str, runs: Sequence[ScoredRun]) -> SpeedErrors:
+    """Summarise runs, averaged within their groups first."""
+    groups: dict[str, list[ScoredRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.group].append(run)
+    seen = [fmean(abs(run.seen_pct) for run in group) for group in groups.values()]
+    unseen = [fmean(abs(run.unseen_pct) for run in group) for group in groups.values()]
+    return SpeedErrors(
+        name=name,
+        rows=len(runs),
+        groups=len(groups),
+        median_abs_pct=median(seen),
+        p90_abs_pct=percentile(seen, 0.9),
+        bias_pct=median(fmean(run.seen_pct for run in group) for group in groups.values()),
+        held_out_median_abs_pct=median(unseen),
+        held_out_p90_abs_pct=percentile(unseen, 0.9),
+        held_out_coverage_pct=fmean(
+            fmean(100.0 * run.covered for run in group) for group in groups.values()
+        ),
+    )
+
+
+def speed_errors() -> tuple[SpeedErrors, ...]:
+    """Score training speed on the shipped runs.
+
+    Returns
+    -------
+    tuple of SpeedErrors
+        All runs, then throughput, then every kind with enough rows.
+    """
+    engine = shipped_engine()
+    runs = timed_runs(engine)
+    slowdowns = fit_slowdowns(runs)
+    held_out = hold_out_sources(RunTimes(runs, engine.calibration))
+    covered = _covered(held_out)
+
+    def errors(name: str, wanted: Callable[[HeldOut], bool]) -> SpeedErrors:
+        return run_errors(
+            name,
+            [
+                ScoredRun(
+                    group=item.run.group,
+                    seen_pct=item.run.error_pct(slowdowns[item.run.kind]),
+                    unseen_pct=item.error_pct,
+                    covered=inside,
+                )
+                for item, inside in zip(held_out, covered, strict=True)
+                if wanted(item)
+            ],
+        )
+
+    found = [
+        errors("all runs", lambda item: True),
+        errors("throughput", lambda item: item.run.is_rate),
+    ]
+    for kind, title in KINDS.items():
+
+        def of_kind(item: HeldOut, kind: str = kind) -> bool:
+            return kind in item.run.kinds
+
+        if sum(map(of_kind, held_out)) >= LEAST_ROWS:
+            found.append(errors(title, of_kind))
+    return tuple(found)
+
+
+def _covered(held_out: Sequence[HeldOut]) -> list[bool]:
+    """Whether each run lies in the interval that all other sources give."""
+    intervals = {
+        source: fit_intervals([item for item in held_out if item.run.source != source])
+        for source in {item.run.source for item in held_out}
+    }
+    found = []
+    for item in held_out:
+        interval = intervals[item.run.source][item.run.interval]
+        found.append(interval.low <= item.residual <= interval.high)
+    return found

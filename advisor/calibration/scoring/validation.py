@@ -1,0 +1,170 @@
+"""Scoring the engine on a table of measurements: recognise it, predict its rows, summarise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from advisor.calibration.scoring.outcomes import judge_training_row
+from advisor.calibration.scoring.report import (
+    FitVerdict,
+    SkippedRow,
+    ValidationReport,
+    ValidationRow,
+    summarise,
+)
+from advisor.calibration.tables.cache_rows import predict_cache_row
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.memory_rows import predict_image_row, predict_memory_row
+from advisor.calibration.tables.reading import Row, cell, flag, read_table
+from advisor.calibration.tables.serving_rows import predict_serving_row
+from advisor.calibration.tables.training_rows import predict_training_row
+from advisor.errors import AdvisorError, InputError
+
+Predictor = Callable[[Row, Engine], list[ValidationRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableKind:
+    """One kind of table, known by the columns it must have."""
+
+    name: str
+    columns: frozenset[str]
+    quantity: str | None
+    """What is scored where the table has no ``primary_quantity``."""
+    predict: Predictor
+    judge: Callable[[Row, Engine], FitVerdict | None] | None = None
+    """Says whether a row's run fits its card."""
+
+
+KINDS: Final = (
+    TableKind(
+        "memory peaks",
+        frozenset({"id", "model", "seq_len", "micro_batch", "peak_total"}),
+        "peak_total",
+        predict_memory_row,
+    ),
+    TableKind(
+        "memory peaks of image networks",
+        frozenset({"model", "batch", "px", "mode", "peak_total"}),
+        "peak_total",
+        predict_image_row,
+    ),
+    TableKind(
+        "cache sizes of engine logs",
+        frozenset({"id", "accelerator", "gpu_memory_utilization", "kv_cache_gib"}),
+        None,
+        predict_cache_row,
+    ),
+    TableKind(
+        "training runs",
+        frozenset({"id", "workload", "accelerator", "num_accelerators", "primary_quantity"}),
+        None,
+        predict_training_row,
+        judge_training_row,
+    ),
+    TableKind(
+        "serving",
+        frozenset({"id", "kind", "accelerator", "engine", "primary_quantity"}),
+        None,
+        predict_serving_row,
+    ),
+)
+"""In the order in which a table is compared with them."""
+
+
+def validate(path: str | Path, configs: str | Path | None = None) -> ValidationReport:
+    """Score the engine on a table of measurements.
+
+    Parameters
+    ----------
+    path : str or Path
+        CSV file with the columns that docs/accuracy.md lists; its kind is recognised by them.
+    configs : str or Path, optional
+        Folder of Hugging Face configurations named ``org__name.json``, for models that are not
+        among the presets.
+
+    Returns
+    -------
+    ValidationReport
+        Predicted rows in the units of the table's columns, their summary, and the rows that
+        could not be predicted, each with its reason.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is of no known kind, or ``configs`` is no folder.
+    """
+    folder = None if configs is None else Path(configs)
+    if folder is not None and not folder.is_dir():
+        raise InputError(
+            "--configs is not a folder",
+            value=str(folder),
+            allowed="a folder of files named org__name.json",
+            remedy="Give an existing folder, or leave it out.",
+            field="configs",
+        )
+    rows = read_table(Path(path))
+    engine = replace(shipped_engine(), configs=folder)
+    return score(rows, recognise(rows[0]), engine, table=Path(path).name)
+
+
+def recognise(columns: Iterable[str]) -> TableKind:
+    """Return the kind of table that has these columns.
+
+    Raises
+    ------
+    InputError
+        If none has; the message names the columns that the nearest kind lacks.
+    """
+    present = set(columns)
+    for kind in KINDS:
+        if kind.columns <= present:
+            return kind
+    nearest = min(KINDS, key=lambda kind: len(kind.columns - present))
+    raise InputError(
+        "the table is of no known kind",
+        value=", ".join(sorted(str(name) for name in present if name))[:80],
+        allowed="; ".join(f"{kind.name}: {', '.join(sorted(kind.columns))}" for kind in KINDS),
+        remedy=f"For {nearest.name}, add {', '.join(sorted(nearest.columns - present))}.",
+    )
+
+
+def score(
+    rows: Iterable[Mapping[str, str]], kind: TableKind, engine: Engine, *, table: str
+) -> ValidationReport:
+    """Predict every row that does not say it is unpredictable, and summarise the errors."""
+    found: list[ValidationRow] = []
+    skipped: list[SkippedRow] = []
+    verdicts: list[FitVerdict] = []
+    for position, row in enumerate(rows, start=1):
+        name = cell(row, "id") or f"row {position}"
+        quantity = kind.quantity or cell(row, "primary_quantity") or "unstated"
+        try:
+            if "predictable" in row and not flag(row, "predictable"):
+                reason = "marked unpredictable in the table"
+            else:
+                found.extend(kind.predict(row, engine))
+                verdict = kind.judge(row, engine) if kind.judge else None
+                if verdict:
+                    verdicts.append(verdict)
+                continue
+        except AdvisorError as error:
+            reason = str(error)
+        except ValidationError as error:
+            # A noun refused a value, e.g. a degree of zero.
+            first = error.errors(include_url=False)[0]
+            reason = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+        skipped.append(SkippedRow(id=name, quantity=quantity, reason=reason))
+    return ValidationReport(
+        table=table,
+        kind=kind.name,
+        rows=tuple(found),
+        summary=summarise(found),
+        skipped=tuple(skipped),
+        verdicts=tuple(verdicts),
+    )

@@ -1,0 +1,1 @@
+"""Rows of measurement tables as cases that the engine can predict."""

@@ -1,0 +1,257 @@
+"""Predicting rows of start-up logs of serving engines: weights, cache and what is left for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.calibration.fitting.kernel_tables import FOLDER
+from advisor.calibration.fitting.robust import rounded
+from advisor.calibration.scoring.report import ValidationRow, next_interval, scored
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.engine_releases import EngineRelease, Share, engine_release
+from advisor.calibration.tables.formats import CACHE_BYTES, weight_format
+from advisor.calibration.tables.reading import Row, cell, choice, integer, number, read_table
+from advisor.errors import AdvisorError, InputError
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.serving.demand import (
+    SIXTEEN_BIT_BYTES,
+    ServedModel,
+    ServingLoad,
+    cached_bytes_per_sequence,
+    communication_bytes,
+)
+from advisor.estimate.serving.memory import loaded_factor, serving_memory
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.resources import data_path
+from advisor.foundation.units import GIB
+from advisor.nouns.efficiency import Interval
+from advisor.nouns.engines import ServingFacts
+from advisor.nouns.layout import ParallelLayout
+
+QUANTITIES: Final = ("weights_gib", "activation_peak_gib", "kv_cache_gib", "kv_tokens")
+CACHES: Final = QUANTITIES[2:]
+LOGS: Final = "cache_logs"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLog:
+    """How the engine of one log divides one accelerator. [bytes]"""
+
+    group: str
+    release: EngineRelease
+    fraction: float
+    """The engine's share of the card."""
+    device: float
+    weights: float
+    activations: float
+    held: float
+    """Driver's context and, where they start before the engine looks, buffers of collectives."""
+    passing: float
+    """The engine's own share beside weights and cache."""
+    bytes_per_token: float
+    widening: float
+    """Of ranges, where the model's shape is assumed."""
+
+    def room(self, factor: float) -> float:
+        """Left for the cache if the engine's own share is ``factor`` times the expected one."""
+        return self.release.cache_room(
+            fraction=self.fraction,
+            device=self.device,
+            held=self.held * factor,
+            weights=self.weights * loaded_factor(factor),
+            passing=self.passing * factor,
+        )
+
+    def factor(self, cache: float) -> float:
+        """Return the factor at which ``cache`` bytes are left."""
+        none, expected = self.room(0.0), self.room(1.0)
+        return (none - cache) / (none - expected)
+
+
+def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict what an engine tells of its memory at start-up.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a table of start-up logs.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+        The row's primary quantity: GiB per accelerator, or tokens of the whole cache; where it
+        is GiB of cache and the log tells tokens too, both.
+
+    Raises
+    ------
+    InputError
+        If the model or its format is unknown, or the device's memory is not told.
+    """
+    quantity = cell(row, "primary_quantity") or "kv_cache_gib"
+    if quantity not in QUANTITIES or not number(row, quantity):
+        raise InputError(
+            "the row has no measured quantity that the engine predicts",
+            value=quantity,
+            allowed=", ".join(QUANTITIES),
+            remedy="Leave the row out.",
+            field="primary_quantity",
+        )
+    wanted = [quantity]
+    if quantity == "kv_cache_gib" and number(row, "kv_tokens"):
+        wanted.append("kv_tokens")
+    log = read_log(row, engine, quantity)
+    interval = engine.calibration.interval("serving_memory", measured=True)
+    low, high = interval.low / log.widening, interval.high * log.widening
+    rooms = [max(log.room(factor), 0.0) for factor in (high, 1.0, low)]
+    cache = Range(low=rooms[0], expected=rooms[1], high=rooms[2], evidence=interval.evidence)
+    predicted = {
+        "weights_gib": Range.around(
+            log.weights / GIB,
+            low_factor=loaded_factor(low),
+            high_factor=loaded_factor(high),
+            evidence=Evidence.DERIVED,
+        ),
+        "activation_peak_gib": Range.around(
+            log.activations / GIB, low_factor=low, high_factor=high, evidence=interval.evidence
+        ),
+        "kv_cache_gib": cache.scaled(1 / GIB),
+        "kv_tokens": cache.scaled(1 / log.bytes_per_token),
+    }
+    return [
+        scored(
+            id=cell(row, "id"),
+            quantity=name,
+            regime=f"{cell(row, 'engine') or 'unstated'}|quality {cell(row, 'quality') or '?'}",
+            group=log.group,
+            source=cell(row, "source"),
+            measured=number(row, name) or 0.0,
+            predicted=predicted[name],
+        )
+        for name in wanted
+    ]
+
+
+def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
+    """Return what the engine that wrote a log divides among weights, its own share and cache.
+
+    Parameters
+    ----------
+    row : mapping
+    engine : Engine
+    quantity : str
+        What is to be predicted.
+
+    Raises
+    ------
+    InputError
+        If the model or its format is unknown, or the device's memory is not told.
+    """
+    architecture = engine.architecture(row)
+    calibration = engine.calibration
+    layout = LayoutArrays.of(
+        ParallelLayout(
+            tensor=integer(row, "tensor_parallel", 1), pipeline=integer(row, "pipeline_parallel", 1)
+        )
+    )
+    served = ServedModel.of(
+        architecture,
+        weight_format=weight_format(row),
+        cache_bytes=choice(row, "kv_precision", CACHE_BYTES),
+    )
+    # Weights do not depend on the card's memory, and are all that some logs tell.
+    device = 1.0 if quantity == "weights_gib" else _device_bytes(row, engine)
+    release = engine_release(row, calibration.serving, device)
+    calibration = calibration.model_copy(update={"serving": release.facts})
+    one, card = np.array([1.0]), np.array([device])
+    memory = serving_memory(served, ServingLoad(one, one, one), layout, card, calibration)
+    held = memory.context + communication_bytes(release.facts, card, layout)
+    # vLLM starts its collectives within its share of the card; the others before they look.
+    outside = memory.context if release.share is Share.CARD else held
+    passing = memory.engine - (0.0 if release.counts_context else outside)
+    if release.keeps_reductions:
+        passing = passing + _reduced_bytes(architecture, layout, release.facts)
+    length = float(integer(row, "max_model_len", 1))
+    return CacheLog(
+        group=f"{cell(row, 'source')} | {cell(row, 'model')}",
+        release=release,
+        fraction=number(row, "gpu_memory_utilization") or release.facts.memory_fraction,
+        device=device,
+        weights=float(memory.weights[0]),
+        activations=float((memory.activations + memory.logits)[0]),
+        held=float(held[0]),
+        passing=float(passing[0]),
+        bytes_per_token=float(cached_bytes_per_sequence(served, layout, length)[0]) / length,
+        widening=shape_widening(architecture),
+    )
+
+
+def fit_cache_interval(engine: Engine) -> Interval:
+    """80 % interval on an engine's own share, from the start-up logs that ship.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of its calibration, only stated facts count.
+
+    Returns
+    -------
+    Interval
+        On the factor of :meth:`CacheLog.factor`; as no constant is fitted on these logs, each is
+        as one not seen.
+    """
+    factors, groups = [], []
+    for row in read_table(data_path(FOLDER).parent / f"{LOGS}.csv"):
+        quantity = cell(row, "primary_quantity")
+        measured = number(row, quantity)
+        if quantity not in CACHES or not measured:
+            continue
+        try:
+            log = read_log(row, engine, quantity)
+        except AdvisorError:
+            # `validate` names such rows with the reason.
+            continue
+        unit = log.bytes_per_token if quantity == "kv_tokens" else GIB
+        factors.append(log.factor(measured * unit))
+        groups.append(log.group)
+    low, high = next_interval(factors, groups)
+    return Interval(
+        low=rounded(min(1.0, low), 3),
+        high=rounded(max(1.0, high), 3),
+        evidence=Evidence.CALIBRATED,
+        source=f"tails of the next log beside {len(factors)} start-up logs in {len(set(groups))} "
+        "groups: what they leave beside weights and cache over what is predicted, a twentieth of "
+        "the weights counted with it",
+    )
+
+
+def _device_bytes(row: Row, engine: Engine) -> float:
+    """Return the memory that the driver reports: the row's own, or the catalog's."""
+    reported = (number(row, "reported_device_memory_gib") or 0.0) * GIB
+    if not cell(row, "accelerator"):
+        if reported:
+            return reported
+        raise InputError(
+            "the row tells neither the accelerator nor its memory",
+            value=None,
+            allowed="reported_device_memory_gib or accelerator",
+            remedy="Fill one of the two.",
+            field="reported_device_memory_gib",
+        )
+    seen = engine.accelerator(row).memory_reported_bytes - engine.calibration.serving.driver_bytes
+    # Some logs round up to what the card is sold as.
+    return reported if 0 < reported < seen + engine.calibration.serving.driver_bytes else seen
+
+
+def _reduced_bytes(
+    architecture: ModelArchitecture, layout: LayoutArrays, facts: ServingFacts
+) -> Floats:
+    """Return the inputs of one step's all-reduces, two in each layer. [bytes]"""
+    tokens = facts.batched_tokens
+    reduced = 2.0 * architecture.num_hidden_layers * tokens * architecture.hidden_size
+    return np.where(layout.tensor > 1, SIXTEEN_BIT_BYTES * reduced, 0.0)

@@ -1,0 +1,62 @@
+"""Number formats as tables of measurements name them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.calibration.tables.reading import Row, cell, number
+from advisor.errors import InputError
+from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
+
+FORMATS: Final = {
+    "fp32": "fp32",
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "fp8": "fp8",
+    "int8": "int8",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "nf4": "nf4",
+    "w4a16_awq": "w4a16",
+    "w4a16_gptq": "w4a16",
+    "mlc_q4f16": "w4a16",
+}
+"""A table's word for the weights -> the engine's; those of GGUF files begin with ``GGUF``."""
+GGUF: Final = "gguf_"
+
+CACHE_BYTES: Final = {
+    "": 2.0,
+    "auto": 2.0,
+    "fp16": 2.0,
+    "bf16": 2.0,
+    "fp8": 1.0,
+    "nvfp4": 0.5 + 1 / 16,
+    "fp32": 4.0,
+}
+"""Bytes of one cached element; 16 bits where nothing is stated."""
+
+
+def weight_format(row: Row) -> WeightFormat:
+    """Return the storage format of a row's weights.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown and the row states no bits per parameter.
+    """
+    name = cell(row, "weight_precision").lower()
+    known = FORMATS.get(name, name.removeprefix(GGUF) if name.startswith(GGUF) else "")
+    if known in WEIGHT_FORMATS:
+        return WEIGHT_FORMATS[known]
+    bits = number(row, "weight_bits_per_parameter")
+    if bits is None and name.startswith("exl2_"):
+        bits = number({"bits": name.removeprefix("exl2_")}, "bits")
+    if bits is None or bits <= 0:
+        raise InputError(
+            "the row's weight_precision has no known size",
+            value=name,
+            allowed=", ".join((*FORMATS, f"{GGUF}q4_k_m and the like")),
+            remedy="Fill weight_bits_per_parameter.",
+            field="weight_precision",
+        )
+    return WeightFormat(name=name, title=name, bytes_per_parameter=bits / 8, compute="fp16")

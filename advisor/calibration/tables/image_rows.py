@@ -1,0 +1,103 @@
+"""Predicting rows of tables of served networks that take images."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.architecture.table.sample import Unit
+from advisor.calibration.scoring.report import ValidationRow, scored
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.formats import weight_format
+from advisor.calibration.tables.reading import Row, cell, integer, number
+from advisor.catalog.nodes import node_for
+from advisor.errors import InputError
+from advisor.estimate.batch.forward import batch_times
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.serving.times import compute_format
+from advisor.foundation.quantities import Range
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import Serving, SoftwareStack
+
+IMAGE_KINDS: Final = ("vision", "diffusion")
+QUANTITY: Final = "images_per_s"
+COMPILED: Final = "torch.compile"
+
+
+def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict the images per second of one batched run.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of kind ``vision`` or ``diffusion`` of a table of serving measurements.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+
+    Raises
+    ------
+    InputError
+        If the row has no measured rate, the network takes no images, or a cell is unusable.
+    """
+    measured = number(row, QUANTITY)
+    if measured is None or measured <= 0:
+        raise InputError(
+            f"the row has no {QUANTITY}",
+            value=cell(row, QUANTITY),
+            allowed="images per second",
+            remedy="Leave the row out.",
+            field=QUANTITY,
+        )
+    architecture = engine.architecture(row)
+    if architecture.unit is not Unit.IMAGE:
+        raise InputError(
+            "the row's model takes no images",
+            value=architecture.name,
+            allowed="a network that takes images",
+            remedy="Correct the row's kind or model.",
+            field="model",
+        )
+    accelerator = engine.accelerator(row)
+    stored = weight_format(row)
+    calibration = engine.calibration
+    kernels, known = calibration.kernels_for(accelerator)
+    compiled = COMPILED in cell(row, "engine_version")
+    count = integer(row, "num_accelerators", 1)
+    times = batch_times(
+        architecture,
+        Serving(concurrency=integer(row, "concurrency", 1)),
+        stored,
+        Candidates(
+            layout=LayoutArrays.of(ParallelLayout(data=count)),
+            hardware=HardwareArrays.of(
+                accelerator,
+                node_for(accelerator, None),
+                kernels,
+                compute=compute_format(accelerator, stored),
+            ),
+        ),
+        calibration,
+        stack=SoftwareStack.COMPILED if compiled else SoftwareStack.HUGGINGFACE,
+    )
+    interval = calibration.interval("serving_batch", measured=known)
+    rate = float(times.per_s[0])
+    kind = "compiled" if compiled else "eager"
+    parts = ("model", "accelerator", "engine")
+    return [
+        scored(
+            id=cell(row, "id"),
+            quantity=QUANTITY,
+            regime=f"{cell(row, 'kind')}|{kind}",
+            group=" | ".join(cell(row, part) for part in parts),
+            source=cell(row, "source"),
+            measured=measured,
+            predicted=Range(
+                low=rate / interval.high,
+                expected=rate,
+                high=rate / interval.low,
+                evidence=interval.evidence,
+            ),
+        )
+    ]

@@ -1,0 +1,285 @@
+"""Predicting rows of tables of memory peaks: bytes that PyTorch allocates in a training step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.calibration.scoring.report import ValidationRow, scored
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.reading import Row, cell, choice, flag, integer, needed, number
+from advisor.errors import InputError
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.peak_moments import TrainingMemory
+from advisor.estimate.training.run import MemorySwitches, TrainingRun
+from advisor.foundation.quantities import Range
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import RECIPES, PrecisionRecipe
+from advisor.nouns.workload import (
+    LORA_TARGETS,
+    AttentionKernel,
+    FineTuningMethod,
+    Optimizer,
+    SoftwareStack,
+)
+
+GATHERED_BF16: Final = RECIPES["bf16_mixed"].model_copy(
+    update={
+        "name": "fp32 shards, gathered in bf16",
+        "working": "fp32",
+        "master": None,
+        "gradients": "fp32",
+    }
+)
+"""PyTorch's FSDP mixed precision: the shards are the masters; what is gathered is cast, and the
+network runs in bf16 without autocast."""
+
+MODES: Final[dict[str, PrecisionRecipe]] = {
+    "fp32": RECIPES["fp32"],
+    "amp_bf16": RECIPES["bf16_amp"],
+    "pure_bf16": RECIPES["bf16_pure"],
+    "bf16_master": RECIPES["bf16_mixed"],
+    "mp_bf16": GATHERED_BF16,
+    "mp_bf16_redbf16": GATHERED_BF16,
+    "pure_bf16_redfp32": RECIPES["bf16_pure"],
+}
+REDUCE_FORMATS: Final = {"mp_bf16_redbf16": "bf16", "pure_bf16_redfp32": "fp32"}
+"""Where it is not the format of the gradients."""
+
+OPTIMIZERS: Final = {optimizer.value: optimizer for optimizer in Optimizer} | {
+    "": Optimizer.ADAMW,
+    "adamw_fused": Optimizer.ADAMW,
+    "adamw_foreach": Optimizer.ADAMW,
+    "adamw_master": Optimizer.ADAMW,
+}
+RESHARDINGS: Final = {
+    "zero3": Sharding.ZERO3,
+    "zero3_root": Sharding.ZERO3,
+    "zero2": Sharding.ZERO2,
+}
+WRAPS: Final = {"block+root": False, "block+embed+head": True}
+BASES: Final = {
+    "bf16": FineTuningMethod.LORA,
+    "nf4": FineTuningMethod.QLORA,
+    "nf4_prep": FineTuningMethod.QLORA,
+}
+ATTENTION: Final = {
+    "": AttentionKernel.FLASH,
+    "sdpa": AttentionKernel.FLASH,
+    "flash": AttentionKernel.FLASH,
+    "eager": AttentionKernel.EAGER,
+}
+KEPT_GRADIENTS: Final = {"": False, "none": False, "zero": True}
+ADAPTER_FORMATS: Final = {"fp32": "fp32", "bf16": "bf16"}
+LOSSES: Final = {"": False, "lp": False, "gather": True}
+TENSORS: Final = {
+    "one card": "tensors_alone",
+    "images": "tensors_images",
+    "FSDP": "tensors_fsdp",
+    "DDP": "tensors_ddp",
+    "tensor parallel": "tensors_tensor_parallel",
+    "LoRA": "tensors_lora",
+    "QLoRA": "tensors_qlora",
+}
+"""Kind of row -> name of its interval."""
+
+
+def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict the peak of the allocated bytes of one training step.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+        ``peak_total`` in bytes. Tensors alone: neither driver context, nor libraries, nor what
+        the allocator reserves beyond them.
+
+    Raises
+    ------
+    InputError
+        If the model is unknown or a cell unusable.
+    """
+    measured = number(row, "peak_total")
+    if measured is None or measured <= 0:
+        raise InputError(
+            "the row has no peak_total",
+            value=cell(row, "peak_total"),
+            allowed="bytes",
+            remedy="Fill the cell.",
+            field="peak_total",
+        )
+    kind, layout, memory = predicted_tensors(row, engine)
+    interval = engine.calibration.intervals[TENSORS[kind]]
+    predicted = Range.around(
+        float(memory.allocated[0]),
+        low_factor=interval.low,
+        high_factor=interval.high,
+        evidence=interval.evidence,
+    )
+    recompute = "recompute=full" if layout.recompute is Recompute.FULL else "recompute=none"
+    return [
+        scored(
+            id=cell(row, "id"),
+            quantity="peak_total",
+            regime=f"{kind}|{recompute}",
+            group="",
+            source=cell(row, "source"),
+            measured=measured,
+            predicted=predicted,
+        )
+    ]
+
+
+def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict a row that names the batch and the side of its images instead of a length.
+
+    Parameters
+    ----------
+    row : mapping
+        ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, ``attn`` where told.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+        As :func:`predict_memory_row`.
+    """
+    names = (cell(row, name) for name in ("model", "batch", "px", "mode"))
+    known = {
+        "id": cell(row, "id") or "-".join(names),
+        "seq_len": cell(row, "px"),
+        "micro_batch": cell(row, "batch"),
+        "attn_request": cell(row, "attn"),
+    }
+    return predict_memory_row({**row, **known}, engine)
+
+
+def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, TrainingMemory]:
+    """Return a row's kind, layout, and the tensors of its fullest moment.
+
+    Parameters
+    ----------
+    row : mapping
+    engine : Engine
+
+    Returns
+    -------
+    tuple
+        What the table is about, the layout, and the terms. [bytes]
+
+    Raises
+    ------
+    InputError
+        If the model is unknown or a cell unusable.
+    """
+    architecture, run = predicted_run(row, engine)
+    kind, layout = _layout(row)
+    # Bookkeeping of tensors knows no libraries.
+    facts = engine.calibration.memory.model_copy(
+        update={
+            "workspace_bytes": 0.0,
+            "communication_bytes": 0.0,
+            "minimal_filter_workspace": 0.0,
+        }
+    )
+    if architecture.unit is Unit.IMAGE and kind == "one card":
+        kind = "images"
+    return kind, layout, training_memory(architecture, run, LayoutArrays.of(layout), facts)
+
+
+def predicted_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun]:
+    """Return a row's model and workload."""
+    architecture = engine.architecture(row)
+    return architecture, _run(row, _layout(row)[1], architecture.unit)
+
+
+def _layout(row: Row) -> tuple[str, ParallelLayout]:
+    """Return which method the row's table is about, and its layout."""
+    micro_batch = needed(row, "micro_batch")
+    recompute = Recompute.FULL if flag(row, "ckpt") else Recompute.NONE
+    data = tensor = 1
+    kind, sharding, sequence_parallel = "one card", Sharding.DDP, True
+    if "reshard" in row:
+        kind, sharding = "FSDP", choice(row, "reshard", RESHARDINGS)
+        data = _shard_group(row)
+    elif "bucket_view" in row:
+        kind, data = "DDP", needed(row, "world")
+    elif "tp" in row:
+        kind, tensor, data = "tensor parallel", needed(row, "tp"), integer(row, "fsdp", 1)
+        sharding = Sharding.ZERO3 if data > 1 else Sharding.DDP
+        sequence_parallel = flag(row, "seq_parallel")
+    elif "base" in row:
+        kind = "QLoRA" if choice(row, "base", BASES) is FineTuningMethod.QLORA else "LoRA"
+    return kind, ParallelLayout(
+        data=data,
+        tensor=tensor,
+        sharding=sharding,
+        micro_batch=micro_batch,
+        recompute=recompute,
+        sequence_parallel=sequence_parallel,
+    )
+
+
+def _shard_group(row: Row) -> int:
+    """Ranks that share one copy: the world, or the second dimension of a mesh like ``8x8``."""
+    mesh = cell(row, "mesh")
+    if "x" not in mesh:
+        return needed(row, "world")
+    shards = mesh.rpartition("x")[2]
+    return integer({"mesh": shards}, "mesh", 1)
+
+
+def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
+    frozen = "base" in row
+    mode = cell(row, "mode")
+    recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
+    method = choice(row, "base", BASES) if frozen else None
+    optimizer = cell(row, "optimizer")
+    switches = MemorySwitches(
+        foreach_optimizer=optimizer.endswith("foreach"),
+        gradient_bucket_view=flag(row, "bucket_view"),
+        reduce_format=REDUCE_FORMATS.get(mode),
+        kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
+        gathered_logits=choice(row, "loss", LOSSES),
+        ends_apart=choice(row, "wrap", WRAPS) if "wrap" in row else layout.tensor > 1,
+    )
+    if frozen:
+        switches = replace(
+            switches,
+            adapter_format=choice(row, "adapter", ADAPTER_FORMATS),
+            adapter_autocast=mode == "autocast",
+            adapter_dropout=bool(number(row, "dropout")),
+            base_raised=cell(row, "base") == "nf4_prep",
+        )
+    return TrainingRun(
+        tokens=1.0,
+        sequence_length=needed(row, "seq_len") if unit is Unit.TOKEN else 1,
+        global_batch=layout.micro_batch * layout.data,
+        recipe=recipe,
+        optimizer=choice(row, "optimizer", OPTIMIZERS),
+        attention=choice(row, "attn_request", ATTENTION),
+        software=SoftwareStack.HUGGINGFACE,
+        method=method,
+        lora_rank=needed(row, "rank") if frozen else 0,
+        lora_targets=_targets(row) if frozen else (),
+        assumptions=(),
+        switches=switches,
+        unit=unit,
+    )
+
+
+def _targets(row: Row) -> tuple[str, ...]:
+    words = [word.strip().removesuffix("_proj") for word in cell(row, "targets").split(",")]
+    if words in (["all"], [""]):
+        return LORA_TARGETS
+    for word in words:
+        choice({"targets": word}, "targets", dict.fromkeys(LORA_TARGETS, True))
+    return tuple(words)

@@ -1,0 +1,330 @@
+"""Predicting rows of tables of serving measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from advisor.calibration.scoring.report import ValidationRow, scored
+from advisor.calibration.tables.context import Engine
+from advisor.calibration.tables.formats import CACHE_BYTES, weight_format
+from advisor.calibration.tables.image_rows import IMAGE_KINDS, predict_image_row
+from advisor.calibration.tables.reading import Row, cell, choice, integer, number
+from advisor.catalog.nodes import node_for
+from advisor.equations.serving import start_burst_s
+from advisor.errors import InputError
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.times import compute_format, serving_times
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.efficiency import Calibration, Interval
+from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import Serving
+
+KINDS: Final = (
+    "llm_online",
+    "llm_saturated",
+    "llm_single_stream",
+    "llm_prefill",
+    "llm_static_batch",
+)
+QUANTITIES: Final = (
+    "tpot_ms",
+    "ttft_ms",
+    "total_output_tokens_per_s",
+    "decode_tokens_per_s",
+    "prefill_tokens_per_s",
+    "latency_ms",
+)
+ONLINE: Final = "llm_online"
+SATURATED: Final = "llm_saturated"
+SINGLE: Final = "llm_single_stream"
+OTHER: Final = "_other"
+FIRST_ENGINE: Final = "vllm"
+"""Whose constants and intervals have no name of their own."""
+FIRST: Final = "first"
+"""Time to the first token, or of a whole prompt."""
+TOKEN: Final = "token"
+"""Time per output token."""
+WHOLE: Final = "whole"
+"""Time of a request; by Little's law that of the rate of all."""
+UNLIMITED: Final = 2048
+"""Sequences that an engine runs at most under an unlimited request rate (TensorRT-LLM's
+``max_batch_size``)."""
+FP8_CACHE_WEIGHTS: Final = ("fp8", "nvfp4")
+"""Checkpoints that usually carry an fp8 cache; taken where a row states none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A row's model under its engine on its hardware."""
+
+    served: ServedModel
+    candidates: Candidates
+    engine: ServingFacts
+    engine_name: str
+    routed: bool
+    measured: bool
+    """The kernels of the card's kind, and the engine."""
+    widening: float
+
+
+def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
+    """Predict the quantities that one serving run was measured for.
+
+    Parameters
+    ----------
+    row : mapping
+        A row of a table of serving measurements.
+    engine : Engine
+
+    Returns
+    -------
+    list of ValidationRow
+        Its primary and, where it has one, its secondary quantity, in the column's unit.
+
+    Raises
+    ------
+    InputError
+        If the row's model is of no served kind, does not fit its card, or a cell is unusable.
+    """
+    if cell(row, "kind") in IMAGE_KINDS:
+        return predict_image_row(row, engine)
+    kind = choice(row, "kind", dict(zip(KINDS, KINDS, strict=True)))
+    names = [cell(row, "primary_quantity"), cell(row, "secondary_quantity")]
+    wanted = [
+        (name, value)
+        for name in names
+        if name in QUANTITIES and (value := number(row, name)) is not None and value > 0
+    ]
+    if not wanted:
+        raise InputError(
+            "the row has no measured quantity that the engine predicts",
+            value=names[0],
+            allowed=", ".join(QUANTITIES),
+            remedy="Leave the row out.",
+            field="primary_quantity",
+        )
+    deployment = row_deployment(row, engine)
+    load = row_load(row, kind, deployment, engine)
+    times = benchmark_times(deployment, load, engine.calibration, online=kind == ONLINE)
+    if not np.isfinite(times.whole_s[0]):
+        raise InputError(
+            "the row's layout needs a link or a format that its hardware lacks",
+            value=cell(row, "accelerator"),
+            allowed="groups within one node, or nodes joined by a network",
+            remedy="Correct the row.",
+        )
+    found = _quantities(load, times, deployment, engine, kind)
+    routing = "experts" if deployment.routed else "dense"
+    return [
+        scored(
+            id=cell(row, "id"),
+            quantity=name,
+            regime=f"{kind}|{cell(row, 'engine')}|{routing}",
+            group=row_group(row),
+            source=cell(row, "source"),
+            measured=value,
+            predicted=found[name],
+        )
+        for name, value in wanted
+    ]
+
+
+def row_group(row: Row) -> str:
+    """Name what the row shares with runs that differ in their load alone."""
+    columns = ("kind", "model", "accelerator", "engine", "weight_precision", "num_accelerators")
+    return " | ".join(cell(row, column) for column in columns)
+
+
+def row_deployment(row: Row, engine: Engine) -> Deployment:
+    """Return what a row of a table of serving measurements describes.
+
+    Raises
+    ------
+    InputError
+        If the row's model or format is unknown, or a cell is unusable.
+    """
+    architecture = engine.architecture(row)
+    accelerator = engine.accelerator(row)
+    stored = weight_format(row)
+    cache = choice(row, "kv_precision", CACHE_BYTES)
+    if not cell(row, "kv_precision") and stored.name in FP8_CACHE_WEIGHTS:
+        cache = CACHE_BYTES["fp8"]
+    pipeline = integer(row, "pipeline_parallel", 1)
+    data = integer(row, "attention_data_parallel", 1)
+    count = integer(row, "num_accelerators", pipeline * data)
+    layout = ParallelLayout(
+        data=data,
+        tensor=integer(row, "tensor_parallel", max(1, count // (pipeline * data))),
+        pipeline=pipeline,
+        # Data-parallel attention spreads the experts over its ranks.
+        expert=data if architecture.num_experts > 1 else 1,
+    )
+    name = cell(row, "engine")
+    facts = engine.calibration.engines.get(name, engine.calibration.serving)
+    kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts)
+    return Deployment(
+        served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache),
+        candidates=Candidates(
+            layout=LayoutArrays.of(layout),
+            hardware=HardwareArrays.of(
+                accelerator,
+                node_for(accelerator, None),
+                kernels,
+                compute=compute_format(accelerator, stored),
+            ),
+        ),
+        engine=facts,
+        engine_name=name,
+        routed=architecture.num_experts > 1,
+        measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
+        widening=shape_widening(architecture),
+    )
+
+
+def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> ServingLoad:
+    """Return the requests in flight: the row's, or as many as the cache holds."""
+    workload = Serving(
+        input_tokens=_tokens(row, "input_tokens"),
+        output_tokens=_tokens(row, "output_tokens"),
+        concurrency=integer(row, "concurrency", 1),
+    )
+    load = ServingLoad.of(workload)
+    if kind != SATURATED:
+        return load
+    times = serving_times(
+        deployment.served, load, deployment.candidates, engine.calibration, deployment.engine
+    )
+    held = float(times.capacity.max_concurrency[0])
+    if held < 1:
+        raise InputError(
+            "not even one request fits the row's accelerators",
+            value=cell(row, "accelerator"),
+            allowed="weights and one request's cache within the memory",
+            remedy="Correct the row.",
+        )
+    return ServingLoad(
+        load.input_tokens, load.output_tokens, np.array([min(held, float(UNLIMITED))])
+    )
+
+
+def _tokens(row: Row, column: str) -> int:
+    """Return a length; bare generation has no prompt and bare prefill no answer, told as 0."""
+    return 1 if number(row, column) == 0 else integer(row, column, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkTimes:
+    """What the clients of a benchmark see."""
+
+    first_s: Floats
+    """Time to the first token. [s]"""
+    token_s: Floats
+    """Time per output token after the first. [s]"""
+    whole_s: Floats
+    """From a request to its last token. [s]"""
+
+
+def benchmark_times(
+    deployment: Deployment, load: ServingLoad, calibration: Calibration, *, online: bool
+) -> BenchmarkTimes:
+    """Return the times of a benchmark, which starts all its requests at once.
+
+    Parameters
+    ----------
+    deployment : Deployment
+    load : ServingLoad
+    calibration : Calibration
+    online : bool
+        Requests pass a server; else the engine is called directly.
+
+    Notes
+    -----
+    Requests that wait for the prompts of their wave do not meet them later: what the wave adds to
+    the first token is missing between the others.
+    """
+    engine, candidates = deployment.engine, deployment.candidates
+    times = serving_times(deployment.served, load, candidates, calibration, engine)
+    if not online:
+        bare_s = times.ttft_s - engine.request_overhead_s
+        whole_s = times.request_latency_s - engine.request_overhead_s
+        return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
+    wave = np.asarray(
+        start_burst_s(
+            concurrency=load.per_engine(candidates.layout),
+            service_s=times.prompt_service_s,
+            rounds=1 / engine.start_wave,
+        )
+    )
+    later = times.tpot_s - wave / np.maximum(load.output_tokens - 1, 1.0)
+    return BenchmarkTimes(
+        first_s=times.ttft_s + wave,
+        token_s=np.maximum(later, times.decode_step_s),
+        whole_s=times.request_latency_s,
+    )
+
+
+def _quantities(
+    load: ServingLoad,
+    times: BenchmarkTimes,
+    deployment: Deployment,
+    engine: Engine,
+    kind: str,
+) -> Mapping[str, Range]:
+    """Return every quantity of a serving table in its unit."""
+    calibration = engine.calibration
+    concurrency = float(load.concurrency[0])
+
+    def around(value: float, what: str) -> Range:
+        name = interval_name(kind, what, deployment)
+        interval = engine_interval(
+            calibration, name, deployment.engine_name, measured=deployment.measured
+        )
+        return Range.around(
+            value,
+            low_factor=interval.low / deployment.widening,
+            high_factor=interval.high * deployment.widening,
+            evidence=interval.evidence,
+        )
+
+    token = around(float(times.token_s[0]), TOKEN)
+    first = around(float(times.first_s[0]), FIRST)
+    whole = around(float(times.whole_s[0]), WHOLE)
+    return {
+        "tpot_ms": token.scaled(1 / MILLISECOND),
+        "ttft_ms": first.scaled(1 / MILLISECOND),
+        "total_output_tokens_per_s": whole.reciprocal(concurrency * float(load.output_tokens[0])),
+        "decode_tokens_per_s": token.reciprocal(concurrency),
+        "prefill_tokens_per_s": first.reciprocal(concurrency * float(load.input_tokens[0])),
+        "latency_ms": whole.scaled(1 / MILLISECOND),
+    }
+
+
+def interval_name(kind: str, what: str, deployment: Deployment) -> str:
+    """Name the interval of a time: ``what`` is ``FIRST``, ``TOKEN`` or ``WHOLE``."""
+    direct = DIRECT_FIRST_TOKEN if what == FIRST else DIRECT_TIME
+    if deployment.engine.backends:
+        return direct
+    if kind == SINGLE:
+        # No fit has such runs: a server for one stream, or another engine that is called directly.
+        return f"{direct}{OTHER}"
+    if what == FIRST:
+        return "serving_first_token"
+    if what == WHOLE and kind != ONLINE:
+        return "serving_saturated"
+    return "serving_time_routed" if deployment.routed else "serving_time"
+
+
+def engine_interval(
+    calibration: Calibration, name: str, engine: str, *, measured: bool
+) -> Interval:
+    """Return the interval of a time: the engine's own where it has one and is measured."""
+    own = calibration.intervals.get(f"{name}_{engine}")
+    return own if own and measured else calibration.interval(name, measured=measured)

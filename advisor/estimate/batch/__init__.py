@@ -1,0 +1,1 @@
+"""Networks that answer whole batches: one forward pass."""

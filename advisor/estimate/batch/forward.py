@@ -1,0 +1,242 @@
+"""Answers of networks that generate nothing step by step: one forward pass of a batch.
+
+Images of a classifier or of a diffusion model, sequences of a text encoder. The same code serves
+one configuration and a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.caching import in_cache
+from advisor.estimate.candidates import Candidates, Floats, Shares
+from advisor.estimate.kernel_times import (
+    attention_passes,
+    elementwise_forward,
+    is_product,
+    matmul_forward,
+    recurrence_passes,
+    scan_forward,
+)
+from advisor.estimate.launching import ANSWER_COPIES, copies_time, launch_time
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.sample_memory import moved_elements
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat
+from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.workload import AttentionKernel, Optimizer, Serving, SoftwareStack
+
+BRANCHES = 1.5
+"""Beside the input and output of a row, its input waits for the residual sum: half as much."""
+
+
+DENOISING_STEPS = 50
+"""``num_inference_steps`` of Stable Diffusion's pipeline in diffusers, by default."""
+
+
+def passes_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:
+    """Times that a batch goes through the network for one answer."""
+    if workload.denoising_steps is not None:
+        return workload.denoising_steps
+    return DENOISING_STEPS if architecture.denoises else 1
+
+
+def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:
+    """Inputs that go through together for one answer: two under classifier-free guidance."""
+    guided = architecture.guided if workload.guidance is None else workload.guidance
+    return 2 if guided else 1
+
+
+def generates(architecture: ModelArchitecture) -> bool:
+    """Whether a network writes token after token, keeping a cache or a state."""
+    return architecture.unit is Unit.TOKEN and any(
+        op.cache_elements_per_token or op.state_elements_per_sequence
+        for op in architecture.operators
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShares(Shares):
+    """Exclusive shares of the time of one batch, one element per configuration. [s]"""
+
+    matmul: Floats
+    attention: Floats
+    elementwise: Floats
+    launch: Floats
+    """The accelerator waits for the host: for launches and small copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Batches on every data-parallel rank at once, one element per configuration."""
+
+    shares: BatchShares
+    """Of one batch, all its passes. [s]"""
+    latency_s: Floats
+    per_s: Floats
+    """Images or sequences of the whole deployment. [1/s]"""
+    weights_bytes: Floats
+    activations_bytes: Floats
+    workspace_bytes: Floats
+    low_bytes: Floats
+    expected_bytes: Floats
+    high_bytes: Floats
+    """Total with context, each end of its range. [bytes]"""
+    usable_bytes: Floats
+    largest_batch: Floats
+    """Of each rank, by the high end of the memory."""
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether the batch fits."""
+        return np.asarray(self.high_bytes <= self.usable_bytes)
+
+
+def batch_times(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    candidates: Candidates,
+    calibration: Calibration,
+    *,
+    stack: SoftwareStack = SoftwareStack.HUGGINGFACE,
+) -> BatchTimes:
+    """Return latency, rate and memory of batches of ``concurrency`` inputs.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        A network that does not generate; see :func:`generates`.
+    workload : Serving
+        ``concurrency`` inputs at the same time over the whole deployment.
+    weight_format : WeightFormat
+    candidates : Candidates
+        ``data`` ranks share the batch; hardware rates are for the format of the weights.
+    calibration : Calibration
+    stack : SoftwareStack
+        Plain eager inference; compiled, norms and activations run as single passes. Engines made
+        for inference (TensorRT) are faster.
+
+    Returns
+    -------
+    BatchTimes
+
+    Notes
+    -----
+    Guidance doubles the batch, since conditional and unconditional inputs go through together;
+    denoising steps repeat the pass. Leaves out the text encoder and the decoder of latents beside
+    a diffusion network, resizing of images and transport. A bare forward pass has neither
+    stragglers nor gaps for an optimizer: the slowdown of training does not apply.
+    """
+    layout, facts = candidates.layout, calibration.software[stack]
+    inputs = inputs_per_answer(architecture, workload)
+    run = _run(architecture, workload, weight_format, stack)
+    local = np.ceil(workload.concurrency / layout.data) * inputs
+    shares = _forward(architecture, run, candidates, facts, local * run.sequence_length)
+    shares = BatchShares(
+        **{
+            item.name: passes_per_answer(architecture, workload) * getattr(shares, item.name)
+            for item in fields(BatchShares)
+        }
+    )
+    latency = shares.total
+    memory = calibration.memory
+    zero = np.zeros_like(latency)
+    weights = zero + weight_format.bytes_per_parameter * architecture.total_parameters
+    one = activation_bytes(architecture, run) * run.sequence_length
+    activations = zero + local * one
+    workspace = zero + memory.workspace_bytes
+    interval = calibration.interval("serving_memory", measured=True)
+    usable = zero + candidates.hardware.memory_bytes
+    context = memory.context_bytes
+    fixed = weights + workspace * interval.high + context["high"]
+    per_input = one * interval.high * inputs
+    return BatchTimes(
+        shares=shares,
+        latency_s=latency,
+        per_s=workload.concurrency / latency,
+        weights_bytes=weights,
+        activations_bytes=activations,
+        workspace_bytes=workspace,
+        low_bytes=weights + interval.low * (activations + workspace) + context["low"],
+        expected_bytes=weights + activations + workspace + context["expected"],
+        high_bytes=fixed + interval.high * activations,
+        usable_bytes=usable,
+        largest_batch=np.maximum(0.0, np.floor((usable - fixed) / per_input)),
+    )
+
+
+def _run(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    stack: SoftwareStack,
+) -> TrainingRun:
+    """Return the forward pass as the kernels' folds want it."""
+    name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
+    token = architecture.unit is Unit.TOKEN
+    return TrainingRun(
+        tokens=float(workload.concurrency),
+        sequence_length=workload.input_tokens if token else 1,
+        global_batch=workload.concurrency,
+        recipe=RECIPES[name],
+        optimizer=Optimizer.SGD,
+        attention=AttentionKernel.FLASH,
+        software=stack,
+        method=None,
+        lora_rank=0,
+        lora_targets=(),
+        assumptions=(),
+        unit=architecture.unit,
+    )
+
+
+def _forward(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    tokens: Floats,
+) -> BatchShares:
+    """Time of one pass through all rows."""
+    weights = FORMAT_BYTES[run.recipe.working]
+    candidates = in_cache(architecture, run, candidates, tokens, weights)
+    zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
+    matmul, attention, elementwise, launches = (zero.copy() for _ in range(4))
+    for op in architecture.operators:
+        count = float(op.launches)
+        if is_product(op):
+            matmul += op.layers * matmul_forward(op, run, candidates, software, tokens)
+        elif op.kind is OperatorKind.RECURRENCE:
+            forward, _ = recurrence_passes(op, run, candidates, software, tokens)
+            matmul += op.layers * forward
+            count *= run.sequence_length
+        elif op.kind is OperatorKind.ATTENTION:
+            forward, _ = attention_passes(op, run, candidates, software, tokens)
+            attention += op.layers * forward
+        elif op.kind is OperatorKind.SCAN:
+            attention += op.layers * scan_forward(op, run, candidates, software, tokens)
+        else:
+            elementwise += op.layers * elementwise_forward(op, run, candidates, software, tokens)
+        launches += op.layers * count
+    kernels = matmul + attention + elementwise
+    launch = launch_time(launches, kernels, candidates.hardware, software)
+    launch = launch + copies_time(ANSWER_COPIES, candidates.hardware)
+    return BatchShares(
+        matmul=matmul,
+        attention=attention,
+        elementwise=elementwise,
+        launch=launch,
+    )
+
+
+def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Input and output of the widest row, and the branch around it. [bytes/token or sample]"""
+    widest = max(moved_elements(op) for op in architecture.operators)
+    return FORMAT_BYTES[run.recipe.stream] * BRANCHES * widest

@@ -1,0 +1,203 @@
+"""One configuration that answers batches in full: nouns in, ``Estimate`` parts out."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.batch.forward import (
+    BatchShares,
+    BatchTimes,
+    batch_times,
+    inputs_per_answer,
+    passes_per_answer,
+)
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.fold import fold_flops
+from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
+from advisor.estimate.serving.report import ServingReport, serving_quantity
+from advisor.estimate.serving.times import compute_format
+from advisor.estimate.terms import TRAINING_MEMORY, TRAINING_TIME, TermText, term
+from advisor.estimate.training.report import binding
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WeightFormat
+from advisor.nouns.workload import Serving
+
+BATCH_TIME = {
+    "matmul": TermText(
+        "Matrix products and convolutions",
+        "t0 + sqrt((FLOPs / (peak e_c) (1 + x_h/x) (1 + k_h/k))^2 + (bytes / (bandwidth e_m))^2)",
+        "aiconfigurator2026",
+    ),
+    "attention": TermText("Attention", "FLOPs / (16-bit peak x e)", "dao2023"),
+    "elementwise": TermText(
+        "Norms, activations, residuals", "bytes / (bandwidth e_m)", "williams2009"
+    ),
+    "launch": TRAINING_TIME["launch"],
+}
+BATCH_MEMORY = {
+    "weights": TermText("Weights", "parameters x bytes per parameter", None),
+    "activations": TermText(
+        "Activations of the widest layer",
+        "inputs x (input + output + waiting branch of the widest layer) x bytes",
+        None,
+    ),
+    "workspace": TermText("Workspaces of libraries", "constant per process", None),
+    "context": TRAINING_MEMORY["context"],
+}
+
+
+def describe_batch(
+    *,
+    architecture: ModelArchitecture,
+    workload: Serving,
+    layout: ParallelLayout,
+    accelerator: Accelerator,
+    node: Node,
+    weight_format: WeightFormat,
+    calibration: Calibration,
+) -> ServingReport:
+    """Estimate one configuration that answers batches, with ranges and terms.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        A network that does not generate token after token.
+    workload : Serving
+        Inputs at the same time, their size, and for diffusion the passes for one image.
+    layout : ParallelLayout
+        ``data`` ranks share the batch.
+    accelerator : Accelerator
+    node : Node
+    weight_format : WeightFormat
+    calibration : Calibration
+
+    Returns
+    -------
+    ServingReport
+        Memory that does not fit has ``fits=False``; the times are then those of a card with
+        enough memory.
+
+    Raises
+    ------
+    UnsupportedArchitectureError
+        For encoder-decoder pairs.
+    """
+    kernels, measured = calibration.kernels_for(accelerator)
+    compute = compute_format(accelerator, weight_format)
+    candidates = Candidates(
+        layout=LayoutArrays.of(layout),
+        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
+    )
+    times = batch_times(architecture, workload, weight_format, candidates, calibration)
+    interval = calibration.interval(serving_quantity(architecture), measured=measured)
+    widening = shape_widening(architecture)
+    known = kernels.evidence.weakest(architecture.evidence)
+    latency = Range.around(
+        float(times.latency_s[0]),
+        low_factor=interval.low / widening,
+        high_factor=interval.high * widening,
+        evidence=interval.evidence.weakest(known),
+    )
+    per_s = latency.reciprocal(workload.concurrency)
+    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(BatchShares)}
+    unit = Unit.SAMPLE if architecture.unit is Unit.TOKEN else architecture.unit
+    return ServingReport(
+        memory=_memory(times, calibration, known),
+        flops=_flops(architecture, workload),
+        serving=ServingEstimate(
+            ttft_ms=latency.scaled(1 / MILLISECOND),
+            tpot_ms=latency.scaled(1 / MILLISECOND),
+            output_tokens_per_s=per_s,
+            requests_per_s=per_s,
+            max_concurrency=int(times.largest_batch[0]) * layout.data,
+            max_context_tokens=architecture.max_position_embeddings or 1,
+            unit=unit,
+            images_per_s=per_s if unit is Unit.IMAGE else None,
+            replicas=layout.data,
+            bound_by=binding(shares),
+            terms=tuple(
+                term(BATCH_TIME, name, value, "s") for name, value in shares.items() if value > 0
+            ),
+        ),
+    )
+
+
+def _memory(times: BatchTimes, calibration: Calibration, known: Evidence) -> MemoryBreakdown:
+    interval = calibration.interval("serving_memory", measured=True)
+
+    def spread(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Range:
+        return Range.around(
+            float(values[0]),
+            low_factor=interval.low,
+            high_factor=interval.high,
+            evidence=interval.evidence.weakest(known),
+        )
+
+    shown = {
+        "weights": float(times.weights_bytes[0]),
+        "activations": float(times.activations_bytes[0]),
+        "workspace": float(times.workspace_bytes[0]),
+        "context": calibration.memory.context_bytes["expected"],
+    }
+    return MemoryBreakdown(
+        weights_bytes=Range.exact(shown["weights"], known),
+        gradients_bytes=Range.exact(0.0),
+        optimizer_bytes=Range.exact(0.0),
+        activations_bytes=spread(times.activations_bytes),
+        logits_bytes=Range.exact(0.0),
+        kv_cache_bytes=Range.exact(0.0),
+        workspace_bytes=spread(times.workspace_bytes),
+        context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
+        fragmentation_bytes=Range.exact(0.0),
+        total_bytes=Range(
+            low=float(times.low_bytes[0]),
+            expected=float(times.expected_bytes[0]),
+            high=float(times.high_bytes[0]),
+            evidence=interval.evidence.weakest(known),
+        ),
+        usable_bytes=float(times.usable_bytes[0]),
+        fits=bool(times.feasible[0]),
+        peak_moment="serving",
+        limiting_stage="all",
+        terms=tuple(term(BATCH_MEMORY, name, value, "bytes") for name, value in shown.items()),
+    )
+
+
+def _flops(architecture: ModelArchitecture, workload: Serving) -> FlopCount:
+    """Count the operations of one answer and of one batch."""
+    token = architecture.unit is Unit.TOKEN
+    length = workload.input_tokens if token else 1
+    passes = passes_per_answer(architecture, workload) * inputs_per_answer(architecture, workload)
+    fold = fold_flops(architecture, length)
+    scale = passes * length
+    batch = workload.concurrency * scale * fold.forward
+    parts = (
+        ("matmul", "Matrix products of one batch", fold.block_matmul + fold.head),
+        ("attention", "Attention of one batch", fold.block_attention),
+    )
+    return FlopCount(
+        model_per_step=batch,
+        hardware_per_step=batch,
+        per_token=scale * fold.forward,
+        terms=tuple(
+            Term(
+                name=name,
+                title=title,
+                value=value * workload.concurrency * scale,
+                unit="FLOPs",
+                formula="inputs x passes x FLOPs per pass",
+                substituted=f"{workload.concurrency:,} x {passes:,} x {length * value:.4g}",
+            )
+            for name, title, value in parts
+            if value
+        ),
+    )

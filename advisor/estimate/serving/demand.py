@@ -1,0 +1,266 @@
+"""What a serving engine makes of the operator table, and what it is asked to serve.
+
+Engines keep one 16-bit copy or a quantised one, read the projections of one input as a single
+matrix, and cache keys and values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.pairs import writes_apart
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part, Phase
+from advisor.architecture.weights.gguf_bytes import file_bytes, row_bytes
+from advisor.equations.memory import stage_share as layer_share
+from advisor.equations.serving import cache_share
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.nouns.engines import ServingFacts
+from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+from advisor.nouns.workload import Serving
+
+SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
+
+FUSED_TARGETS: Final = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "gate_up", "up": "gate_up"}
+"""Projections that engines read as one matrix."""
+
+INPUT_DIVIDED_TARGETS: Final = frozenset({"o", "down"})
+"""Projections whose inner dimension tensor parallelism divides; the others' outputs are."""
+
+EXPERTS_ONLY_FORMATS: Final = frozenset({"mxfp4"})
+"""Published checkpoints of these formats (gpt-oss) quantise routed experts and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingLoad:
+    """Requests that the whole deployment holds at the same time. Fields broadcast."""
+
+    input_tokens: Floats
+    output_tokens: Floats
+    concurrency: Floats
+
+    @classmethod
+    def of(cls, workload: Serving) -> ServingLoad:
+        """Return one workload as arrays of one element."""
+        return cls(
+            input_tokens=np.array([float(workload.input_tokens)]),
+            output_tokens=np.array([float(workload.output_tokens)]),
+            concurrency=np.array([float(workload.concurrency)]),
+        )
+
+    def cached_prompt(self, served: ServedModel) -> Floats:
+        """Return the tokens of a prompt that grow the cache: none where an encoder reads them."""
+        return np.zeros_like(self.input_tokens) if served.reads_apart else self.input_tokens
+
+    def per_engine(self, layout: LayoutArrays) -> Floats:
+        """Return the requests in flight on the busiest data-parallel rank."""
+        return np.ceil(self.concurrency / layout.data)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMatrix:
+    """One matrix product of the engine, in one layer; fused projections are one."""
+
+    name: str
+    part: Part
+    layers: int
+    division: Division
+    in_features: int
+    out_features: int
+    input_divided: bool
+    experts: int
+    active_experts: int
+    bytes_per_parameter: float
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """The operator table as an engine holds it, before any parallelism divides it."""
+
+    model: ModelArchitecture
+    weight_format: WeightFormat
+    cache_bytes_per_element: float
+    matrices: tuple[ServedMatrix, ...]
+    attention: tuple[Operator, ...]
+    """Rows that cache or keep state."""
+    elementwise: tuple[Operator, ...]
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether an encoder reads the prompt, of which the decoder then caches no token."""
+        return writes_apart(self.model)
+
+    @classmethod
+    def of(
+        cls, model: ModelArchitecture, *, weight_format: WeightFormat, cache_bytes: float
+    ) -> ServedModel:
+        """Return ``model`` as an engine holds it.
+
+        Parameters
+        ----------
+        model : ModelArchitecture
+            Any network of the table.
+        weight_format : WeightFormat
+            Storage of the weights, see :func:`bytes_per_parameter`.
+        cache_bytes : float
+            Bytes of one cached element, see ``precision.KV_CACHE_FORMATS``. [bytes]
+        """
+        rows = model.operators
+        return cls(
+            model=model,
+            weight_format=weight_format,
+            cache_bytes_per_element=cache_bytes,
+            matrices=tuple(_fused(model, weight_format)),
+            attention=tuple(
+                row
+                for row in rows
+                if row.cache_elements_per_token
+                or row.flops_per_token_per_key
+                or row.state_elements_per_sequence
+            ),
+            elementwise=tuple(row for row in rows if row.moved_elements_per_token > 0),
+        )
+
+
+def bytes_per_parameter(
+    row: Operator, weight_format: WeightFormat, model: ModelArchitecture
+) -> float:
+    """Return the bytes of one stored parameter of ``row`` of ``model``.
+
+    GGUF mixtures give each matrix its own type, and the published file may say what its rows take.
+    Where it does not, the formats below 16 bits quantise the
+    matrices of the blocks; embeddings, head, router and norms stay at 16 bits, as AWQ, GPTQ,
+    bitsandbytes and fp8 checkpoints do. MXFP4 quantises routed experts alone where there are any.
+    """
+    if weight_format.mixture:
+        return row_bytes(row, weight_format.name, model)
+    if row.stored_bytes is not None and weight_format.name == model.weight_format:
+        return row.stored_bytes
+    stored = weight_format.bytes_per_parameter
+    if stored >= SIXTEEN_BIT_BYTES:
+        return stored
+    quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
+    if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
+        quantised = row.division is Division.EXPERT
+    return stored if quantised else SIXTEEN_BIT_BYTES
+
+
+def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:
+    """Return whether weights stay as a quantised file describes them, matrix by matrix."""
+    own = weight_format.name == model.weight_format
+    return own and any(row.stored_bytes is not None for row in model.operators)
+
+
+def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightFormat) -> float:
+    """Return the format's bytes for a parameter; the model's own mean where its rows differ."""
+    if weight_format.mixture:
+        return file_bytes(model, weight_format.name) / model.total_parameters
+    if not stores_as_published(model, weight_format):
+        return weight_format.bytes_per_parameter
+    held = sum(
+        row.layers * row.parameters * bytes_per_parameter(row, weight_format, model)
+        for row in model.operators
+    )
+    return held / model.total_parameters
+
+
+def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[ServedMatrix]:
+    """Yield the matrix products, the projections of one input as one."""
+    merged: dict[tuple[str, ...], ServedMatrix] = {}
+    for row in model.operators:
+        if not (row.in_features and row.out_features and row.kind in _MATRIX_KINDS):
+            continue
+        group = FUSED_TARGETS.get(row.target or "")
+        parent = row.name.rsplit(".", 1)[0]
+        # Rows fuse inside one parent only: alternating layer groups keep their own matrices.
+        key = (parent, group, str(row.in_features), row.division) if group else (row.name,)
+        each = bytes_per_parameter(row, weight_format, model)
+        width, size = row.out_features, row.out_features * each
+        if key in merged:
+            width += merged[key].out_features
+            size += merged[key].out_features * merged[key].bytes_per_parameter
+        merged[key] = ServedMatrix(
+            name=row.name,
+            part=row.part,
+            layers=row.layers,
+            division=row.division,
+            in_features=row.in_features,
+            out_features=width,
+            input_divided=row.target in INPUT_DIVIDED_TARGETS,
+            experts=row.experts,
+            active_experts=row.active_experts,
+            bytes_per_parameter=size / width,
+            phase=row.phase,
+        )
+    return merged.values()
+
+
+_MATRIX_KINDS: Final = frozenset({OperatorKind.MATMUL, OperatorKind.ROUTING})
+
+
+def model_parallel_ranks(division: Division, layout: LayoutArrays) -> Floats:
+    """Ranks over which one layer's parameters of this division are spread."""
+    if division is Division.REPLICATED:
+        return np.ones_like(layout.tensor)
+    return layout.tensor * layout.expert if division is Division.EXPERT else layout.tensor
+
+
+def stage_share(model: ModelArchitecture, layout: LayoutArrays) -> Floats:
+    """Return the share of the blocks on the pipeline stage with the most layers."""
+    layers = float(model.num_hidden_layers)
+    return np.asarray(layer_share(layers=layers, pipeline=layout.pipeline, virtual_stages=1.0))
+
+
+def cached_bytes_per_sequence(
+    served: ServedModel, layout: LayoutArrays, tokens: Floats | float
+) -> Floats:
+    """Return the cache of one sequence of ``tokens`` tokens on one accelerator, in bytes.
+
+    Recurrent state is included, and so is what a decoder keeps of its encoder's output. Windows
+    cap the tokens of their layers. Leaves out that paged
+    engines round up to blocks of 16 tokens.
+    """
+    total = np.zeros(np.broadcast_shapes(np.shape(tokens), layout.tensor.shape))
+    for row in served.attention:
+        share = row_cache_share(row, layout)
+        kept = np.minimum(tokens, row.window) if row.window else tokens
+        kept = float(row.keys) if row.keys else kept
+        cached = share * row.cache_elements_per_token * kept * served.cache_bytes_per_element
+        # The format of the cache does not change that of the state.
+        state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
+        total = total + row.layers * (cached + state)
+    return total * stage_share(served.model, layout)
+
+
+def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:
+    """Return the share of the row's cache that one tensor-parallel rank holds."""
+    heads = float(max(row.cache_heads, 1))
+    return np.asarray(cache_share(heads=heads, tensor_parallel=layout.tensor))
+
+
+def batched_tokens(engine: ServingFacts, memory_bytes: Floats) -> Floats:
+    """Return the token limit of one engine step, which grows with the card."""
+    return _by_size(engine, memory_bytes, engine.batched_tokens, engine.small_batched_tokens)
+
+
+def sampled_sequences(engine: ServingFacts, memory_bytes: Floats) -> Floats:
+    """Return the sequences whose logits the engine makes room for, which grow with the card."""
+    return _by_size(engine, memory_bytes, engine.sampled_sequences, engine.small_sampled_sequences)
+
+
+def communication_bytes(engine: ServingFacts, memory_bytes: Floats, layout: LayoutArrays) -> Floats:
+    """Return the buffers of collectives, none on a single accelerator. [bytes]"""
+    size = _by_size(
+        engine, memory_bytes, engine.communication_bytes, engine.small_communication_bytes
+    )
+    together = layout.tensor * layout.pipeline * layout.expert > 1
+    return np.where(together, size, 0.0)
+
+
+def _by_size(engine: ServingFacts, memory_bytes: Floats, large: float, small: float) -> Floats:
+    return np.where(memory_bytes >= engine.large_memory_bytes, float(large), float(small))

@@ -1,0 +1,87 @@
+"""Lengths of requests that fit the model: defaults cut to its limit, pairs made to write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from advisor.architecture.pairs import as_writer, is_pair, positions_read, writes_apart
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.batch.forward import generates
+from advisor.nouns.workload import Serving, Workload
+
+PROMPT_SHARE: Final = 0.8
+"""Of a context that the default lengths exceed: as four to one, as 1,024 to 256."""
+
+
+def fitted(
+    workload: Workload, architecture: ModelArchitecture
+) -> tuple[Workload, ModelArchitecture]:
+    """Fit what a case leaves open about the lengths of requests to its model.
+
+    Parameters
+    ----------
+    workload : Pretraining, FineTuning or Serving
+    architecture : ModelArchitecture
+
+    Returns
+    -------
+    tuple of Workload and ModelArchitecture
+        Training as it was. Of serving, prompts and answers that nobody gave are cut to the
+        model's limit, and encoder-decoder pairs become what writes token after token. The
+        model's assumptions say so.
+    """
+    if not isinstance(workload, Serving):
+        return workload, architecture
+    notes = []
+    if is_pair(architecture):
+        read = positions_read(architecture)
+        architecture = as_writer(architecture)
+        workload = workload.model_copy(update={"input_tokens": read})
+    if update := shortened(workload, architecture, workload.model_fields_set):
+        workload = workload.model_copy(update=update)
+        cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
+        words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
+        limit = architecture.max_position_embeddings
+        notes.append(f"{words}, which the model's {limit:,} positions hold")
+    if notes:
+        architecture = architecture.model_copy(
+            update={"assumptions": (*architecture.assumptions, *notes)}
+        )
+    return workload, architecture
+
+
+def shortened(
+    workload: Serving, architecture: ModelArchitecture, given: Collection[str]
+) -> dict[str, int]:
+    """Return the lengths that nobody gave and that the model's positions do not hold, cut.
+
+    Parameters
+    ----------
+    workload : Serving
+    architecture : ModelArchitecture
+    given : collection of str
+        Fields that somebody gave.
+
+    Returns
+    -------
+    dict of str to int
+        New values by field. [tokens]
+    """
+    limit = architecture.max_position_embeddings
+    if architecture.unit is not Unit.TOKEN or limit is None:
+        return {}
+    read, written = workload.input_tokens, workload.output_tokens
+    if writes_apart(architecture):
+        return {} if written <= limit or "output_tokens" in given else {"output_tokens": limit}
+    if not generates(architecture):
+        return {} if read <= limit or "input_tokens" in given else {"input_tokens": limit}
+    if read + written <= limit or ("input_tokens" in given and "output_tokens" in given):
+        return {}
+    if "input_tokens" in given:
+        return {"output_tokens": limit - read} if read < limit else {}
+    if "output_tokens" in given:
+        return {"input_tokens": limit - written} if written < limit else {}
+    prompt = max(1, int(PROMPT_SHARE * limit))
+    return {"input_tokens": prompt, "output_tokens": max(1, limit - prompt)}

@@ -1,0 +1,302 @@
+"""One serving configuration in full: nouns in, ``Estimate`` parts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Phase
+from advisor.equations.serving import mean_attended_tokens
+from advisor.errors import InputError
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.memory import ServingMemory, loaded_factor, serving_memory
+from advisor.estimate.serving.terms import (
+    SERVING_MEMORY,
+    SERVING_TIME,
+    memory_substitutions,
+    time_substitutions,
+)
+from advisor.estimate.serving.times import ServingTimes, TokenShares, compute_format, serving_times
+from advisor.estimate.terms import term
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME
+from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WeightFormat
+from advisor.nouns.workload import Serving
+
+LONGEST_CONTEXT_TOKENS = 10_000_000
+"""Longest request that a workload may ask for; shown where windows alone bound the cache."""
+
+_BINDING = {
+    "bandwidth": ("weights", "cache"),
+    "compute": ("compute", "prefill"),
+    "network": ("network",),
+    "launch": ("fixed",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServingReport:
+    """The parts of an ``Estimate`` for one serving configuration."""
+
+    memory: MemoryBreakdown
+    flops: FlopCount
+    serving: ServingEstimate
+
+
+def describe_serving(
+    *,
+    architecture: ModelArchitecture,
+    workload: Serving,
+    layout: ParallelLayout,
+    accelerator: Accelerator,
+    node: Node,
+    weight_format: WeightFormat,
+    cache_bytes: float,
+    calibration: Calibration,
+) -> ServingReport:
+    """Estimate one serving configuration with ranges and terms.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        The network.
+    workload : Serving
+        Requests in flight and their lengths.
+    layout : ParallelLayout
+        ``data`` ranks answer side by side; ``expert`` of them share the routed experts.
+    accelerator : Accelerator
+        What every rank runs on.
+    node : Node
+        What joins them.
+    weight_format : WeightFormat
+        Storage of the weights.
+    cache_bytes : float
+        Bytes of one cached element. [bytes]
+    calibration : Calibration
+        Fitted constants and intervals.
+
+    Returns
+    -------
+    ServingReport
+        Memory that does not fit has ``fits=False``; the times are then those of a card with
+        enough memory.
+    """
+    engine = calibration.engine_for(weight_format)
+    kernels, measured = calibration.served_kernels(accelerator, weight_format)
+    arrays = LayoutArrays.of(layout)
+    served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
+    load = ServingLoad.of(workload)
+    compute = compute_format(accelerator, weight_format)
+    candidates = Candidates(
+        layout=arrays,
+        hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
+    )
+    times = serving_times(served, load, candidates, calibration)
+    memory = serving_memory(served, load, arrays, candidates.hardware.memory_bytes, calibration)
+    widening = shape_widening(architecture)
+    # A full description of the model is exact; only an assumed shape weakens what is measured.
+    assumed = architecture.evidence is Evidence.ASSUMED
+    known = Evidence.ASSUMED if assumed else kernels.evidence
+
+    def ranges(quantity: str) -> Callable[[float], Range]:
+        interval = calibration.interval(quantity, measured=measured)
+        return lambda value: Range.around(
+            value,
+            low_factor=interval.low / widening,
+            high_factor=interval.high * widening,
+            evidence=interval.evidence.weakest(known),
+        )
+
+    return ServingReport(
+        memory=_memory(
+            served,
+            workload=workload,
+            layout=layout,
+            memory=memory,
+            memory_bytes=accelerator.memory_reported_bytes,
+            times=times,
+            calibration=calibration,
+        ),
+        flops=_flops(served, workload),
+        serving=_serving(
+            times,
+            workload,
+            layout,
+            later=ranges(DIRECT_TIME if engine.backends else serving_quantity(architecture)),
+            first=ranges(DIRECT_FIRST_TOKEN if engine.backends else "serving_first_token"),
+            texts=time_substitutions(served, workload, layout, engine, accelerator),
+        ),
+    )
+
+
+STREAM_TOKENS = 3
+"""Shorter answers have at most one interval between tokens: the first token's time says it all."""
+
+
+def serving_quantity(architecture: ModelArchitecture) -> str:
+    """Name of the interval that times per output token of this model have."""
+    if not generates(architecture):
+        return "serving_denoising" if architecture.denoises else "serving_batch"
+    return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
+
+
+def _serving(
+    times: ServingTimes,
+    workload: Serving,
+    layout: ParallelLayout,
+    *,
+    later: Callable[[float], Range],
+    first: Callable[[float], Range],
+    texts: dict[str, str],
+) -> ServingEstimate:
+    """Put ranges around the first token (``first``) and around all that follows (``later``)."""
+    latency = float(times.request_latency_s[0])
+    if not np.isfinite(latency):
+        raise InputError(
+            "the layout needs a link that this hardware lacks",
+            value=f"tensor {layout.tensor}, pipeline {layout.pipeline}, expert {layout.expert}",
+            allowed="groups within one node, or nodes joined by a network",
+            remedy="Lower the degrees until each replica fits one node.",
+            field="layout",
+        )
+    rate = later(latency).reciprocal(workload.concurrency)
+    shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
+    longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
+    return ServingEstimate(
+        streams=workload.output_tokens >= STREAM_TOKENS,
+        ttft_ms=first(float(times.ttft_s[0]) / MILLISECOND),
+        tpot_ms=later(float(times.tpot_s[0]) / MILLISECOND),
+        output_tokens_per_s=rate.scaled(workload.output_tokens),
+        requests_per_s=rate,
+        max_concurrency=int(times.capacity.max_concurrency[0]),
+        max_context_tokens=int(longest),
+        replicas=layout.data // layout.expert,
+        bound_by=binding(shares),
+        terms=tuple(
+            term(SERVING_TIME, name, value, "s", texts.get(name, ""))
+            for name, value in shares.items()
+            if value > 0
+        ),
+    )
+
+
+def binding(shares: dict[str, float]) -> str:
+    """Return the resource with the largest share of the time per output token."""
+    totals = {resource: sum(shares[name] for name in names) for resource, names in _BINDING.items()}
+    return max(totals, key=lambda resource: totals[resource])
+
+
+def _memory(
+    served: ServedModel,
+    *,
+    workload: Serving,
+    layout: ParallelLayout,
+    memory: ServingMemory,
+    memory_bytes: float,
+    times: ServingTimes,
+    calibration: Calibration,
+) -> MemoryBreakdown:
+    values = {item.name: float(getattr(memory, item.name)[0]) for item in fields(ServingMemory)}
+    capacity = times.capacity
+    interval = calibration.interval("serving_memory", measured=True)
+    widening = shape_widening(served.model)
+    known = served.model.evidence
+    evidence = interval.evidence.weakest(known)
+
+    def spread(name: str) -> Range:
+        return Range.around(
+            values[name],
+            low_factor=interval.low / widening,
+            high_factor=interval.high * widening,
+            evidence=evidence,
+        )
+
+    texts = memory_substitutions(served, workload, layout, calibration.serving, memory_bytes)
+    return MemoryBreakdown(
+        weights_bytes=Range.around(
+            values["weights"],
+            low_factor=loaded_factor(interval.low / widening),
+            high_factor=loaded_factor(interval.high * widening),
+            evidence=known,
+        ),
+        gradients_bytes=Range.exact(0.0),
+        optimizer_bytes=Range.exact(0.0),
+        activations_bytes=spread("activations"),
+        logits_bytes=spread("logits"),
+        kv_cache_bytes=Range.around(
+            values["kv_cache"], low_factor=1 / widening, high_factor=widening, evidence=known
+        ),
+        workspace_bytes=spread("workspace"),
+        context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
+        # Engines allocate the cache once, at start-up: there is nothing to fragment.
+        fragmentation_bytes=Range.exact(0.0),
+        total_bytes=Range(
+            low=float(capacity.low_bytes[0]),
+            expected=float(memory.total[0]),
+            high=float(capacity.high_bytes[0]),
+            evidence=evidence,
+        ),
+        usable_bytes=float(capacity.usable_bytes[0]),
+        fits=bool(capacity.fits[0]),
+        peak_moment="serving",
+        limiting_stage="all" if layout.pipeline == 1 else "first",
+        terms=tuple(
+            term(SERVING_MEMORY, name, value, "bytes", texts.get(name, ""))
+            for name, value in values.items()
+        ),
+    )
+
+
+def _flops(served: ServedModel, workload: Serving) -> FlopCount:
+    """Count the operations of one generated token and of one decode step of all requests."""
+    first = 0 if served.reads_apart else workload.input_tokens
+    written = [op for op in served.model.operators if op.phase is not Phase.PROMPT]
+    matrices = float(sum(op.layers * op.flops_per_token for op in written))
+    attention = sum(
+        op.layers
+        * op.flops_per_token_per_key
+        * float(
+            op.keys
+            or mean_attended_tokens(
+                first=float(first),
+                last=float(first + workload.output_tokens),
+                window=float(op.window) if op.window else np.inf,
+            )
+        )
+        for op in served.attention
+        if op.phase is not Phase.PROMPT
+    )
+    per_token = matrices + attention
+    step = per_token * workload.concurrency
+    parts = (
+        ("matmul", "Matrix products of one decode step", matrices),
+        ("attention", "Attention at the mean context of one decode step", attention),
+    )
+    return FlopCount(
+        model_per_step=step,
+        hardware_per_step=step,
+        per_token=per_token,
+        terms=tuple(
+            Term(
+                name=name,
+                title=title,
+                value=value * workload.concurrency,
+                unit="FLOPs",
+                formula="requests x FLOPs per generated token",
+                substituted=f"{workload.concurrency:,} x {value:.4g}",
+                reference="pope2022",
+            )
+            for name, title, value in parts
+        ),
+    )

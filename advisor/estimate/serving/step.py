@@ -1,0 +1,309 @@
+"""Time of one step of a serving engine: a fold over the table, the same for prompt and decode.
+
+A step carries the running sequences, one token each, and any number of prompt tokens. Prompt
+tokens share the weights that the running sequences read anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.architecture.table.operators import Division, Part, Phase
+from advisor.equations.collectives import (
+    all_to_all_time_s,
+    point_to_point_time_s,
+)
+from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.equations.serving import (
+    direct_all_reduce_time_s,
+    experts_touched,
+    mean_attended_tokens,
+)
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays, Shares
+from advisor.estimate.links import group_link
+from advisor.estimate.serving.demand import (
+    SIXTEEN_BIT_BYTES,
+    ServedMatrix,
+    ServedModel,
+    row_cache_share,
+)
+from advisor.nouns.efficiency import NetworkEfficiency
+from advisor.nouns.engines import ServingFacts
+
+BRANCHES_PER_BLOCK = 2.0
+"""Attention and feed-forward: the blocks that the engine's overhead per layer was fitted on. Each
+branch ends in one reduction (Narayanan et al. 2021, section 2.3)."""
+EXPERT_EXCHANGES = 2.0
+"""Dispatch to the experts and return."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepShares(Shares):
+    """Exclusive shares of one step in seconds, one element per configuration."""
+
+    weights: Floats
+    """Reading weights (and the activations beside them) for the matrix products."""
+    cache: Floats
+    """Reading keys and values."""
+    compute: Floats
+    """Arithmetic beyond the time of reading, prompt attention, memory-bound rows."""
+    network: Floats
+    fixed: Floats
+    """Kernel, layer and step overheads."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepContent:
+    """What one step carries on each data-parallel rank. Fields broadcast."""
+
+    sequences: Floats
+    """Running sequences, one token each."""
+    context_first: Floats
+    """Cached tokens of a sequence when it starts to generate. [tokens]"""
+    context_last: Floats
+    """Cached tokens when it ends. [tokens]"""
+    prompt_tokens: Floats
+    """Prompt tokens in the step. [tokens]"""
+    prompt_length: Floats
+    """Length of the prompt that they belong to. [tokens]"""
+
+    @property
+    def tokens(self) -> Floats:
+        """Return the rows of the block matrices."""
+        return self.sequences + self.prompt_tokens
+
+    def of(self, part: Part, phase: Phase) -> Floats:
+        """Return the rows of a matrix of this part that runs in this phase."""
+        if phase is Phase.PROMPT:
+            return self.prompt_tokens
+        if part is Part.HEAD:
+            return self.sampled
+        return self.sequences if phase is Phase.ANSWER else self.tokens
+
+    @property
+    def sampled(self) -> Floats:
+        """Return the rows of the head: one for each sequence and each prompt in the step."""
+        return self.sequences + np.minimum(self.prompt_tokens, 1.0)
+
+
+def engine_step(
+    served: ServedModel,
+    content: StepContent,
+    candidates: Candidates,
+    engine: ServingFacts,
+    network: NetworkEfficiency,
+) -> StepShares:
+    """Return the exclusive shares of one step from its start to its sampled tokens.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The network as the engine stores it.
+    content : StepContent
+        What the step carries.
+    candidates : Candidates
+        Hardware rates are for the compute format of the stored weights.
+    engine : ServingFacts
+        Overheads of the engine.
+    network : NetworkEfficiency
+        Shares and latencies of the links.
+
+    Returns
+    -------
+    StepShares
+        Infinite where the card lacks the format or a group needs a missing network. [s]
+
+    Notes
+    -----
+    All pipeline stages in sequence. Leaves out overlap of traffic with
+    computation, and quantisation of activations (part of the fitted overheads).
+    """
+    hardware = candidates.hardware
+    shape = np.broadcast_shapes(
+        content.tokens.shape, content.context_last.shape, hardware.memory_bytes.shape
+    )
+    weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
+    unquantised = hardware.in_16_bits()
+    served_wide = served.weight_format.bytes_per_parameter >= SIXTEEN_BIT_BYTES
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for matrix in served.matrices:
+            wide = matrix.bytes_per_parameter >= SIXTEEN_BIT_BYTES
+            kernels = unquantised if wide else hardware
+            if matrix.experts > 1 and wide is served_wide:
+                kernels = kernels.for_experts()
+            total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
+            # Without rows of its phase a matrix does not run, nor is it read.
+            runs = content.of(matrix.part, matrix.phase) > 0
+            total = np.where(runs, total, 0.0)
+            # The roofs join by squares, so each takes its square's share of the time.
+            reading = np.where(total > 0, memory * memory / total, 0.0)
+            weights = weights + matrix.layers * reading
+            compute = compute + matrix.layers * (total - reading)
+            fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
+        reading, scores = _attention_time(served, content, candidates)
+        cache = cache + reading
+        compute = compute + scores + _elementwise_time(served, content, candidates)
+        fixed = fixed + engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
+        blocks = served.model.branches / BRANCHES_PER_BLOCK
+        each = engine.layer_overhead_s + np.where(
+            content.prompt_tokens > 0, hardware.prompt_layer_overhead_s, hardware.layer_overhead_s
+        )
+        fixed = fixed + each * blocks
+        traffic = _traffic(served, content, candidates, network)
+    return StepShares(
+        weights=weights,
+        cache=cache,
+        compute=compute,
+        network=np.broadcast_to(traffic, shape),
+        fixed=fixed,
+    )
+
+
+def _matrix_time(
+    matrix: ServedMatrix,
+    content: StepContent,
+    layout: LayoutArrays,
+    hardware: HardwareArrays,
+    engine: ServingFacts,
+) -> tuple[Floats, Floats]:
+    """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
+    tokens = content.of(matrix.part, matrix.phase)
+    split = np.ones_like(layout.tensor)
+    if matrix.division is not Division.REPLICATED:
+        split = layout.tensor
+    depth = matrix.in_features / split if matrix.input_divided else float(matrix.in_features)
+    width = float(matrix.out_features) if matrix.input_divided else matrix.out_features / split
+    # Ranks of an expert group pool their tokens, and each holds its share of the experts.
+    if matrix.experts > 1:
+        pooled = tokens * layout.expert
+        touched = experts_touched(
+            experts=float(matrix.experts),
+            active_experts=float(matrix.active_experts),
+            tokens=pooled,
+        )
+        held = np.maximum(touched / layout.expert, 1.0)
+        efficiency = hardware.matmul_compute * engine.grouped_compute
+    else:
+        held = np.ones_like(tokens)
+        efficiency = hardware.matmul_compute
+    rows = tokens * matrix.active_experts
+    moved = held * depth * width * matrix.bytes_per_parameter
+    moved = moved + rows * (depth + width) * SIXTEEN_BIT_BYTES
+    time = matmul_time_s(
+        flops=2.0 * rows * depth * width,
+        moved_bytes=moved,
+        output_elements=rows * width,
+        depth=depth,
+        peak_flops_per_s=hardware.peak_flops_per_s,
+        bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+        overhead_s=0.0,
+        compute=efficiency,
+        bandwidth=hardware.matmul_bandwidth,
+        half_tiles=hardware.matmul_half_tiles,
+        half_depth=hardware.matmul_half_depth,
+    )
+    reading = moved / (hardware.memory_bandwidth_bytes_per_s * hardware.matmul_bandwidth)
+    expansion = held * depth * width * hardware.weight_expansion_s
+    if matrix.experts > 1:
+        busiest = np.where(layout.expert > 1, engine.expert_imbalance, 1.0)
+        time, reading = time * busiest, reading * busiest
+    return np.asarray(time) + expansion, np.asarray(reading)
+
+
+def _attention_time(
+    served: ServedModel, content: StepContent, candidates: Candidates
+) -> tuple[Floats, Floats]:
+    """Return the time to read the cache, and the time of attention arithmetic, in s."""
+    layout, hardware = candidates.layout, candidates.hardware
+    reading = np.zeros(np.broadcast_shapes(content.tokens.shape, hardware.memory_bytes.shape))
+    scores = np.zeros_like(reading)
+    for row in served.attention:
+        window = float(row.window) if row.window else np.inf
+        keys = mean_attended_tokens(
+            first=content.context_first, last=content.context_last, window=window
+        )
+        keys = float(row.keys) if row.keys else keys
+        elements = row.cache_elements_per_token * row_cache_share(row, layout)
+        state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
+        # Each step reads the state and writes it back.
+        per_sequence = elements * keys * served.cache_bytes_per_element + 2.0 * state
+        read = bandwidth_time_s(
+            moved_bytes=content.sequences * per_sequence,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.cache_bandwidth,
+            overhead_s=0.0,
+        )
+        reading = reading + row.layers * np.asarray(read)
+        attended = mean_attended_tokens(first=0.0, last=content.prompt_length, window=window)
+        if row.phase is Phase.PROMPT:
+            # An encoder sees the whole prompt at each of its tokens.
+            attended = content.prompt_length
+        per_token = attended * row.flops_per_token_per_key + row.flops_per_token
+        scored = 0.0 if row.phase is Phase.ANSWER else content.prompt_tokens
+        prompt = scored * per_token / layout.tensor
+        score = attention_time_s(
+            flops=prompt,
+            # The rate of a recurrence does not depend on keys, nor is there work without any.
+            keys=np.where((row.flops_per_token_per_key > 0) & (attended > 0), attended, np.inf),
+            peak_flops_per_s=hardware.peak16_flops_per_s,
+            efficiency=hardware.attention_forward,
+            half_keys=hardware.attention_half_keys,
+            overhead_s=0.0,
+        )
+        scores = scores + row.layers * np.asarray(score)
+    return reading, scores
+
+
+def _elementwise_time(served: ServedModel, content: StepContent, candidates: Candidates) -> Floats:
+    """Return the time of norms, activations and residuals, in s."""
+    layout, hardware = candidates.layout, candidates.hardware
+    elements = np.zeros(np.broadcast_shapes(content.tokens.shape, layout.tensor.shape))
+    for row in served.elementwise:
+        tokens = content.of(row.part, row.phase)
+        split = 1.0 if row.division is Division.REPLICATED else layout.tensor
+        elements = elements + row.layers * row.moved_elements_per_token * tokens / split
+    return np.asarray(
+        bandwidth_time_s(
+            moved_bytes=SIXTEEN_BIT_BYTES * elements,
+            bandwidth_bytes_per_s=hardware.memory_bandwidth_bytes_per_s,
+            efficiency=hardware.elementwise_bandwidth,
+            overhead_s=0.0,
+        )
+    )
+
+
+def _traffic(
+    served: ServedModel, content: StepContent, candidates: Candidates, network: NetworkEfficiency
+) -> Floats:
+    """Return the time of all exchanges between accelerators in one step, in s."""
+    layout = candidates.layout
+    one = np.ones_like(layout.tensor)
+    hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * content.tokens
+    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
+    reduction = direct_all_reduce_time_s(
+        message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
+    )
+    total = served.model.branches * np.asarray(reduction)
+
+    routed = [matrix for matrix in served.matrices if matrix.experts > 1]
+    if routed:
+        bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
+        # A token travels once to each rank that holds one of its experts.
+        copies = np.minimum(float(routed[0].active_experts), layout.expert)
+        exchange = all_to_all_time_s(
+            message_bytes=hidden * copies / layout.tensor,
+            ranks=layout.expert,
+            bytes_per_s=bandwidth,
+            latency_s=latency / np.maximum(layout.expert - 1, 1.0),
+        )
+        layers = max(matrix.layers for matrix in routed)
+        total = total + np.where(
+            layout.expert > 1, EXPERT_EXCHANGES * layers * np.asarray(exchange), 0.0
+        )
+
+    # Neighbouring stages sit a whole tensor-parallel group apart.
+    bandwidth, latency = group_link(candidates, network, 2 * one, layout.tensor)
+    hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
+    return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)

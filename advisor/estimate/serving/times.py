@@ -1,0 +1,224 @@
+"""Serving under continuous batching: latency, throughput and their parts.
+
+The same code serves one configuration and a million.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
+from advisor.estimate.candidates import Candidates, Floats, Shares, matmul_peak
+from advisor.estimate.serving.demand import ServedModel, ServingLoad, batched_tokens
+from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
+from advisor.estimate.serving.step import (
+    BRANCHES_PER_BLOCK,
+    StepContent,
+    StepShares,
+    engine_step,
+)
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.engines import ServingFacts
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.precision import WeightFormat
+from advisor.nouns.workload import Serving
+
+SIXTEEN_BIT: Final = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShares(Shares):
+    """Exclusive shares of the time per output token in seconds."""
+
+    weights: Floats
+    cache: Floats
+    compute: Floats
+    network: Floats
+    fixed: Floats
+    prefill: Floats
+    """Prompts of other requests in the same steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingTimes:
+    """Steady state of many configurations at once, one element each."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    decode_step_s: Floats
+    request_latency_s: Floats
+    """From arrival to the last token. [s]"""
+    prompt_service_s: Floats
+    """Time for which one prompt occupies the engine; see ``equations.serving.start_burst_s``
+    for what a load generator that starts all requests at once adds to the first token. [s]"""
+    requests_per_s: Floats
+    """Whole deployment."""
+    output_tokens_per_s: Floats
+    """Whole deployment. [tokens/s]"""
+    shares: TokenShares
+    capacity: ServingCapacity
+    feasible: NDArray[np.bool_]
+    """The cache of the asked concurrency fits and every group has its links."""
+
+
+def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str:
+    """Return the format in which ``accelerator`` multiplies weights stored as ``weight_format``.
+
+    Where the card has no matrix units for the format, engines expand the weights to 16 bits
+    inside the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM): memory and traffic
+    stay small, arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
+    """
+    for name in (weight_format.compute, *SIXTEEN_BIT):
+        if matmul_peak(accelerator, name) is not None:
+            return name
+    return "fp32"
+
+
+def stored_format(accelerator: Accelerator, name: str) -> str:
+    """Return the format in which ``accelerator`` keeps what is published as ``name``.
+
+    Engines convert 16-bit weights on loading where the card lacks their format: vLLM runs bf16
+    checkpoints as fp16 below compute capability 8.0. What has no 16-bit units at all keeps fp32,
+    as in training. Other formats stay as they are: see :func:`compute_format`.
+    """
+    if name not in SIXTEEN_BIT:
+        return name
+    able = (item for item in (name, *SIXTEEN_BIT) if matmul_peak(accelerator, item) is not None)
+    return next(able, "fp32")
+
+
+def serves_in(accelerator: Accelerator, name: str) -> bool:
+    """Return whether engines serve a weight format: narrow ones anywhere, 16 bits with units."""
+    return name not in SIXTEEN_BIT or matmul_peak(accelerator, name) is not None
+
+
+def cache_format(workload: Serving, accelerator: Accelerator) -> str:
+    """Return the format of the key-value cache: the asked one, or that of 16-bit weights."""
+    return workload.kv_cache_format or stored_format(accelerator, "bf16")
+
+
+def serving_times(
+    served: ServedModel,
+    load: ServingLoad,
+    candidates: Candidates,
+    calibration: Calibration,
+    engine: ServingFacts | None = None,
+) -> ServingTimes:
+    """Return latency and throughput at a steady concurrency.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The network as the engine stores it.
+    load : ServingLoad
+        Requests in flight over the whole deployment, and their lengths.
+    candidates : Candidates
+        ``data`` ranks answer requests side by side; hardware rates are for
+        :func:`compute_format` of the weights.
+    calibration : Calibration
+        Constants of engine and network.
+    engine : ServingFacts, optional
+        By default the one that serves the weights' format.
+
+    Returns
+    -------
+    ServingTimes
+        Times are infinite where a card lacks a format or a link; ``feasible`` says whether the
+        cache fits. Nothing raises.
+
+    Notes
+    -----
+    A decode step carries the running sequences of one micro-batch (a pipeline of ``p`` stages
+    keeps ``p`` of them in flight). A prompt rides in ``n = prompt / batched_tokens`` steps, at
+    least one, beside the other sequences; what it adds to them is its interference. Rates
+    follow from Little's law, waiting from a closed queue: see ``equations.serving``. Requests
+    are taken as out of phase; prefix caching, speculative decoding, preemption and separate
+    prefill servers are left out.
+
+    References
+    ----------
+    .. [1] Kwon et al., 2023, arXiv:2309.06180.
+    .. [2] Agrawal et al., 2024, arXiv:2403.02310.
+    """
+    layout = candidates.layout
+    engine = engine or calibration.engine_for(served.weight_format)
+    requests = load.per_engine(layout)
+    batch = np.ceil(requests / layout.pipeline)
+    memory_bytes = candidates.hardware.memory_bytes
+    limit = batched_tokens(engine, memory_bytes)
+    chunk = np.minimum(load.input_tokens, limit)
+    before = load.cached_prompt(served)
+
+    def step(sequences: Floats, prompt_tokens: Floats) -> StepShares:
+        content = StepContent(
+            sequences=sequences,
+            context_first=before,
+            context_last=before + load.output_tokens,
+            prompt_tokens=prompt_tokens,
+            prompt_length=load.input_tokens,
+        )
+        return engine_step(served, content, candidates, engine, calibration.network)
+
+    prompt_s = engine.prompt_overhead_s * served.model.branches / BRANCHES_PER_BLOCK
+    decode = step(batch, np.zeros_like(chunk))
+    mixed = step(batch - 1, chunk)
+    full = step(np.zeros_like(batch), limit)
+    with np.errstate(invalid="ignore"):
+        occupied = load.input_tokens / limit
+        chunks = np.maximum(occupied, 1.0)
+        decode_s = decode.total
+        # A lone request starts its step for the prompt alone; else the prompt takes a seat in
+        # a step that runs anyway.
+        carrying = np.where(batch > 1, decode_s, 0.0)
+        # Prompts that arrive within one step share it, up to its limit of tokens.
+        together = np.clip(requests / load.output_tokens, 1.0, np.maximum(1 / occupied, 1.0))
+        extra = prompt_s / together
+        extra = extra + chunks * np.maximum(mixed.total - carrying, 0.0)
+        stages = layout.pipeline if engine.chunks_follow else 1.0
+        first_token = prompt_s + (chunks + stages - 1) / stages * mixed.total
+        # Stages work on different micro-batches: a prompt delays each of them by its share.
+        others = extra / layout.pipeline * (requests - 1) / requests
+        rate = request_rate_per_s(
+            concurrency=requests,
+            decode_step_s=decode_s,
+            prefill_extra_s=others,
+            first_token_s=first_token,
+            output_tokens=load.output_tokens,
+        )
+        tpot = time_per_output_token_s(
+            decode_step_s=decode_s,
+            prefill_extra_s=others,
+            request_rate_per_s=rate,
+            steps=occupied,
+        )
+        generation = (load.output_tokens - 1) * tpot
+        # Short prompts ride almost for free, yet no faster than steps full of them.
+        service = np.maximum(occupied * carrying + extra, occupied * full.total) / layout.pipeline
+        wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=generation)
+        ttft = engine.request_overhead_s + first_token + np.where(requests > 1, wait, 0.0)
+        # Differences of infinite steps have no value: a missing link makes every time infinite.
+        reachable = np.isfinite(mixed.total)
+        tpot, ttft = (np.where(reachable, time, np.inf) for time in (tpot, ttft))
+        latency = ttft + np.where(reachable, generation, np.inf)
+        requests_per_s = load.concurrency / latency
+        shares = TokenShares(
+            **{item.name: getattr(decode, item.name) for item in fields(StepShares)},
+            prefill=tpot - decode_s,
+        )
+    capacity = serving_capacity(served, load, layout, memory_bytes, calibration)
+    return ServingTimes(
+        ttft_s=np.asarray(ttft),
+        tpot_s=np.asarray(tpot),
+        decode_step_s=decode_s,
+        request_latency_s=np.asarray(latency),
+        prompt_service_s=np.asarray(service),
+        requests_per_s=np.asarray(requests_per_s),
+        output_tokens_per_s=np.asarray(requests_per_s * load.output_tokens),
+        shares=shares,
+        capacity=capacity,
+        feasible=np.asarray(capacity.fits & np.isfinite(latency)),
+    )

@@ -1,0 +1,93 @@
+"""How fast the host feeds images to a training step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.equations.input_pipeline import input_time_s
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.nouns.hardware import Node
+from advisor.nouns.workload import DataLoading, Serving, Training, Workload
+
+DECODED_PER_S: Final = {DataLoading.JPEG: 551.0, DataLoading.TURBO: 690.0}
+"""ImageNet's validation images that one core decodes: Pillow, and libjpeg-turbo (simplejpeg), each
+the median of five cloud processors of 2019 to 2025 (Iglovikov and Kosarevsky 2026,
+arXiv:2605.08731, single-thread table)."""
+CROPPED_PER_S: Final = {DataLoading.JPEG: 2961.0 / 8.0, DataLoading.TURBO: 5056.0 / 8.0}
+"""Random resized crops, normalised and collated, of one of eight workers: Pillow, and
+AlbumentationsX (albumentations.ai, AlbumentationsX vs PIL/Pillow benchmark, DataLoader pipeline,
+read 2026-11-21)."""
+IMAGE_BYTES: Final = 147_897_477_120 / 1_281_167
+"""Of ImageNet's training images: size of the archive ILSVRC2012_img_train.tar over its images."""
+IMAGE_PIXELS: Final = 469.0 * 387.0
+"""Mean size of ImageNet's images; larger crops are taken from images of their own size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What the host does for each image."""
+
+    worker_s: float
+    """Time of one worker to decode and augment it. [s]"""
+    workers: int | None
+    """For each accelerator; None: one on each core."""
+    image_bytes: float
+    storage_bytes_per_s: float
+    """Of each machine; infinite where images lie in memory. [bytes/s]"""
+
+
+def decodes_images(workload: Workload, architecture: ModelArchitecture) -> bool:
+    """Whether the host has images to decode for this work; latents of diffusion are made ahead."""
+    images = architecture.unit is Unit.IMAGE and not architecture.denoises
+    return images and not isinstance(workload, Serving)
+
+
+def resolve_loading(
+    workload: Training, architecture: ModelArchitecture, assumptions: list[str]
+) -> Loading | None:
+    """Fill in how images come, and say so; None where nothing is to be read or decoded."""
+    if not decodes_images(workload, architecture):
+        return None
+    how = workload.data_loading or DataLoading.JPEG
+    storage = workload.storage_bytes_per_s or inf
+    size = architecture.sample.image_size if architecture.sample else None
+    larger = max(1.0, (size or 0) ** 2 / IMAGE_PIXELS)
+    if how is DataLoading.CACHED:
+        assumptions.append("images lie decoded in memory: no input pipeline")
+        return None
+    worker_s = larger * (1.0 / DECODED_PER_S[how] + 1.0 / CROPPED_PER_S[how])
+    if workload.worker_images_per_s is not None:
+        worker_s = 1.0 / workload.worker_images_per_s
+    cores = workload.loader_workers or "one on each core"
+    assumptions.append(
+        f"JPEG images, of which a loader's worker decodes and augments {1.0 / worker_s:,.0f} a "
+        f"second ({cores}{' for each accelerator' if workload.loader_workers else ''})"
+    )
+    return Loading(worker_s, workload.loader_workers, larger * IMAGE_BYTES, storage)
+
+
+def host_note(node: Node) -> str:
+    """Say how many cores of the host an accelerator has, and whether that is known."""
+    known = "" if node.host_vcpus else ", assumed"
+    return f"{node.host_cores / node.accelerators:.3g} host cores for each accelerator{known}"
+
+
+def loading_time(loading: Loading, global_batch: float, candidates: Candidates) -> Floats:
+    """Time in which the hosts of each configuration make one step's images ready. [s]"""
+    hardware = candidates.hardware
+    share = global_batch / candidates.layout.accelerators
+    return np.asarray(
+        input_time_s(
+            samples=share,
+            workers=loading.workers or hardware.host_cores,
+            worker_s=loading.worker_s,
+            sample_bytes=loading.image_bytes,
+            storage_bytes_per_s=loading.storage_bytes_per_s / hardware.node_accelerators,
+        )
+    )

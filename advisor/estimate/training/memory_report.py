@@ -1,0 +1,201 @@
+"""Training memory of one configuration or of many, with its range: what a card must have."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.fold import trainable_parameters
+from advisor.estimate.results import MemoryBreakdown
+from advisor.estimate.terms import TRAINING_MEMORY, term
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
+from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.quantities import Evidence, Range
+from advisor.nouns.efficiency import Calibration, Interval, MemoryFacts
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import FineTuningMethod
+
+MOMENTS = ("forward_end", "backward_end", "optimizer_step")
+
+
+def on_accelerator(calibration: Calibration, accelerator: Accelerator) -> Calibration:
+    """Return the constants for one accelerator: a processor has no driver context."""
+    if accelerator.segment is not Segment.CPU:
+        return calibration
+    nothing = dict.fromkeys(calibration.memory.context_bytes, 0.0)
+    memory = calibration.memory.model_copy(update={"context_bytes": nothing})
+    return calibration.model_copy(update={"memory": memory})
+
+
+def outside_bytes(layout: LayoutArrays, facts: MemoryFacts, bound: str) -> Floats:
+    """What the driver and the collective library hold beside tensors. [bytes]
+
+    Each way of parallelism has a communicator of its own, with its own buffers.
+    """
+    degrees = (layout.data, layout.tensor, layout.pipeline, layout.context)
+    groups = np.sum([degree > 1 for degree in degrees], axis=0)
+    return np.asarray(facts.context_bytes[bound] + groups * facts.communication_bytes)
+
+
+def interval_name(run: TrainingRun) -> str:
+    """Return the name of a run's interval: one for adapters on a 4-bit base, one for the rest."""
+    four_bit = run.method is FineTuningMethod.QLORA
+    return "training_memory_4bit" if four_bit else "training_memory"
+
+
+def memory_interval(run: TrainingRun, calibration: Calibration) -> Interval:
+    """Return the interval of a run's memory."""
+    return calibration.intervals[interval_name(run)]
+
+
+def memory_totals(
+    allocated: Floats,
+    layout: LayoutArrays,
+    facts: MemoryFacts,
+    interval: Interval,
+    *,
+    widening: float,
+) -> tuple[Floats, Floats, Floats]:
+    """Low, expected and high total of the fullest accelerator, from its tensors. [bytes]"""
+    factors = {"low": interval.low / widening, "expected": 1.0, "high": interval.high * widening}
+    low, expected, high = (
+        allocated * factor * (1 + facts.fragmentation[bound]) + outside_bytes(layout, facts, bound)
+        for bound, factor in factors.items()
+    )
+    return low, expected, high
+
+
+def evaluate_memory(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    calibration: Calibration,
+) -> Floats:
+    """High end of the total of every configuration, the one that decides what fits. [bytes]"""
+    allocated = training_memory(architecture, run, layout, calibration.memory).allocated
+    return memory_totals(
+        allocated,
+        layout,
+        calibration.memory,
+        memory_interval(run, calibration),
+        widening=shape_widening(architecture),
+    )[2]
+
+
+def describe_memory(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: ParallelLayout,
+    accelerator: Accelerator,
+    calibration: Calibration,
+    interval: Interval | None = None,
+) -> MemoryBreakdown:
+    """Memory of one configuration with ranges and terms.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    layout : ParallelLayout
+    accelerator : Accelerator
+    calibration : Calibration
+    interval : Interval, optional
+        Another one than the run's own, where its settings are guessed.
+
+    Returns
+    -------
+    MemoryBreakdown
+    """
+    interval = interval or memory_interval(run, calibration)
+    widening = shape_widening(architecture)
+    facts = calibration.memory
+    arrays = LayoutArrays.of(layout)
+    memory = training_memory(architecture, run, arrays, facts)
+    low, expected, high = (
+        float(value[0])
+        for value in memory_totals(memory.allocated, arrays, facts, interval, widening=widening)
+    )
+    evidence = interval.evidence.weakest(architecture.evidence)
+    names = ("weights", "gradients", "optimizer", "activations", "logits", "workspace")
+    values = {name: float(getattr(memory, name)[0]) for name in names}
+
+    def spread(value: float) -> Range:
+        return Range(
+            low=value * interval.low / widening,
+            expected=value,
+            high=value * interval.high * widening,
+            evidence=evidence,
+        )
+
+    allocated = sum(values.values())
+    fragmentation = Range(
+        low=allocated * interval.low / widening * facts.fragmentation["low"],
+        expected=allocated * facts.fragmentation["expected"],
+        high=allocated * interval.high * widening * facts.fragmentation["high"],
+        evidence=evidence,
+    )
+    context = Range(
+        **{name: float(outside_bytes(arrays, facts, name)[0]) for name in facts.context_bytes},
+        evidence=Evidence.ASSUMED,
+    )
+    texts = _memory_substitutions(architecture, run, layout)
+    shown = {**values, "context": context.expected, "fragmentation": fragmentation.expected}
+    return MemoryBreakdown(
+        weights_bytes=spread(values["weights"]),
+        gradients_bytes=spread(values["gradients"]),
+        optimizer_bytes=spread(values["optimizer"]),
+        activations_bytes=spread(values["activations"]),
+        logits_bytes=spread(values["logits"]),
+        kv_cache_bytes=Range.exact(0.0),
+        workspace_bytes=spread(values["workspace"]),
+        context_bytes=context,
+        fragmentation_bytes=fragmentation,
+        total_bytes=Range(low=low, expected=expected, high=high, evidence=evidence),
+        usable_bytes=accelerator.memory_reported_bytes,
+        fits=high <= accelerator.memory_reported_bytes,
+        host_bytes=spread(float(memory.host[0])),
+        peak_moment=MOMENTS[int(memory.moment[0])],
+        limiting_stage="all"
+        if layout.pipeline == 1
+        else ("last" if memory.last_stage[0] else "first"),
+        terms=tuple(
+            term(TRAINING_MEMORY, name, value, "bytes", texts.get(name, ""))
+            for name, value in shown.items()
+        ),
+    )
+
+
+def _memory_substitutions(
+    architecture: ModelArchitecture, run: TrainingRun, layout: ParallelLayout
+) -> dict[str, str]:
+    recipe = run.recipe
+    split = f"tensor {layout.tensor} x pipeline {layout.pipeline}"
+    parameters = f"{architecture.total_parameters:,} parameters / ({split})"
+    trained = trainable_parameters(architecture, run)
+    states = optimizer_bytes_per_parameter(architecture, run)
+    group = layout.data * layout.context
+    sharding = f"{layout.sharding.value} over {group}"
+    tokens = layout.micro_batch * run.tokens_per_sample // layout.context
+    return {
+        "weights": (
+            f"{parameters}, working {recipe.working}"
+            + (f", master {recipe.master}" if recipe.master and not run.frozen else "")
+            + f", {sharding}"
+        ),
+        "gradients": f"{trained:,} trained parameters / ({split}), {sharding}",
+        "optimizer": (
+            f"{trained:,} trained parameters x {states:.4g} bytes "
+            f"({run.optimizer.value}), {sharding}"
+        ),
+        "activations": (
+            f"{tokens:,} {run.unit.value}s x {architecture.num_hidden_layers} layers, recompute "
+            f"{layout.recompute.value}, software {run.software.value}"
+        ),
+        "logits": (
+            f"{tokens:,} {run.unit.value}s x {architecture.vocab_size:,} entries / {layout.tensor}"
+        ),
+    }

@@ -1,0 +1,94 @@
+"""Time that a step waits for its host, where states or activations live there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.equations.memory import nf4_bytes
+from advisor.equations.offload import host_transfer_s, host_update_s
+from advisor.equations.pipeline import exposed_time_s
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.host_memory import offloads
+from advisor.estimate.training.memory import stored_per_micro_batch
+from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
+from advisor.nouns.efficiency import NetworkEfficiency
+from advisor.nouns.layout import Offload
+from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.workload import FineTuningMethod, Optimizer
+
+
+def offload_time(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    *,
+    updated: Floats,
+    weights: Floats,
+    micro_batches: Floats,
+    cover_s: Floats,
+) -> Floats:
+    """Exposed traffic with the host and the host's update, of one step.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    candidates : Candidates
+    network : NetworkEfficiency
+    updated : ndarray
+        Parameters that this rank updates. [elements]
+    weights : ndarray
+        Working weights of this rank that live on the host, if they do. [elements]
+    micro_batches : ndarray
+    cover_s : ndarray
+        Computation of one micro-batch. [s]
+
+    Returns
+    -------
+    ndarray
+        [s]
+
+    Notes
+    -----
+    Gradients go to the host and new weights come back with nothing to hide behind; weights and
+    activations cross twice in each micro-batch, out or in, beside computation. Paged states cross
+    twice in each step. Cards of one machine share its memory, each has a link of its own.
+    """
+    layout, hardware = candidates.layout, candidates.hardware
+    link = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)
+    states = optimizer_bytes_per_parameter(architecture, run)
+    gradient = gradient_bytes_per_parameter(run)
+    adapter = run.switches.adapter_format
+    working = FORMAT_BYTES[adapter if run.frozen else run.recipe.working]
+    base = working
+    if run.frozen:
+        four_bit = run.method is FineTuningMethod.QLORA
+        base = float(nf4_bytes(parameters=1.0)) if four_bit else FORMAT_BYTES["bf16"]
+    master = FORMAT_BYTES[adapter if run.frozen else run.recipe.master or run.recipe.working]
+    cards = np.minimum(layout.accelerators, hardware.node_accelerators)
+
+    def transfer(moved: Floats) -> Floats:
+        return np.asarray(host_transfer_s(moved_bytes=moved, bytes_per_s=link))
+
+    def exposed(moved: Floats) -> Floats:
+        hidden = exposed_time_s(traffic_s=transfer(moved), cover_s=cover_s, overlap=network.overlap)
+        return np.asarray(micro_batches * hidden)
+
+    update = host_update_s(
+        parameters=updated * cards,
+        bytes_per_parameter=gradient + 2 * (master + states),
+        host_bytes_per_s=network.host_bytes_per_s,
+    )
+    optimizer = offloads(layout, Offload.OPTIMIZER)
+    paged = ~optimizer & (run.optimizer is Optimizer.PAGED_ADAMW_8BIT)
+    stored = stored_per_micro_batch(architecture, run, layout)
+    return np.asarray(
+        optimizer * (transfer(updated * (gradient + working)) + update)
+        + paged * transfer(2 * states * updated)
+        + offloads(layout, Offload.PARAMETERS) * exposed(2 * weights * base)
+        + offloads(layout, Offload.ACTIVATIONS) * exposed(2 * stored)
+    )

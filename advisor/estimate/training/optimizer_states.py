@@ -1,0 +1,133 @@
+"""What each optimizer keeps for the parameters that it updates."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Operator, OperatorKind, Part
+from advisor.equations.memory import blockwise_state_bytes, factored_state_elements
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.workload import Optimizer, SoftwareStack
+
+COPIES: Final[dict[Optimizer, float]] = {
+    Optimizer.ADAMW: 2.0,
+    Optimizer.SGD_MOMENTUM: 1.0,
+    Optimizer.SGD: 0.0,
+    Optimizer.LION: 1.0,
+}
+"""State tensors of the parameter's shape in the format of the recipe's states."""
+EIGHT_BIT: Final = (Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT)
+MATRIX_COPIES: Final = 1.0
+"""Muon keeps a momentum for matrices; AdamW updates embeddings, head and vectors beside it."""
+MUON_TEMPORARY: Final = 9.0
+"""Bytes per element of the matrix that Muon is at work on: its update and the products of the
+Newton-Schulz iteration (PyTorch 2.13's own accounting: 7 in 16 bits to 9 in fp32)."""
+
+SUB_GROUP: Final = 1e9
+"""Elements that DeepSpeed's ZeRO-3 updates at a time (its default ``sub_group_size``)."""
+
+
+def state_format_bytes(run: TrainingRun) -> float:
+    """Size of one element of a state that is not quantised. [bytes]"""
+    return FORMAT_BYTES[run.switches.adapter_format if run.frozen else run.recipe.optimizer_states]
+
+
+def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Optimizer states of one trained parameter, on average. [bytes]
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+        Shapes decide what Adafactor and Muon keep.
+    run : TrainingRun
+
+    Returns
+    -------
+    float
+
+    Notes
+    -----
+    Leaves out that 8-bit optimizers keep tensors under 4,096 elements in fp32 (under a thousandth),
+    and the step counters.
+    """
+    size = state_format_bytes(run)
+    if run.optimizer in EIGHT_BIT:
+        return float(2 * blockwise_state_bytes(elements=1.0))
+    if run.optimizer not in COPIES and run.frozen:
+        # Adapters are matrices of a small rank.
+        return size * MATRIX_COPIES * (run.optimizer is Optimizer.MUON)
+    if run.optimizer is Optimizer.ADAFACTOR:
+        return size * _factored_share(architecture)
+    if run.optimizer is Optimizer.MUON:
+        matrices = sum(
+            _matrix(op) * op.layers for op in architecture.matmuls() if op.part is Part.BLOCK
+        )
+        total = architecture.total_parameters
+        return size * (MATRIX_COPIES * matrices + 2.0 * (total - matrices)) / total
+    return COPIES[run.optimizer] * size
+
+
+def update_temporary_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """What the update of the largest tensor holds for a moment, whole. [bytes]"""
+    if run.optimizer is not Optimizer.MUON or run.frozen:
+        return 0.0
+    blocks = (op for op in architecture.matmuls() if op.part is Part.BLOCK)
+    return MUON_TEMPORARY * max((_matrix(op) for op in blocks), default=0.0)
+
+
+def gradient_cast_bytes(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, partition: Floats
+) -> Floats:
+    """Casts of gradients that are narrower than the master weights they update. [bytes]
+
+    Megatron-class software sums gradients in the master's format. DeepSpeed lays those of its
+    ``partition`` [elements] end to end and casts them as one (``stage_1_and_2.py``, ``step``),
+    under ZeRO-3 a billion at a time (``sub_group_size``); others cast one tensor after another.
+    """
+    master = run.recipe.master
+    gradient = FORMAT_BYTES[run.recipe.gradients]
+    if master is None or run.frozen or run.software is SoftwareStack.MEGATRON:
+        return 0.0 * partition
+    if gradient >= FORMAT_BYTES[master]:
+        return 0.0 * partition
+    if run.software is SoftwareStack.DEEPSPEED:
+        together = np.where(layout.sharding > 2, SUB_GROUP, np.inf)
+        return np.asarray((gradient + FORMAT_BYTES[master]) * np.minimum(partition, together))
+    largest = max(
+        op.parameters if op.kind is OperatorKind.EMBEDDING else _matrix(op)
+        for op in architecture.operators
+    )
+    ranks = np.where(layout.sharding >= 1, layout.data * layout.context, 1.0)
+    return np.asarray(FORMAT_BYTES[master] * largest / (layout.tensor * ranks))
+
+
+def _matrix(op: Operator) -> float:
+    return _elements(op.in_features, op.out_features, op.experts)
+
+
+def _elements(rows: int, columns: int, experts: int) -> float:
+    return float(rows * columns * max(1, experts))
+
+
+def _factored_share(architecture: ModelArchitecture) -> float:
+    """State elements of Adafactor over parameters."""
+    kept = matrices = 0.0
+    for op in architecture.operators:
+        experts = max(1, op.experts)
+        if op.kind is OperatorKind.EMBEDDING and op.parameters:
+            width = architecture.hidden_size
+            rows, columns = op.parameters / width, float(width)
+        elif op.parameters and op.in_features:
+            rows, columns = float(op.in_features), float(op.out_features)
+        else:
+            continue
+        kept += op.layers * experts * float(factored_state_elements(rows=rows, columns=columns))
+        matrices += op.layers * experts * rows * columns
+    total = architecture.total_parameters
+    # Vectors keep a state of their own shape.
+    return (kept + total - matrices) / total

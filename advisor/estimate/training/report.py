@@ -1,0 +1,250 @@
+"""One training configuration in full: nouns in, ``Estimate`` parts out."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
+from advisor.architecture.table.sample import Unit
+from advisor.equations.goodput import goodput
+from advisor.equations.pricing import checkpoint_interval_s
+from advisor.errors import InputError
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.fold import fold_flops, trainable_parameters
+from advisor.estimate.results import FlopCount, Parameters, StepTime
+from advisor.estimate.terms import TRAINING_TIME, term
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.run_terms import run_terms
+from advisor.estimate.training.step_time import (
+    TrainingTime,
+    hardware_flops_per_token,
+    model_flops_per_token,
+    training_time,
+)
+from advisor.foundation.quantities import Evidence, Range, Term
+from advisor.foundation.units import HOUR_S
+from advisor.nouns.efficiency import Calibration, Reliability
+from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.layout import ParallelLayout
+
+TRAINING_INTERVAL = "training_time"
+"""Name of the interval of dense models' training times."""
+
+
+def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
+    """Share of wall-clock time that trains. [fraction]"""
+    return np.asarray(
+        goodput(
+            accelerators=accelerators,
+            interruptions_per_accelerator_hour=reliability.interruptions_per_accelerator_hour,
+            checkpoint_s=reliability.checkpoint_s,
+            restart_s=reliability.restart_s,
+        )
+    )
+
+
+def time_quantity(architecture: ModelArchitecture, *, frozen: bool) -> str:
+    """Name of the interval that training times of this model have; ``frozen``: adapters alone."""
+    if frozen:
+        work = "_adapters"
+    elif architecture.num_experts > 1:
+        work = "_routed"
+    elif architecture.unit is not Unit.TOKEN:
+        # Detectors alone work on the host between their passes.
+        work = "_detection" if any(op.host_s for op in architecture.operators) else "_samples"
+    else:
+        scores = [op for op in architecture.operators if op.kind is OperatorKind.ATTENTION]
+        work = "_encoder" if any(not op.causal for op in scores) else ""
+    return f"{TRAINING_INTERVAL}{work}"
+
+
+def evaluate_run_hours(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    calibration: Calibration,
+) -> tuple[Floats, TrainingTime]:
+    """Wall-clock hours of the whole run, start-up included, and the shares of a step. [h], [s]"""
+    time = training_time(
+        architecture, run, candidates, calibration.network, calibration.software[run.software]
+    )
+    steps = np.ceil(run.tokens / run.tokens_per_step)
+    share = run_goodput(calibration.reliability, candidates.layout.accelerators)
+    startup = calibration.reliability.startup_s
+    steps += evaluation_steps(architecture, run)
+    return (startup + steps * time.step / share) / HOUR_S, time
+
+
+def evaluation_steps(architecture: ModelArchitecture, run: TrainingRun) -> float:
+    """Training steps that last as long as all evaluation: forward passes alone."""
+    fold = fold_flops(architecture, run.sequence_length, run)
+    forward = fold.forward / model_flops_per_token(architecture, run)
+    return run.evaluation_tokens / run.tokens_per_step * forward
+
+
+def count_flops(
+    architecture: ModelArchitecture, run: TrainingRun, layout: ParallelLayout
+) -> FlopCount:
+    """Exact operation counts of one optimizer step."""
+    fold = fold_flops(architecture, run.sequence_length, run)
+    per_token = model_flops_per_token(architecture, run)
+    recompute = LayoutArrays.of(layout).recompute
+    hardware = float(hardware_flops_per_token(architecture, run, recompute)[0])
+    tokens = run.tokens_per_step
+    backward = "2 x forward" if not run.frozen else "1 x forward + adapters (frozen weights)"
+    parts = (
+        ("matmul", "Matrix products of the blocks, forward", fold.block_matmul),
+        ("attention", "Attention scores and values, forward", fold.block_attention),
+        ("head", "Vocabulary projection, forward", fold.head),
+        ("adapters", "Adapters, forward", fold.adapters),
+    )
+    return FlopCount(
+        model_per_step=per_token * tokens,
+        hardware_per_step=hardware * tokens,
+        per_token=per_token,
+        terms=tuple(
+            Term(
+                name=name,
+                title=title,
+                value=value * tokens,
+                unit="FLOPs",
+                formula=f"tokens per step x FLOPs per token; backward: {backward}",
+                substituted=f"{tokens:.4g} x {value:.4g}",
+                reference="kaplan2020",
+            )
+            for name, title, value in parts
+            if value
+        ),
+    )
+
+
+def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> Parameters:
+    """Parameter counts for display."""
+    return Parameters(
+        total=architecture.total_parameters,
+        without_head=architecture.parameters_without_head,
+        text_tower=architecture.text_tower_parameters,
+        active=architecture.active_parameters,
+        active_without_embedding=architecture.active_without_embedding,
+        trainable=0 if run is None else trainable_parameters(architecture, run),
+        evidence=architecture.evidence,
+    )
+
+
+def describe_time(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: ParallelLayout,
+    accelerator: Accelerator,
+    node: Node,
+    calibration: Calibration,
+) -> StepTime:
+    """Time of one configuration with ranges and terms."""
+    kernels, measured = calibration.kernels_for(accelerator)
+    candidates = Candidates(
+        layout=LayoutArrays.of(layout),
+        hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
+    )
+    hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
+    interval = calibration.training_interval(
+        time_quantity(architecture, frozen=run.frozen),
+        accelerator,
+        measured=measured,
+        compute=run.recipe.compute,
+        count=layout.accelerators,
+    )
+    evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
+    widening = shape_widening(architecture)
+
+    def spread(value: float, floor: float) -> Range:
+        return Range(
+            low=min(value, max(floor, value * interval.low / widening)),
+            expected=value,
+            high=value * interval.high * widening,
+            evidence=evidence,
+        )
+
+    step = float(time.step[0])
+    if not np.isfinite(step):
+        raise InputError(
+            "the layout spans machines that no network joins",
+            value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
+            allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
+            remedy="Lower the count, or choose an accelerator that is offered with a network.",
+            field="hardware.count",
+        )
+    tokens_per_step, reliability = run.tokens_per_step, calibration.reliability
+    share = float(run_goodput(reliability, candidates.layout.accelerators)[0])
+    useful = model_flops_per_token(architecture, run) * tokens_per_step
+    peak = float(candidates.hardware.peak16_flops_per_s[0])
+    if run.recipe.compute not in ("bf16", "fp16"):
+        peak = float(candidates.hardware.peak_flops_per_s[0])
+    # No end of the range beats the data sheet's peak.
+    least_s = useful / layout.accelerators / peak
+    steps = float(np.ceil(run.tokens / tokens_per_step))
+    step_range = spread(step, least_s)
+    shares = {item.name: float(getattr(time, item.name)[0]) for item in fields(TrainingTime)}
+    return StepTime(
+        step_s=step_range,
+        tokens_per_step=tokens_per_step,
+        steps=steps,
+        tokens_per_s=step_range.reciprocal(tokens_per_step),
+        tokens_per_s_per_accelerator=step_range.reciprocal(tokens_per_step / layout.accelerators),
+        unit=run.unit,
+        images_per_s=step_range.reciprocal(tokens_per_step) if run.unit is Unit.IMAGE else None,
+        model_flops_utilization=step_range.reciprocal(least_s),
+        goodput=Range.exact(share, Evidence.ASSUMED),
+        startup_s=Range.exact(reliability.startup_s, Evidence.ASSUMED),
+        run_hours=spread(float(hours_array[0]), steps * least_s / HOUR_S),
+        interruptions=reliability.interruptions_per_accelerator_hour
+        * layout.accelerators
+        * float(hours_array[0]),
+        checkpoint_interval_s=float(
+            checkpoint_interval_s(
+                interruptions_per_hour=reliability.interruptions_per_accelerator_hour
+                * layout.accelerators,
+                checkpoint_s=reliability.checkpoint_s,
+            )
+        ),
+        run_terms=run_terms(
+            reliability,
+            accelerators=layout.accelerators,
+            training_s=steps * step,
+            evaluation_s=evaluation_steps(architecture, run) * step,
+        ),
+        bound_by=binding(shares),
+        terms=tuple(
+            term(TRAINING_TIME, name, value, "s") for name, value in shares.items() if value > 0
+        ),
+    )
+
+
+_BINDING = {
+    "compute": ("matmul", "attention", "recompute"),
+    "bandwidth": ("elementwise", "optimizer"),
+    "network": (
+        "tensor_traffic",
+        "expert_traffic",
+        "context_traffic",
+        "pipeline_traffic",
+        "data_traffic",
+    ),
+    "bubble": ("bubble",),
+    "launch": ("launch",),
+    "host": ("offload",),
+}
+
+
+def binding(shares: dict[str, float]) -> str:
+    """Return the resource with the largest share of a step, or that which the rest waits for."""
+    if shares.get("input", 0.0) > 0.0:
+        return "input"
+    totals = {
+        resource: sum(shares.get(name, 0.0) for name in names)
+        for resource, names in _BINDING.items()
+    }
+    return max(totals, key=lambda resource: totals[resource])

@@ -1,0 +1,327 @@
+"""A training workload with every default resolved and stated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.errors import InputError
+from advisor.estimate.sample import check_sample_fields
+from advisor.estimate.training.loading import Loading, resolve_loading
+from advisor.nouns.precision import RECIPES, PrecisionRecipe
+from advisor.nouns.workload import (
+    LORA_TARGETS,
+    AttentionKernel,
+    CrossEntropy,
+    FineTuning,
+    FineTuningMethod,
+    GradientSync,
+    Optimizer,
+    Preference,
+    SoftwareStack,
+    Training,
+)
+
+DEFAULT_SEQUENCE_LENGTH = 4096
+PRETRAINING_BATCH_TOKENS = 4_194_304
+"""Llama 2 (arXiv:2307.09288, section 2.2) trains with batches of 4M tokens."""
+FINE_TUNING_BATCH = 64
+"""Sequences; within the usual 16 to 128 of published fine-tuning recipes. A stated default."""
+TOKENS_PER_PARAMETER = 20.0
+"""Compute-optimal training (Hoffmann et al. 2022, arXiv:2203.15556, table 3)."""
+FINE_TUNING_TOKENS = 10e6
+SAMPLE_BATCH = 256
+"""Images or samples: ResNet (He et al. 2015, arXiv:1512.03385, section 3.4)."""
+PRETRAINING_SAMPLES = 90 * 1_281_167
+"""90 epochs of ImageNet's 1,281,167 images, the usual schedule of image classifiers (Goyal et al.
+2017, arXiv:1706.02677, section 5.1)."""
+FINE_TUNING_SAMPLES = 1e5
+"""A stated default."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySwitches:
+    """Switches of the training software that change its memory; the defaults are PyTorch's."""
+
+    foreach_optimizer: bool = False
+    """The update holds one temporary copy of the parameters (PyTorch's ``foreach``)."""
+    gradient_bucket_view: bool = False
+    """Gradients live inside the buckets of DDP (``gradient_as_bucket_view``)."""
+    kept_gradients: bool = False
+    """Gradients are set to zero after a step instead of being freed."""
+    gathered_logits: bool = False
+    """Tensor parallelism gathers the logits before the loss."""
+    ends_apart: bool | None = None
+    """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
+    base_inputs_kept: bool = False
+    """A 4-bit base keeps the input of each product for nothing (bitsandbytes before release 0.44:
+    its pull request 1270, "delete useless buffered activation")."""
+    unpacked_base: bool = False
+    """A 4-bit base is unpacked by single operations (GPTQ in PyTorch), not by one kernel."""
+    flat_units: bool = False
+    """Frozen weights are sharded in one flat unit with adapters (PyTorch's first FSDP), which
+    allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""
+    reduce_format: str | None = None
+    """Format in which sharded gradients are reduced; None takes that of the gradients."""
+    gradient_sync: GradientSync = GradientSync.EACH
+    """When ranks that share out gradients sum them; what waits is in the reduced format."""
+    update_in_backward: bool = False
+    """The optimizer updates each weight during the backward pass, and its gradient goes."""
+    trained_ends: bool = False
+    """Beside adapters, copies of embedding and head train whole (``modules_to_save``)."""
+    adapter_format: str = "fp32"
+    adapter_autocast: bool = True
+    """Adapters compute under autocast; else their input is cast to their own format."""
+    adapter_dropout: bool = False
+    base_raised: bool = False
+    """Embeddings, norms and head of a 4-bit base are raised to fp32
+    (``prepare_model_for_kbit_training``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """A training workload ready for the equations."""
+
+    tokens: float
+    sequence_length: int
+    global_batch: int
+    recipe: PrecisionRecipe
+    optimizer: Optimizer
+    attention: AttentionKernel
+    software: SoftwareStack
+    method: FineTuningMethod | None
+    """None for pretraining."""
+    lora_rank: int
+    lora_targets: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    switches: MemorySwitches = MemorySwitches()
+    evaluation_tokens: float = 0.0
+    """Evaluated during the run, in the same unit as ``tokens``."""
+    cross_entropy: CrossEntropy | None = None
+    """None takes what the software does."""
+    preference: Preference | None = None
+    loading: Loading | None = None
+    """How images come; None where the step waits for none."""
+    unit: Unit = Unit.TOKEN
+    """What ``tokens`` counts. Where it is no token, ``sequence_length`` is 1."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the base weights are frozen and only adapters train."""
+        return self.method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Tokens per optimizer step. [tokens]"""
+        return float(self.global_batch * self.tokens_per_sample)
+
+    @property
+    def tokens_per_sample(self) -> int:
+        """Tokens of what ``global_batch`` and ``micro_batch`` count: a sequence, or a pair."""
+        return self.sequence_length * (1 if self.preference is None else 2)
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether a second, frozen model runs forward; adapters are switched off instead."""
+        return self.preference is Preference.DPO and not self.frozen
+
+    @property
+    def reference_passes(self) -> float:
+        """Forward passes of a step beside the training's own."""
+        return float(self.preference is Preference.DPO)
+
+
+def resolve_training(
+    workload: Training, architecture: ModelArchitecture, recipe: PrecisionRecipe
+) -> TrainingRun:
+    """Fill in what the user left open, and say so.
+
+    Parameters
+    ----------
+    workload : Pretraining or FineTuning
+    architecture : ModelArchitecture
+    recipe : PrecisionRecipe
+        The recipe to use; the caller chooses it when the workload leaves it open.
+
+    Returns
+    -------
+    TrainingRun
+
+    Raises
+    ------
+    InputError
+        If the sequence is longer than the model's learned positions allow.
+    """
+    assumptions: list[str] = []
+    sequence = _sequence_length(workload, architecture, assumptions)
+    method = workload.method if isinstance(workload, FineTuning) else None
+    if isinstance(workload, FineTuning):
+        _check_targets(workload, architecture)
+    tokens = workload.tokens
+    if workload.samples is not None:
+        pair = 2 if isinstance(workload, FineTuning) and workload.preference else 1
+        tokens = workload.samples * sequence * pair
+    if tokens is None:
+        tokens = _default_amount(architecture, method, assumptions)
+    batch = workload.global_batch
+    if batch is None:
+        whole = max(1, int(tokens // sequence))
+        batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
+    software = software_of(workload, architecture.unit)
+    if workload.software is None:
+        assumptions.append(_assumed_software(software, method))
+    loading = resolve_loading(workload, architecture, assumptions)
+    return TrainingRun(
+        tokens=float(tokens) * (workload.epochs or 1.0),
+        sequence_length=sequence,
+        global_batch=batch,
+        recipe=recipe,
+        optimizer=workload.optimizer,
+        attention=workload.attention,
+        software=software,
+        method=method,
+        lora_rank=workload.lora_rank if isinstance(workload, FineTuning) else 0,
+        lora_targets=workload.lora_targets if isinstance(workload, FineTuning) else (),
+        assumptions=tuple(assumptions),
+        cross_entropy=workload.cross_entropy,
+        preference=workload.preference if isinstance(workload, FineTuning) else None,
+        loading=loading,
+        unit=architecture.unit,
+        evaluation_tokens=float(workload.evaluation_tokens or 0.0),
+        switches=MemorySwitches(
+            reduce_format=workload.reduce_format, gradient_sync=workload.gradient_sync
+        ),
+    )
+
+
+def software_of(workload: Training, unit: Unit) -> SoftwareStack:
+    """Return the software of a run: as asked, or what most people run the task with."""
+    if workload.software is not None:
+        return workload.software
+    if unit is not Unit.TOKEN:
+        return SoftwareStack.PLAIN
+    return SoftwareStack.HUGGINGFACE if isinstance(workload, FineTuning) else SoftwareStack.MEGATRON
+
+
+def _assumed_software(software: SoftwareStack, method: FineTuningMethod | None) -> str:
+    if software is SoftwareStack.PLAIN:
+        return "a plain eager training loop, nothing fused"
+    if software is SoftwareStack.MEGATRON:
+        return "Megatron-class software (fused kernels)"
+    adapters = "" if method is FineTuningMethod.FULL else " with PEFT"
+    return f"Hugging Face Trainer{adapters}, nothing fused"
+
+
+def takes_adapters(architecture: ModelArchitecture, targets: tuple[str, ...]) -> bool:
+    """Whether a network has any of the matrices that adapters are asked for."""
+    return any(op.target in targets for op in architecture.operators)
+
+
+def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> None:
+    """Refuse adapters where the network has no matrix to sit on."""
+    full = workload.method is FineTuningMethod.FULL
+    if full or takes_adapters(architecture, workload.lora_targets):
+        return
+    known = [name for name in LORA_TARGETS if takes_adapters(architecture, (name,))]
+    raise InputError(
+        f"{architecture.name} has none of the matrices that adapters are asked for",
+        value=", ".join(workload.lora_targets),
+        allowed=", ".join(known) or "no adapters at all",
+        remedy="Choose full fine-tuning (--task finetune), or other targets.",
+        field="workload.lora_targets",
+    )
+
+
+def _sequence_length(
+    workload: Training, architecture: ModelArchitecture, assumptions: list[str]
+) -> int:
+    """Tokens of a sequence; 1 where the network takes whole images or samples."""
+    unit, sequence = architecture.unit, workload.sequence_length
+    check_sample_fields(workload, architecture)
+    if unit is not Unit.TOKEN:
+        if workload.tokens is not None:
+            raise InputError(
+                f"{architecture.name} takes {unit.value}s, not tokens",
+                value=workload.tokens,
+                allowed="samples: how many go through in the whole run",
+                remedy="Give samples (--samples) instead of tokens.",
+                field="workload.tokens",
+            )
+        return 1
+    longest = architecture.max_position_embeddings
+    if sequence is None:
+        sequence = min(DEFAULT_SEQUENCE_LENGTH, longest or DEFAULT_SEQUENCE_LENGTH)
+        assumptions.append(f"sequences of {sequence:,} tokens")
+        return sequence
+    learned = architecture.learned_positions
+    if longest is not None and sequence > (1 if learned else 8) * longest:
+        times = f"the {longest:,} learned" if learned else f"8 times the {longest:,}"
+        raise InputError(
+            "workload.sequence_length exceeds what the model can be extended to",
+            value=sequence,
+            allowed=f"up to {times} positions of {architecture.name}",
+            remedy="Shorten the sequence or choose a long-context model.",
+            field="workload.sequence_length",
+        )
+    return sequence
+
+
+def _default_batch(
+    unit: Unit,
+    method: FineTuningMethod | None,
+    sequence: int,
+    whole: int,
+    assumptions: list[str],
+) -> int:
+    """Sequences or samples of one step, at most the ``whole`` run's."""
+    if unit is not Unit.TOKEN:
+        batch = SAMPLE_BATCH if method is None else FINE_TUNING_BATCH
+    elif method is None:
+        batch = max(1, round(PRETRAINING_BATCH_TOKENS / sequence))
+    else:
+        batch = FINE_TUNING_BATCH
+    noun = "sequences" if unit is Unit.TOKEN else f"{unit.value}s"
+    note = ""
+    if whole < batch:
+        batch, note = whole, ", the whole run"
+    elif unit is Unit.TOKEN and method is None:
+        note = f" ({batch * sequence / 1e6:.1f} M tokens, as Llama 2)"
+    assumptions.append(f"{batch:,} {noun} per optimizer step{note}")
+    return batch
+
+
+def _default_amount(
+    architecture: ModelArchitecture, method: FineTuningMethod | None, assumptions: list[str]
+) -> float:
+    """Tokens, images or samples of the whole run."""
+    unit = architecture.unit
+    if unit is not Unit.TOKEN:
+        if method is not None:
+            assumptions.append(f"{FINE_TUNING_SAMPLES:,.0f} {unit.value}s")
+            return FINE_TUNING_SAMPLES
+        assumptions.append(
+            f"{PRETRAINING_SAMPLES / 1e6:.0f} million {unit.value}s (90 epochs of ImageNet)"
+        )
+        return float(PRETRAINING_SAMPLES)
+    if method is None:
+        tokens = TOKENS_PER_PARAMETER * architecture.active_parameters
+        assumptions.append(
+            f"{tokens / 1e9:,.0f} billion tokens (20 per parameter, compute-optimal)"
+        )
+        return tokens
+    assumptions.append(f"{FINE_TUNING_TOKENS / 1e6:.0f} million tokens")
+    return FINE_TUNING_TOKENS
+
+
+def recipe_named(name: str) -> PrecisionRecipe:
+    """Return the recipe ``name``, or say which exist."""
+    if name not in RECIPES:
+        raise InputError(
+            "unknown precision recipe",
+            value=name,
+            allowed=", ".join(RECIPES),
+            remedy="Choose one of the allowed names.",
+            field="workload.precision",
+        )
+    return RECIPES[name]

@@ -1,0 +1,47 @@
+"""What the hours of a whole run are made of, beside its steps."""
+
+from __future__ import annotations
+
+from advisor.equations.goodput import lost_time
+from advisor.estimate.terms import RUN_TIME, term
+from advisor.foundation.quantities import Term
+from advisor.nouns.efficiency import Reliability
+
+
+def run_terms(
+    reliability: Reliability, *, accelerators: int, training_s: float, evaluation_s: float
+) -> tuple[Term, ...]:
+    """Exclusive shares of a run's wall-clock time.
+
+    Parameters
+    ----------
+    reliability : Reliability
+    accelerators : int
+        Of the job; any failure stops all of them.
+    training_s, evaluation_s : float
+        Without failures and checkpoints. [s]
+
+    Returns
+    -------
+    tuple of Term
+        In seconds; they sum to the run. Those of zero length are left out.
+    """
+    saving, again, restarting = (
+        float(share)
+        for share in lost_time(
+            accelerators=float(accelerators),
+            interruptions_per_accelerator_hour=reliability.interruptions_per_accelerator_hour,
+            checkpoint_s=reliability.checkpoint_s,
+            restart_s=reliability.restart_s,
+        )
+    )
+    useful = training_s + evaluation_s
+    shares = {
+        "startup": reliability.startup_s,
+        "training": training_s,
+        "evaluation": evaluation_s,
+        "checkpoints": saving * useful,
+        "lost_work": again * useful,
+        "restarts": restarting * useful,
+    }
+    return tuple(term(RUN_TIME, name, value, "s") for name, value in shares.items() if value > 0)

@@ -1,0 +1,399 @@
+"""Numbers as people read them: units, precision and ranges.
+
+An estimate shows two significant digits. The bounds of its range are rounded outward: to one
+significant digit where they span more than a factor of two, else to a common decimal place. A bare
+sum of money or memory is a list price or a specification and keeps more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, Literal
+
+from advisor.foundation.quantities import Range, Term
+from advisor.foundation.references import REFERENCES
+from advisor.foundation.units import DAY_S, GB, GIB, HOUR_S, MINUTE_S, TFLOP
+
+Value = float | Range
+Rounding = Literal["nearest", "down", "up"]
+
+
+EN_DASH: Final = "\u2013"
+WIDE_SPAN: Final = 2.0
+"""A range wider than this factor shows one significant digit."""
+STEPS_PER_RANGE: Final = 4
+"""A range is at least this many times as wide as its last decimal place."""
+
+_DURATIONS: Final = (
+    (90.0, 1.0, "s"),
+    (90 * MINUTE_S, MINUTE_S, "min"),
+    (72 * HOUR_S, HOUR_S, "h"),
+    (math.inf, DAY_S, "days"),
+)
+"""Upper limit [s], size [s] and name of each unit."""
+_ROUND: dict[Rounding, Callable[[float], int]] = {
+    "nearest": round,
+    "down": math.floor,
+    "up": math.ceil,
+}
+
+
+def round_significant(value: float, digits: int, rounding: Rounding = "nearest") -> float:
+    """Round to significant digits.
+
+    Examples
+    --------
+    >>> round_significant(29.4, 1)
+    30.0
+    >>> round_significant(21.2, 2, "up")
+    22.0
+    """
+    if value == 0:
+        return 0.0
+    return _round_place(value, _exponent(value) - digits + 1, rounding)
+
+
+def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
+    """Return ``value`` with significant digits and thousands separators, no exponent.
+
+    Examples
+    --------
+    >>> plain(1234.5, 2)
+    '1,200'
+    >>> plain(0.0123, 2)
+    '0.012'
+    """
+    rounded = round_significant(value, digits, rounding)
+    if rounded == 0:
+        return "0"
+    return f"{rounded:,.{max(0, digits - 1 - _exponent(rounded))}f}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value)) + 1e-12)
+
+
+def _round_place(value: float, place: int, rounding: Rounding) -> float:
+    """Round to a multiple of ten to the ``place``; noise of the last bits does not count."""
+    scaled = round(value / 10.0**place, 9)
+    whole = int(_ROUND[rounding](scaled))
+    return whole * 10.0**place if place >= 0 else whole / 10.0**-place
+
+
+def _at_place(value: float, place: int, rounding: Rounding) -> str:
+    return f"{_round_place(value, place, rounding):,.{max(0, -place)}f}"
+
+
+def _bounds(value: Range) -> tuple[str, str]:
+    """Low and high bound, rounded outward: one digit each where they are far apart."""
+    if value.low <= 0 or value.high > WIDE_SPAN * value.low:
+        return plain(value.low, 1, "down"), plain(value.high, 1, "up")
+    finest = _exponent(value.expected) - 1
+    width = (value.high - value.low) / STEPS_PER_RANGE
+    place = max(finest, min(_exponent(width), finest + 1)) if width > 0 else finest
+    return _at_place(value.low, place, "down"), _at_place(value.high, place, "up")
+
+
+def _quantity(
+    value: Value, factor: float, unit: str, *, with_range: bool, rounding: Rounding = "nearest"
+) -> str:
+    text = f"{plain(_expected(value) * factor, 2, rounding)} {unit}"
+    if not with_range or not isinstance(value, Range) or value.low == value.high:
+        return text
+    low, high = _bounds(value.scaled(factor))
+    return f"{text} ({low}{EN_DASH}{high})"
+
+
+def _expected(value: Value) -> float:
+    return value.expected if isinstance(value, Range) else value
+
+
+def memory(size_bytes: Value, *, with_range: bool = False) -> str:
+    """Return memory in GiB; a bare number keeps whole GiB from 10 on.
+
+    Examples
+    --------
+    >>> memory(29 * 2**30)
+    '29 GiB'
+    >>> memory(0.3 * 2**20)
+    'under 0.001 GiB'
+    """
+    if 0 < _expected(size_bytes) < 0.001 * GIB:
+        return "under 0.001 GiB"
+    if isinstance(size_bytes, Range) and size_bytes.low < size_bytes.high:
+        return _quantity(size_bytes, 1 / GIB, "GiB", with_range=with_range)
+    size = _expected(size_bytes) / GIB
+    return f"{size:,.0f} GiB" if size >= 10 else f"{plain(size, 2)} GiB"
+
+
+def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
+    """Return both figures in GiB, with as many decimals as keep them apart.
+
+    A bound of ``needed_bytes`` that fits never looks as if it did not, nor the reverse.
+
+    Examples
+    --------
+    >>> memory_against(24.03 * 2**30, 23.99 * 2**30)
+    ('24.03 GiB', '23.99 GiB')
+    >>> memory_against(29.1 * 2**30, 23.99 * 2**30)
+    ('29 GiB', '24 GiB')
+    """
+    needed, usable = _expected(needed_bytes) / GIB, usable_bytes / GIB
+    figures: list[tuple[float, Rounding]] = [(needed, "nearest")]
+    if isinstance(needed_bytes, Range) and needed_bytes.low < needed_bytes.high:
+        figures += [(needed_bytes.low / GIB, "down"), (needed_bytes.high / GIB, "up")]
+    for place in range(0, -10, -1):  # a byte is about 10^-9 GiB
+        limit = _round_place(usable, place, "nearest")
+        shown = [_round_place(size, place, rounding) for size, rounding in figures]
+        if all(
+            _sign(size - usable) == _sign(short - limit)
+            for (size, _), short in zip(figures, shown, strict=True)
+        ):
+            break
+    texts = [_at_place(size, place, rounding) for size, rounding in figures]
+    bounds = f" ({texts[1]}{EN_DASH}{texts[2]})" if len(texts) > 1 else ""
+    return f"{texts[0]} GiB{bounds}", f"{_at_place(usable, place, 'nearest')} GiB"
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def duration(seconds: Value, *, with_range: bool = False, rounding: Rounding = "nearest") -> str:
+    """Return a time: seconds under 90 s, minutes under 90 min, hours under 72 h, then days.
+
+    Examples
+    --------
+    >>> duration(9 * 3600)
+    '9 h'
+    >>> duration(4.2 * 86400)
+    '4.2 days'
+    >>> duration(17.1 * 3600, rounding="up")
+    '18 h'
+    """
+    size, unit = next(
+        (size, unit) for limit, size, unit in _DURATIONS if _expected(seconds) < limit
+    )
+    # "9 h", not "9.0 h"
+    text = _quantity(seconds, 1 / size, unit, with_range=with_range, rounding=rounding)
+    return text.replace(".0 ", " ", 1)
+
+
+def years(months: int) -> str:
+    """Return a number of months in years.
+
+    Examples
+    --------
+    >>> years(30)
+    '2.5 years'
+    """
+    return "1 year" if months == 12 else f"{months / 12:.3g} years"
+
+
+def money(usd: Value, *, with_range: bool = False) -> str:
+    """Return money: cents under 10, else whole units; an estimate has two digits at most.
+
+    Examples
+    --------
+    >>> money(1.2)
+    '$1.20'
+    >>> money(299_999.6)
+    '$300,000'
+    >>> money(-120)
+    '-$120'
+    """
+    if isinstance(usd, float | int) and usd < 0:
+        return f"-{money(-usd)}"
+    if not isinstance(usd, Range) or usd.low == usd.high:
+        return f"${_list_price(_expected(usd))}"
+    text = "$" + _list_price(round_significant(usd.expected, 2))
+    if not with_range:
+        return text
+    low, high = _bounds(usd)
+    if usd.expected < 10 and "." in low + high:
+        low, high = _cents(low), _cents(high)
+    return f"{text} (${low}{EN_DASH}{high})"
+
+
+def signed_money(usd: float) -> str:
+    """Return a difference in money with its sign."""
+    return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"
+
+
+def _list_price(amount: float) -> str:
+    if 0 < abs(amount) < 0.1:
+        return plain(amount, 2)
+    return f"{amount:,.2f}" if round(abs(amount), 2) < 10 else f"{amount:,.0f}"
+
+
+def _cents(text: str) -> str:
+    whole, _, cents = text.partition(".")
+    return f"{whole}.{cents:0<2}"
+
+
+def hourly_price(usd_per_hour: Value) -> str:
+    """Return a price per hour with two decimals; below a cent, with two digits.
+
+    A price with an upper end of its own is a lower bound.
+
+    Examples
+    --------
+    >>> hourly_price(2.5)
+    '$2.50/h'
+    >>> hourly_price(0.00027)
+    '$0.00027/h'
+    """
+    price = _expected(usd_per_hour)
+    small = 0 < price < 0.01
+    bound = isinstance(usd_per_hour, Range) and usd_per_hour.high > price
+    text = f"${plain(price, 2) if small else f'{price:,.2f}'}/h"
+    return f"from {text}" if bound else text
+
+
+def milliseconds(seconds: Value, *, with_range: bool = False) -> str:
+    """Return a latency in milliseconds, or in seconds from one second on.
+
+    Examples
+    --------
+    >>> milliseconds(0.0213)
+    '21 ms'
+    """
+    factor, unit = (1.0, "s") if _expected(seconds) >= 1 else (1e3, "ms")
+    return _quantity(seconds, factor, unit, with_range=with_range)
+
+
+def percent(fraction: Value, *, with_range: bool = False) -> str:
+    """Return a share in percent.
+
+    Examples
+    --------
+    >>> percent(0.42)
+    '42 %'
+    """
+    return _quantity(fraction, 100.0, "%", with_range=with_range)
+
+
+def count(number: float) -> str:
+    """Return a whole number with thousands separators.
+
+    Examples
+    --------
+    >>> count(8030261248)
+    '8,030,261,248'
+    """
+    return f"{number:,.0f}"
+
+
+def length_limit(number: float) -> str:
+    """Return the longest length that fits, rounded down so that it still fits.
+
+    Examples
+    --------
+    >>> length_limit(28_079)
+    '28,000'
+    >>> length_limit(0)
+    '-'
+    """
+    return f"{round_significant(number, 2, 'down'):,.0f}" if number else "-"
+
+
+def rate(per_s: Value, unit: str, *, with_range: bool = False) -> str:
+    """Return a rate, e.g. tokens per second.
+
+    Examples
+    --------
+    >>> rate(12345.0, "tokens/s")
+    '12,000 tokens/s'
+    """
+    return _quantity(per_s, 1.0, unit, with_range=with_range)
+
+
+def bandwidth(bytes_per_s: float) -> str:
+    """Return a specified bandwidth in GB/s.
+
+    Examples
+    --------
+    >>> bandwidth(3.35e12)
+    '3,350 GB/s'
+    """
+    return f"{_specified(bytes_per_s / GB)} GB/s"
+
+
+def flops(number: float) -> str:
+    """Return operations in the usual multiple.
+
+    Examples
+    --------
+    >>> flops(6.3e22)
+    '63,000 EFLOP'
+    """
+    for size, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G")):
+        if number >= size:
+            return f"{plain(number / size, 2)} {prefix}FLOP"
+    return f"{plain(number, 2)} FLOP"
+
+
+def flops_rate(flops_per_s: float) -> str:
+    """Return a specified rate of operations in TFLOPS.
+
+    Examples
+    --------
+    >>> flops_rate(989.4e12)
+    '989.4 TFLOPS'
+    """
+    return f"{_specified(flops_per_s / TFLOP)} TFLOPS"
+
+
+def measured_rate(per_s: float, unit: str) -> str:
+    """Return a measured rate with three digits, in thousands of millions or more.
+
+    Examples
+    --------
+    >>> measured_rate(7.654e14, "FLOPS"), measured_rate(29.83e9, "B/s")
+    ('765 TFLOPS', '29.8 GB/s')
+    """
+    for factor, letter in ((1e12, "T"), (1e9, "G")):
+        if per_s >= factor:
+            return f"{plain(per_s / factor, 3)} {letter}{unit}"
+    return f"{plain(per_s / 1e6, 3)} M{unit}"
+
+
+def _specified(number: float) -> str:
+    """Return a specification exactly, noise of the last bits aside."""
+    return f"{round(number, 3):,.3f}".rstrip("0").rstrip(".")
+
+
+def term_value(term: Term) -> str:
+    """Return a term's value in the unit that people read.
+
+    Examples
+    --------
+    >>> term_value(Term(name="w", title="Weights", value=15 * 2**30, unit="bytes", formula="2 N"))
+    '15 GiB'
+    """
+    if term.unit == "bytes":
+        return memory(term.value)
+    if term.unit == "s":
+        return duration(term.value) if term.value >= 1 else milliseconds(term.value)
+    if term.unit == "USD":
+        return money(term.value)
+    if term.unit == "FLOPs":
+        return flops(term.value)
+    if term.value.is_integer():
+        return f"{count(term.value)} {term.unit}".rstrip()
+    return f"{plain(term.value, 3)} {term.unit}".rstrip()
+
+
+def citation(key: str | None) -> str:
+    """Return a reference in full by its key; empty where there is none: definitions alone.
+
+    Examples
+    --------
+    >>> citation("kaplan2020")
+    'J. Kaplan et al., Scaling Laws for Neural Language Models, 2020, arXiv:2001.08361, ...'
+    """
+    if key is None:
+        return ""
+    source = REFERENCES[key]
+    return f"{source.authors}, {source.title}, {source.year}, {source.locator}"

@@ -1,0 +1,269 @@
+"""Amounts as people type them: 50M tokens, 7B parameters, 24h, $1,500, two cards of a kind.
+
+Nothing but the standard library, so that the command line starts at once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from advisor.errors import InputError
+from advisor.foundation.units import BILLION, DAY_S, HOUR_S, KIB, MILLION, MINUTE_S
+
+MAX_CHARACTERS: Final = 64
+"""Longer texts are no amounts."""
+
+_MULTIPLES: Final = {
+    "": 1.0,
+    "k": 1e3,
+    "m": MILLION,
+    "b": BILLION,
+    "bn": BILLION,
+    "g": BILLION,
+    "t": 1e12,
+}
+_SECONDS: Final = {
+    "s": 1.0,
+    "sec": 1.0,
+    "min": MINUTE_S,
+    "h": HOUR_S,
+    "hr": HOUR_S,
+    "hour": HOUR_S,
+    "hours": HOUR_S,
+    "d": DAY_S,
+    "day": DAY_S,
+    "days": DAY_S,
+    "w": 7 * DAY_S,
+    "week": 7 * DAY_S,
+    "weeks": 7 * DAY_S,
+}
+_NUMBER: Final = (
+    r"(?:\d{1,3}(?:[,_]\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?|\.\d+(?:[eE][+-]?\d{1,3})?"
+)
+_AMOUNT: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]{{0,2}})", re.ASCII)
+_DURATION_PART: Final = re.compile(rf"({_NUMBER})\s*([a-zA-Z]+)\s*", re.ASCII)
+_KILO: Final = re.compile(r"(\d{1,6})\s*[kK]", re.ASCII)
+_OWNED: Final = re.compile(r"([^:]+?)(?::(\d{1,9}))?", re.ASCII)
+
+
+def parse_amount(text: str, *, field: str) -> float:
+    """Read a positive number with an optional multiple: k, M, B (or G) and T.
+
+    Parameters
+    ----------
+    text : str
+        E.g. ``50M``, ``1.5e9``, ``50,000,000``. Upper and lower case are the same.
+    field : str
+        Name of the input, for messages.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If the text is no positive finite number.
+
+    Examples
+    --------
+    >>> parse_amount("50M", field="tokens")
+    50000000.0
+    >>> parse_amount("1.5e9", field="tokens")
+    1500000000.0
+    """
+    match = _AMOUNT.fullmatch(_bounded(text))
+    factor = _MULTIPLES.get(match[2].lower()) if match else None
+    number = _float(match[1]) * factor if match and factor is not None else math.nan
+    if not 0 < number < math.inf:
+        raise InputError(
+            f"{field} is not an amount",
+            value=text,
+            allowed="a positive number, with k, M, B or T after it where you like",
+            remedy="Write it like 50M, 7B or 1.5e9.",
+            field=field,
+        )
+    return number
+
+
+def parse_count(text: str, *, field: str) -> int:
+    """Read a positive whole number, as `parse_amount` does.
+
+    Raises
+    ------
+    InputError
+        If the text is no positive whole number.
+
+    Examples
+    --------
+    >>> parse_count("4k", field="sequence length")
+    4000
+    """
+    try:
+        number = parse_amount(text, field=field)
+    except InputError:
+        number = math.nan
+    if not number.is_integer():
+        raise InputError(
+            f"{field} is not a whole number",
+            value=text,
+            allowed="1, 2, 3 and so on, with k, M, B or T after it where you like",
+            remedy="Write it like 8, 4096 or 4k.",
+            field=field,
+        )
+    return int(number)
+
+
+def parse_length(text: str, *, field: str) -> int:
+    """Read a length of sequence or context, where 32K means 32,768.
+
+    K is 1,024 after a power of two, as the field names lengths, else 1,000.
+
+    Raises
+    ------
+    InputError
+        If the text is no positive whole number.
+
+    Examples
+    --------
+    >>> parse_length("32K", field="context")
+    32768
+    >>> parse_length("50K", field="context")
+    50000
+    """
+    number = parse_count(text, field=field)
+    match = _KILO.fullmatch(_bounded(text))
+    if match and int(match[1]).bit_count() == 1:
+        return int(int(match[1]) * KIB)
+    return number
+
+
+def parse_duration(text: str, *, field: str) -> float:
+    """Read a time with its unit.
+
+    Parameters
+    ----------
+    text : str
+        E.g. ``24h``, ``30d``, ``90min``, ``1d 12h``.
+    field : str
+        Name of the input, for messages.
+
+    Returns
+    -------
+    float
+        [s]
+
+    Raises
+    ------
+    InputError
+        If a unit is missing or unknown, or the time is not positive.
+
+    Examples
+    --------
+    >>> parse_duration("90min", field="deadline")
+    5400.0
+    >>> parse_duration("1d 12h", field="deadline") / 3600
+    36.0
+    """
+    rest, seconds = _bounded(text), 0.0
+    while match := _DURATION_PART.match(rest):
+        seconds += _float(match[1]) * _SECONDS.get(match[2].lower(), math.nan)
+        rest = rest[match.end() :]
+    if rest or not 0 < seconds < math.inf:
+        bare = _AMOUNT.fullmatch(text.strip())
+        example = f"{bare[1]}h or {bare[1]}d" if bare and not bare[2] else "24h, 30d or 90min"
+        raise InputError(
+            f"{field} is not a time",
+            value=text,
+            allowed="a positive number with s, min, h, d or w after it",
+            remedy=f"Write it like {example}.",
+            field=field,
+        )
+    return seconds
+
+
+def parse_money(text: str, *, field: str) -> float:
+    """Read a positive sum in US dollars.
+
+    Parameters
+    ----------
+    text : str
+        E.g. ``500``, ``$1,500``, ``1.5k``, ``500 USD``.
+    field : str
+        Name of the input, for messages.
+
+    Returns
+    -------
+    float
+        [USD]
+
+    Raises
+    ------
+    InputError
+        If the text is no positive sum, or in another currency.
+
+    Examples
+    --------
+    >>> parse_money("$1,500", field="budget")
+    1500.0
+    """
+    plain = re.sub(r"\s*usd$", "", _bounded(text), flags=re.IGNORECASE).removeprefix("$").strip()
+    try:
+        return parse_amount(plain, field=field)
+    except InputError:
+        raise InputError(
+            f"{field} is not a sum of money",
+            value=text,
+            allowed="a positive sum in US dollars",
+            remedy="Write it like 500, 1,500 or $1.5k; convert other currencies first.",
+            field=field,
+        ) from None
+
+
+def parse_owned(text: str, *, field: str) -> tuple[str, int]:
+    """Read cards that the user has: a catalog key, a colon, a number.
+
+    Parameters
+    ----------
+    text : str
+        E.g. ``rtx-4090:2``; without a number it is one card.
+    field : str
+        Name of the input, for messages.
+
+    Returns
+    -------
+    tuple of str and int
+        Key and number of cards. Whether the catalog has the key is not checked here.
+
+    Raises
+    ------
+    InputError
+        If the text is not of that form or the number is zero.
+
+    Examples
+    --------
+    >>> parse_owned("rtx-4090:2", field="owned")
+    ('rtx-4090', 2)
+    """
+    match = _OWNED.fullmatch(_bounded(text))
+    number = int(match[2] or 1) if match else 0
+    if match is None or number < 1:
+        raise InputError(
+            f"{field} is not an accelerator with a number",
+            value=text,
+            allowed="a catalog key, then a colon and how many you have",
+            remedy="Write it like rtx-4090:2.",
+            field=field,
+        )
+    return match[1].strip(), number
+
+
+def _bounded(text: str) -> str:
+    """Without blanks around it; empty, which no form accepts, where it is too long."""
+    return "" if len(text) > MAX_CHARACTERS else text.strip()
+
+
+def _float(digits: str) -> float:
+    return float(digits.replace(",", "").replace("_", ""))

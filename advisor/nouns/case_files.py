@@ -1,0 +1,157 @@
+"""Cases as people write them, YAML or JSON: read, checked, and mistakes told in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from advisor.errors import InputError
+from advisor.nouns.case import Case
+
+MAX_CASE_BYTES: Final = 1_000_000
+
+
+def load_case(source: str | Path | Mapping[str, Any]) -> Case:
+    """Read a case from a file (YAML or JSON) or a mapping.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Path of a file, or the content itself.
+
+    Returns
+    -------
+    Case
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a field is missing, unknown or out of bounds; the message
+        names the field.
+    """
+    if not isinstance(source, Mapping):
+        source = read_case(Path(source))
+    try:
+        return Case.model_validate(source)
+    except ValidationError as error:
+        raise input_error(error) from None
+
+
+def read_case(path: Path) -> Mapping[str, Any]:
+    """Read the content of a case file as it is, unchecked but for its form.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds no mapping.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_CASE_BYTES + 1)
+    except OSError as error:
+        raise InputError(
+            f"the case file cannot be read ({error.__class__.__name__})",
+            value=str(path),
+            allowed="a readable UTF-8 file",
+            remedy="Give a YAML or JSON file as docs/cli.md shows.",
+        ) from None
+    return parse_case(case_text(content, name="the case file"))
+
+
+def case_text(content: bytes, *, name: str) -> str:
+    """Decode what a file or stream holds, of which ``MAX_CASE_BYTES + 1`` were read at most.
+
+    Raises
+    ------
+    InputError
+        If it is larger than a case may be, or no UTF-8.
+    """
+    if len(content) > MAX_CASE_BYTES:
+        raise InputError(
+            f"{name} is too large",
+            value=f"more than {MAX_CASE_BYTES:,} bytes",
+            allowed=f"up to {MAX_CASE_BYTES:,} bytes",
+            remedy="Give a YAML or JSON case alone, as docs/cli.md shows.",
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{name} is not UTF-8 text",
+            value=content[error.start : error.start + 8],
+            allowed="a YAML or JSON case in UTF-8",
+            remedy="Convert it to UTF-8.",
+        ) from None
+
+
+def parse_case(text: str) -> Mapping[str, Any]:
+    """Parse the text of a case file, YAML or JSON.
+
+    Raises
+    ------
+    InputError
+        If the text is neither, or not a mapping.
+    """
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" at line {where.line + 1}" if where else ""
+        raise InputError(
+            f"the case is not valid YAML or JSON{line}",
+            value=text[:60],
+            allowed="a mapping with model and workload",
+            remedy="Correct the text; docs/cli.md shows examples.",
+        ) from None
+    if not isinstance(content, Mapping):
+        raise InputError(
+            "the case is not a mapping",
+            value=text[:60],
+            allowed="a mapping with model and workload",
+            remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
+        )
+    return content
+
+
+def input_error(error: ValidationError) -> InputError:
+    """Return the first problem that pydantic found, in the project's words."""
+    first = error.errors(include_url=False)[0]
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, InputError):  # a validator that says it all
+        return own
+    field = ".".join(str(part) for part in first["loc"])
+    others = error.error_count() - 1
+    more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
+    kind = first["type"]
+    message = first["msg"].removeprefix("Value error, ")
+    remedy = "Correct this field; 'gpu-advisor schema' prints what is allowed."
+    if kind == "missing":
+        return InputError(
+            f"{field} is missing{more}",
+            value=None,
+            allowed="a value",
+            remedy=remedy,
+            field=field,
+        )
+    if kind == "extra_forbidden":
+        return InputError(
+            f"{field} is not a known field{more}",
+            value=first["input"],
+            allowed="only the documented fields",
+            remedy=remedy,
+            field=field,
+        )
+    return InputError(
+        f"{field or 'the case'} is not usable{more}",
+        value=first["input"]
+        if not isinstance(first["input"], dict)
+        else json.dumps(first["input"], default=str),
+        allowed=message[:1].lower() + message[1:],
+        remedy=remedy,
+        field=field,
+    )

@@ -1,0 +1,260 @@
+"""What the work runs on: accelerators, nodes, interconnects and rental offers."""
+
+from __future__ import annotations
+
+from datetime import date
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from advisor.foundation.dates import LAUNCH_DAYS, age_days
+from advisor.foundation.noun import Noun
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+LIST_PRICE: Final = "msrp"
+PURCHASE_WORDS: Final = {LIST_PRICE: "list price", "street": "shop price", "estimate": "estimate"}
+"""Kinds of prices to buy in words."""
+
+
+class Confidence(StrEnum):
+    """How a catalog value was obtained, strongest first."""
+
+    DATASHEET = "datasheet-read"
+    """Read in the vendor's own document; of an offer, in the provider's list or API."""
+    SECONDARY = "secondary"
+    DERIVED = "derived"
+    MEMORY = "memory"
+    """Recalled by a person and not checked; always shown to users as such."""
+
+
+class Provenance(Noun):
+    """Where one catalog value comes from."""
+
+    source: str
+    """Key into the catalog's ``sources``."""
+    date: str
+    """Date of the source, or the date on which it was read. ISO 8601, possibly truncated."""
+    confidence: Confidence
+
+
+class Segment(StrEnum):
+    """Market segment of an accelerator."""
+
+    CONSUMER = "consumer"
+    WORKSTATION = "workstation"
+    DATACENTER = "datacenter"
+    TPU = "tpu"
+    ASIC = "asic"
+    EDGE = "edge"
+    CPU = "cpu"
+
+
+class Interconnect(Noun):
+    """The fast links that join accelerators without the network."""
+
+    name: str
+    bytes_per_s: Positive
+    """Per accelerator and per direction. [bytes/s]"""
+    domain_size: Annotated[int, Field(ge=1)]
+    """Accelerators that reach each other at this speed; 1 means no such link."""
+
+
+class Accelerator(Noun):
+    """One accelerator (or CPU socket): dense rates with fp32 accumulation only."""
+
+    key: str
+    name: str
+    vendor: str
+    architecture: str
+    year: int
+    segment: Segment
+    form_factor: str
+    memory_marketed_bytes: Positive
+    """For display only."""
+    memory_reported_bytes: Positive
+    """What the driver shows; decides what fits. [bytes]"""
+    memory_reported_derived: bool
+    """True where no reported figure is published and it was derived from the marketed one."""
+    memory_type: str
+    memory_bandwidth_bytes_per_s: Positive
+    cache_bytes: Positive | None = None
+    """Last-level cache of a processor; None: its effect is left out. [bytes]"""
+    peak_flops_per_s: dict[str, float]
+    """Dense peak by format: fp32, tf32, bf16, fp16, fp8, fp4, int8, int4. Absent = unsupported
+    or unknown. Integer formats count operations."""
+    peak_flops_per_s_fp16_accumulate: dict[str, float] = Field(default_factory=dict)
+    """Dense peak with fp16 accumulation, for display (GeForce doubles it)."""
+    board_power_w: Positive | None
+    interconnect: Interconnect | None
+    """None where accelerators meet over PCIe or the network only."""
+    pcie_generation: int | None
+    compute_capability: str | None
+    purchase_usd: Positive | None
+    purchase_date: str | None
+    purchase_kind: str | None
+    """``msrp`` | ``street`` | ``estimate``."""
+    no_purchase: str | None = None
+    """Why there is no price to buy it; None where there is one, or nothing is known."""
+    provenance: dict[str, Provenance]
+    """By field name; the key ``default`` covers fields without one of their own."""
+    inference_only: bool = False
+    """True for parts without a training software stack."""
+    notes: str = ""
+
+    @property
+    def shares_host_memory(self) -> bool:
+        """Whether its memory is that of its host: processors and chips that hold both."""
+        return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))
+
+    def at_launch_price(self, *, today: date | None = None) -> bool:
+        """Whether its price to buy is a list price over a year old."""
+        dated = self.purchase_date if self.purchase_kind == LIST_PRICE else None
+        return dated is not None and age_days(dated, today=today) > LAUNCH_DAYS
+
+    def price_words(self, *, today: date | None = None) -> str:
+        """Return what kind of price to buy it has, and of when; empty without a price."""
+        if self.purchase_usd is None:
+            return ""
+        launch = self.at_launch_price(today=today)
+        kind = "launch price" if launch else PURCHASE_WORDS.get(self.purchase_kind or "", "price")
+        return f"{kind} of {self.purchase_date}" if self.purchase_date else kind
+
+    def source_of(self, field: str) -> Provenance:
+        """Return where ``field`` comes from; ``peak_flops_per_s.bf16`` names one format."""
+        whole = self.provenance.get(field.partition(".")[0], self.provenance["default"])
+        return self.provenance.get(field, whole)
+
+
+VCPUS_PER_ACCELERATOR: Final = 16.0
+"""Median of the 311 offers of the catalog that state their vCPUs (2026-11-21)."""
+
+
+class Node(Noun):
+    """A machine with accelerators of one kind, and what joins them and the machines."""
+
+    accelerators: Annotated[int, Field(ge=1)]
+    intra_bytes_per_s: Positive
+    """Between accelerators of one link domain, per accelerator and direction. [bytes/s]"""
+    intra_domain: Annotated[int, Field(ge=1)]
+    """Accelerators in one link domain; may exceed one node (NVL72)."""
+    inter_bytes_per_s: Positive | None
+    """Network per accelerator and direction [bytes/s]; None: no usable network, one node only."""
+    pcie_bytes_per_s: Positive
+    """Host to accelerator, per direction. [bytes/s]"""
+    host_vcpus: Positive | None = None
+    """Hardware threads of the host; None: not stated."""
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def host_cores(self) -> float:
+        """Cores of the host, two threads each; assumed where not stated."""
+        return (self.host_vcpus or VCPUS_PER_ACCELERATOR * self.accelerators) / 2.0
+
+
+class PriceKind(StrEnum):
+    """How an offer is paid."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+
+
+class Quote(Noun):
+    """A price in the provider's own currency, and the rate that turned it into US dollars."""
+
+    currency: str
+    """ISO 4217."""
+    on_demand_per_hour: Positive | None
+    spot_per_hour: Positive | None
+    usd: Positive
+    """US dollars for one unit of the currency."""
+    rate_date: str
+    """ISO 8601; empty for a rate that the user gave."""
+
+    @property
+    def sentence(self) -> str:
+        """The price as the provider lists it, and the rate."""
+        prices = ((self.on_demand_per_hour, "an hour"), (self.spot_per_hour, "an hour as spot"))
+        listed = " and ".join(f"{price:,.4g} {how}" for price, how in prices if price is not None)
+        of = f" of {self.rate_date}" if self.rate_date else ", as given"
+        return (
+            f"Price listed as {self.currency} {listed} for one machine; "
+            f"1 {self.currency} = {self.usd:g} USD{of}."
+        )
+
+
+class SoftwareSupport(Noun):
+    """Software that a compute capability needs at least."""
+
+    capability: str
+    cuda: str
+    """Lowest toolkit that targets it."""
+    last_cuda: str | None
+    """Last toolkit that does; None where current ones do."""
+    driver: str
+    """Lowest driver for that toolkit on Linux x86_64."""
+    pytorch: str
+    """First release whose wheels run on it."""
+    notes: str
+    provenance: dict[str, Provenance]
+    """By field name; ``default`` covers the rest."""
+
+    def source_of(self, field: str) -> Provenance:
+        """Return where ``field`` comes from."""
+        return self.provenance.get(field, self.provenance["default"])
+
+
+class Billing(Noun):
+    """The steps in which a provider bills the time of an instance."""
+
+    step_s: Positive = 60.0
+    """A minute where the provider's is not known: of the 15 that are, 13 bill by the minute or
+    second. [s]"""
+    minimum_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Shortest time billed. [s]"""
+
+
+FIRM_TIER: Final = "on-demand list"
+"""Tier of a price that a provider's list states for this machine."""
+FROM_TIER: Final = "on-demand list, from"
+"""Tier of the lowest price of a list ("from", "starting at"): a lower bound."""
+
+
+class Offer(Noun):
+    """One rentable instance type of one provider, with its price on a date."""
+
+    key: str
+    """``provider/instance_type/region/tier`` slug, unique in the catalog."""
+    provider: str
+    instance_type: str
+    tier: str
+    region: str
+    accelerator: str
+    """Key of the accelerator."""
+    accelerators: Annotated[int, Field(ge=1)]
+    """Accelerators in the whole instance."""
+    vcpus: Positive | None
+    host_memory_bytes: Positive | None
+    on_demand_usd_per_hour: Positive | None
+    """Whole instance. [USD/h]"""
+    spot_usd_per_hour: Positive | None
+    price_factor: Annotated[float, Field(ge=1)] = 1.0
+    """Upper end of the price over the price; over 1 only for a price "from", never of spot."""
+    price_date: str
+    """As the source states it, ISO 8601 or truncated."""
+    intra_node: str
+    """Link between accelerators of the instance, in the source's words."""
+    inter_node_bytes_per_s: Positive | None
+    """Network of the whole instance per direction. [bytes/s]"""
+    provenance: Provenance
+    billing: Billing = Billing()
+    quote: Quote | None = None
+    """The price as the provider states it; None where that is in US dollars."""
+    notes: str = ""
+
+    @property
+    def is_from(self) -> bool:
+        """Whether the price on demand is the lowest of a list, and so a lower bound."""
+        return self.tier == FROM_TIER

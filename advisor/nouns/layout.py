@@ -1,0 +1,144 @@
+"""How one job is arranged on its accelerators."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from advisor.foundation.noun import Noun
+
+Degree = Annotated[int, Field(ge=1, le=16384)]
+CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
+"""Of one stage (``virtual_stages``), as in Megatron Bridge's recipes and arXiv:2205.05198, and the
+power of two between them."""
+
+
+class Sharding(StrEnum):
+    """What data-parallel ranks share out among themselves, least first."""
+
+    DDP = "ddp"
+    ZERO1 = "zero1"
+    ZERO2 = "zero2"
+    ZERO3 = "zero3"
+
+
+class Recompute(StrEnum):
+    """What is recomputed in the backward pass instead of kept, least first."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class Offload(StrEnum):
+    """What lives in the host's memory and comes over PCIe when it is needed."""
+
+    OPTIMIZER = "optimizer"
+    """Master weights and optimizer states; the host does the update."""
+    PARAMETERS = "parameters"
+    ACTIVATIONS = "activations"
+
+
+class Schedule(StrEnum):
+    """In which order a pipeline's stages take micro-batches, and what runs beside them."""
+
+    PLAIN = "1f1b"
+    """One forward, one backward, interleaved where there are virtual stages."""
+    OVERLAPPED = "1f1b_overlapped"
+    """The same; exchanges between experts run beside another micro-batch's computation
+    (Megatron-Core's ``overlap_moe_expert_parallel_comm``, which wants virtual stages in a pipeline
+    and refuses full recomputation: ``transformer_config.py``)."""
+    DUALPIPE = "dualpipe"
+    """From both ends at once: every rank holds two stages, and exchanges of a forward pass run
+    beside the computation of a backward pass (DeepSeek-V3)."""
+
+
+class ParallelLayout(Noun):
+    """Degrees of parallelism and what is kept.
+
+    The number of accelerators is ``data * tensor * pipeline * context``; experts are spread
+    over ``expert`` of the data-parallel ranks.
+    """
+
+    data: Degree = 1
+    tensor: Degree = 1
+    pipeline: Degree = 1
+    context: Degree = 1
+    expert: Degree = 1
+    sharding: Sharding = Sharding.DDP
+    micro_batch: Annotated[int, Field(ge=1, le=65536)] = 1
+    """Sequences per data-parallel rank and micro-step."""
+    recompute: Recompute = Recompute.NONE
+    sequence_parallel: bool = True
+    """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
+    virtual_stages: Degree = 1
+    """Model chunks per pipeline stage (interleaved schedule)."""
+    schedule: Schedule = Schedule.PLAIN
+    offload: tuple[Offload, ...] = ()
+    """What the host's memory holds instead of the accelerator's."""
+
+    @property
+    def accelerators(self) -> int:
+        """Number of accelerators the layout occupies."""
+        return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether the schedule can run on these stages."""
+        if self.schedule is Schedule.DUALPIPE:
+            return self.pipeline % 2 == 0 and self.virtual_stages == 1
+        if self.schedule is Schedule.OVERLAPPED:
+            chunked = self.pipeline == 1 or self.virtual_stages > 1
+            return self.expert > 1 and chunked and self.recompute is not Recompute.FULL
+        return True
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ParallelLayout:
+        if (self.data * self.context) % self.expert:
+            msg = (
+                f"expert={self.expert} must divide data x context = {self.data * self.context}; "
+                "choose expert among its divisors"
+            )
+            raise ValueError(msg)
+        if self.virtual_stages > 1 and self.pipeline == 1:
+            msg = "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1"
+            raise ValueError(msg)
+        if not self.schedulable:
+            needs = {
+                Schedule.OVERLAPPED: "expert > 1, virtual_stages > 1 where pipeline > 1, and "
+                "recompute none or selective",
+                Schedule.DUALPIPE: "an even pipeline and virtual_stages 1",
+            }
+            msg = f"{self.schedule.value} needs {needs[self.schedule]}; change one of them"
+            raise ValueError(msg)
+        if (
+            Offload.PARAMETERS in self.offload
+            and self.data > 1
+            and self.sharding is not Sharding.ZERO3
+        ):
+            msg = "offload of parameters over data-parallel ranks needs sharding zero3"
+            raise ValueError(msg)
+        return self
+
+
+def most_chunks(*, layers: int, parts: int, pipeline: int) -> int:
+    """Return the most chunks of a stage that leave the fullest at most one layer fuller.
+
+    That layer is the one that may be left out where embedding or head sit. A pipeline is cut
+    between ``parts``: the layers and these two.
+
+    Examples
+    --------
+    >>> most_chunks(layers=126, parts=128, pipeline=16)
+    8
+    """
+    fullest = -(-layers // pipeline)
+    spare = fullest * pipeline > layers
+    return max(
+        chunks
+        for chunks in CHUNKS
+        if chunks <= max(1, parts // pipeline)
+        if chunks * -(-layers // (pipeline * chunks)) <= fullest + spare
+    )

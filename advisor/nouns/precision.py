@@ -1,0 +1,224 @@
+"""Which copies of the parameters exist during training, and in which number format.
+
+Also the storage formats of served weights and caches, with their true bits per element.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.foundation.noun import Noun
+from advisor.foundation.units import BITS_PER_BYTE
+
+FORMAT_BYTES: Final[dict[str, float]] = {
+    "fp32": 4.0,
+    "tf32": 4.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "fp4": 0.5,
+    "int4": 0.5,
+}
+"""Bytes of one element without scales. [bytes]"""
+
+
+class WeightFormat(Noun):
+    """How served or frozen weights are stored."""
+
+    name: str
+    title: str
+    bytes_per_parameter: float
+    """Scales and zero-points included. [bytes]"""
+    compute: str
+    """Format of the matmul it feeds: weight-only formats multiply in 16 bits."""
+    note: str = ""
+    mixture: bool = False
+    """A GGUF file: every matrix is quantised, embedding and head too, by the rules of
+    ``advisor.architecture.weights.gguf_recipes``. ``bytes_per_parameter`` is then that of
+    Llama 3.1 8B."""
+
+
+GGUF_BITS: Final[dict[str, float]] = {
+    "q8_0": 8.5041,
+    "q6_k": 6.5679,
+    "q5_k_m": 5.7015,
+    "q5_k_s": 5.5731,
+    "q5_1": 6.0377,
+    "q5_0": 5.5850,
+    "q4_k_m": 4.8992,
+    "q4_k_s": 4.6639,
+    "q4_1": 5.1031,
+    "q4_0": 4.6505,
+    "iq4_nl": 4.6853,
+    "iq4_xs": 4.4606,
+    "q3_k_l": 4.3002,
+    "q3_k_m": 3.9960,
+    "iq3_m": 3.7653,
+    "iq3_s": 3.6584,
+    "q3_k_s": 3.6477,
+    "iq3_xs": 3.4979,
+    "iq3_xxs": 3.2519,
+    "q2_k": 3.1556,
+    "q2_k_s": 2.9738,
+    "iq2_m": 2.9310,
+    "iq2_s": 2.7384,
+    "iq2_xs": 2.5887,
+    "iq2_xxs": 2.3854,
+    "iq1_m": 2.1501,
+    "iq1_s": 2.0003,
+}
+"""Bits per parameter of whole files of Llama 3.1 8B: llama.cpp ``tools/quantize/README.md``
+(MIT, commit 311c2c9); ``q5_1``, ``q5_0``, ``q4_1``, ``q4_0`` and ``q3_k_m``, absent there, by the
+rules of ``gguf_recipes``. [bits]"""
+
+
+WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
+    item.name: item
+    for item in (
+        WeightFormat(name="fp32", title="fp32", bytes_per_parameter=4.0, compute="fp32"),
+        WeightFormat(name="bf16", title="bf16", bytes_per_parameter=2.0, compute="bf16"),
+        WeightFormat(name="fp16", title="fp16", bytes_per_parameter=2.0, compute="fp16"),
+        WeightFormat(
+            name="fp8",
+            title="fp8 (e4m3, one scale per tensor or channel)",
+            bytes_per_parameter=1.0,
+            compute="fp8",
+        ),
+        WeightFormat(
+            name="int8",
+            title="int8 weights and activations",
+            bytes_per_parameter=1.0,
+            compute="int8",
+        ),
+        WeightFormat(
+            name="w4a16",
+            title="4-bit weights, 16-bit compute (AWQ, GPTQ; groups of 128)",
+            bytes_per_parameter=(4 + (16 + 4) / 128) / 8,
+            compute="fp16",
+            note="one fp16 scale and one 4-bit zero-point for 128 weights",
+        ),
+        WeightFormat(
+            name="nf4",
+            title="NF4 with double quantisation (bitsandbytes)",
+            bytes_per_parameter=0.5 + 1 / 64 + 4 / 16384,
+            compute="bf16",
+            note="one 8-bit constant for 64 weights, one fp32 constant for 256 of those",
+        ),
+        WeightFormat(
+            name="mxfp4",
+            title="MXFP4 (one 8-bit scale for 32 weights)",
+            bytes_per_parameter=0.5 + 1 / 32,
+            compute="fp4",
+        ),
+        WeightFormat(
+            name="nvfp4",
+            title="NVFP4 (one fp8 scale for 16 weights)",
+            bytes_per_parameter=0.5 + 1 / 16,
+            compute="fp4",
+        ),
+        *(
+            WeightFormat(
+                name=name,
+                title=f"{name.upper()} (GGUF)",
+                bytes_per_parameter=bits / BITS_PER_BYTE,
+                compute="fp16",
+                note="llama.cpp's mixture of types; scales included",
+                mixture=True,
+            )
+            for name, bits in GGUF_BITS.items()
+        ),
+    )
+}
+"""Storage formats of weights by name."""
+
+KV_CACHE_FORMATS: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
+"""Bytes of one cached element. [bytes]"""
+
+
+class PrecisionRecipe(Noun):
+    """Which copies exist during training and in what format."""
+
+    name: str
+    title: str
+    compute: str
+    """Format of the matmuls."""
+    working: str
+    """Format of the weights that the forward pass reads."""
+    master: str | None
+    """Separate high-precision copy that the optimizer updates; None where there is none."""
+    gradients: str
+    optimizer_states: str
+    stream: str
+    """Format of the residual stream between blocks."""
+    autocast: bool = False
+    """True where fp32 weights are cast on the fly, so that casts are saved for backward."""
+
+
+def _autocast(name: str, compute: str) -> PrecisionRecipe:
+    """fp32 parameters that are cast on the fly."""
+    return PrecisionRecipe(
+        name=name,
+        title=f"{compute} autocast, fp32 parameters",
+        compute=compute,
+        working="fp32",
+        master=None,
+        gradients="fp32",
+        optimizer_states="fp32",
+        stream="fp32",
+        autocast=True,
+    )
+
+
+def _mixed(name: str, title: str, *, compute: str, working: str = "bf16") -> PrecisionRecipe:
+    """16-bit weights, gradients and residual stream beside an fp32 master copy."""
+    return PrecisionRecipe(
+        name=name,
+        title=title,
+        compute=compute,
+        working=working,
+        master="fp32",
+        gradients=working,
+        optimizer_states="fp32",
+        stream=working,
+    )
+
+
+RECIPES: Final[dict[str, PrecisionRecipe]] = {
+    item.name: item
+    for item in (
+        PrecisionRecipe(
+            name="fp32",
+            title="fp32 (tf32 matmuls where the card has them)",
+            compute="fp32",
+            working="fp32",
+            master=None,
+            gradients="fp32",
+            optimizer_states="fp32",
+            stream="fp32",
+        ),
+        _autocast("fp16_amp", "fp16"),
+        _autocast("bf16_amp", "bf16"),
+        _mixed("bf16_mixed", "bf16 weights and gradients, fp32 master", compute="bf16"),
+        _mixed(
+            "fp16_mixed",
+            "fp16 weights and gradients, fp32 master (loss scaling)",
+            compute="fp16",
+            working="fp16",
+        ),
+        PrecisionRecipe(
+            name="bf16_pure",
+            title="everything bf16",
+            compute="bf16",
+            working="bf16",
+            master=None,
+            gradients="bf16",
+            optimizer_states="bf16",
+            stream="bf16",
+        ),
+        _mixed("fp8", "fp8 matmuls, bf16 weights, fp32 master", compute="fp8"),
+        _mixed("mxfp8", "mxfp8 matmuls, bf16 weights, fp32 master", compute="fp8"),
+        _mixed("nvfp4", "nvfp4 matmuls, bf16 weights, fp32 master", compute="fp4"),
+    )
+}
+"""Named training recipes."""

@@ -1,0 +1,1 @@
+"""Say why: reasons, rejections, ways out, curves, the words of an answer."""

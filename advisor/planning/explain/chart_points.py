@@ -1,0 +1,128 @@
+"""Options as points for people: the cost-time chart, and the fewest that meet a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving, Workload
+from advisor.planning.explain.sentences import label
+from advisor.planning.results import Candidate
+from advisor.planning.search.options import Option, best_of_systems, frontier, run_rents
+from advisor.planning.search.systems import System
+from advisor.planning.time_ranges import TimeSpreads
+
+CHART_CANDIDATES = 240
+"""Points shown in the cost-time chart, the frontier included."""
+
+
+def chart_points(
+    options: Sequence[Option],
+    systems: Sequence[System],
+    architecture: ModelArchitecture,
+    workload: Workload,
+    calibration: Calibration,
+) -> tuple[Candidate, ...]:
+    """Return the frontier and the best of each system, fastest first."""
+    best = frontier(options)
+    keep = dict.fromkeys((*best, *best_of_systems(options)))
+    on_frontier = set(best)
+    shown = sorted(keep, key=lambda item: (item not in on_frontier, item.value))
+    shown = sorted(shown[:CHART_CANDIDATES], key=lambda item: (item.time, item.cost_usd))
+    return as_candidates(
+        shown, systems, architecture, workload, calibration, on_frontier=on_frontier
+    )
+
+
+def fewest(options: Sequence[Option], systems: Sequence[System]) -> list[Option]:
+    """Return each accelerator's option with the fewest of them, the cheapest among equals."""
+    found: dict[str, Option] = {}
+    for option in sorted(options, key=fewest_first):
+        found.setdefault(systems[option.system].accelerator.key, option)
+    return list(found.values())
+
+
+def fewest_first(option: Option) -> tuple[float, float, float]:
+    """Sort key: the fewest accelerators, then the cheapest."""
+    return (option.count, option.cost_high_usd, option.time_high)
+
+
+def as_candidates(
+    options: Sequence[Option],
+    systems: Sequence[System],
+    architecture: ModelArchitecture,
+    workload: Workload,
+    calibration: Calibration,
+    *,
+    on_frontier: set[Option],
+) -> tuple[Candidate, ...]:
+    """Return options with ranges and names, in their order.
+
+    Parameters
+    ----------
+    options : sequence of Option
+    systems : sequence of System
+    architecture : ModelArchitecture
+    workload : Workload
+    calibration : Calibration
+    on_frontier : set of Option
+        Those that none beats in both cost and time.
+
+    Returns
+    -------
+    tuple of Candidate
+    """
+    serving = isinstance(workload, Serving)
+    frozen = isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL
+    spreads = TimeSpreads(architecture, calibration, serving=serving, frozen=frozen)
+    times = [
+        spreads.of(
+            systems[option.system].accelerator, precision=option.precision, count=option.count
+        ).scaled(option.time)
+        for option in options
+    ]
+    spans = [
+        _span(option, time, serving=serving) for option, time in zip(options, times, strict=True)
+    ]
+    rents = (
+        [[option.cost_usd] * 3 for option in options]
+        if serving
+        else run_rents(
+            [option.offer for option in options],
+            [(span.low, span.expected, span.high) for span in spans],
+            [option.usd_per_hour for option in options],
+        )
+    )
+    return tuple(
+        Candidate(
+            accelerator=systems[option.system].accelerator.key,
+            accelerator_name=systems[option.system].accelerator.name,
+            count=option.count,
+            provider=option.offer.provider if option.offer else None,
+            instance_type=option.offer.instance_type if option.offer else None,
+            hours=None if serving else span,
+            tpot_ms=span if serving else None,
+            cost_usd=_rent(rent, span, serving=serving) if option.offer else None,
+            on_frontier=option in on_frontier,
+            label=label(option, systems[option.system]),
+        )
+        for option, span, rent in zip(options, spans, rents, strict=True)
+    )
+
+
+def _span(option: Option, time: Range, *, serving: bool) -> Range:
+    """Return hours of a run, interruptions included, or milliseconds per token."""
+    if serving:
+        return time.scaled(1 / MILLISECOND)
+    if option.interrupted is None:
+        return time
+    return time.scaled(1 / option.interrupted.expected).times(option.interrupted)
+
+
+def _rent(usd: Sequence[float], hours: Range, *, serving: bool) -> Range:
+    low, expected, high = usd
+    evidence = Evidence.DERIVED if serving else hours.evidence
+    return Range(low=low, expected=expected, high=high, evidence=evidence)

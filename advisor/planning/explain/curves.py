@@ -1,0 +1,175 @@
+"""Memory and speed of one configuration against batch and length: the limit and the knee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.curve_results import Curve, CurvePoint, Variable
+from advisor.estimate.results import Estimate
+from advisor.estimate.training.run import recipe_named, resolve_training
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.workload import Serving
+
+KNEE_SHARE: Final = 0.95
+"""The knee is the smallest value that reaches this share of the best speed that fits."""
+PAST_THE_LIMIT: Final = 2
+"""Doublings shown beyond the last value that fits."""
+SHORTEST: Final = 256
+LARGEST_BATCH: Final = 4096
+
+
+def memory_curves(
+    case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
+) -> tuple[Curve, ...]:
+    """Return what batch and length do to memory and speed of one configuration.
+
+    Parameters
+    ----------
+    case : Case
+    placement : Placement
+        Where it runs and how it is arranged; all else stays.
+    architecture : ModelArchitecture
+    calibration : Calibration
+
+    Returns
+    -------
+    tuple of Curve
+        Against the micro-batch (training) or the requests at a time (serving), and against the
+        length of a sequence; the latter only where the model takes tokens.
+    """
+
+    def estimated(changed: Case, place: Placement) -> Estimate:
+        return estimate_configuration(
+            changed, place, architecture=architecture, calibration=calibration
+        )
+
+    def with_work(**fields: object) -> Estimate:
+        workload = case.workload.model_copy(update=fields)
+        return estimated(case.model_copy(update={"workload": workload}), placement)
+
+    workload, layout = case.workload, placement.layout
+    has_length = architecture.unit is Unit.TOKEN
+    if isinstance(workload, Serving):
+        curves = [
+            _curve(
+                "concurrency",
+                workload.concurrency,
+                _doublings(1, LARGEST_BATCH),
+                lambda value: with_work(concurrency=value),
+            )
+        ]
+        longest = architecture.max_position_embeddings or 0
+        if generates(architecture) and longest > SHORTEST + workload.output_tokens:
+            answer = workload.output_tokens
+            curves.append(
+                _curve(
+                    "context",
+                    workload.input_tokens + answer,
+                    _doublings(SHORTEST, longest, above=answer),
+                    lambda value: with_work(input_tokens=value - answer),
+                )
+            )
+        return tuple(curves)
+    run = resolve_training(workload, architecture, recipe_named(placement.precision))
+
+    def with_micro_batch(value: int) -> Estimate:
+        arranged = layout.model_copy(update={"micro_batch": value})
+        return estimated(case, replace(placement, layout=arranged))
+
+    per_rank = max(1, run.global_batch // layout.data)
+    curves = [_curve("micro_batch", layout.micro_batch, _doublings(1, per_rank), with_micro_batch)]
+    longest = architecture.max_position_embeddings or run.sequence_length
+    if has_length and longest > SHORTEST:
+        curves.append(
+            _curve(
+                "sequence_length",
+                run.sequence_length,
+                _doublings(SHORTEST, longest),
+                # The batch stays that of the run, whatever its default is at another length.
+                lambda value: with_work(sequence_length=value, global_batch=run.global_batch),
+            )
+        )
+    return tuple(curves)
+
+
+def _doublings(first: int, last: int, *, above: int = 0) -> list[int]:
+    """Values from ``first``, each twice the one before, that exceed ``above``; then ``last``."""
+    values, value = [], first
+    while value < last:
+        values.append(value)
+        value *= 2
+    return [value for value in (*values, last) if value > above]
+
+
+def _curve(
+    variable: Variable, chosen: int, values: Iterable[int], estimate: Callable[[int], Estimate]
+) -> Curve:
+    points: dict[int, CurvePoint] = {}
+
+    def at(value: int) -> CurvePoint:
+        if value not in points:
+            points[value] = _point(value, estimate(value))
+        return points[value]
+
+    wanted = sorted({*values, chosen})
+    beyond = 0
+    usable = at(chosen).usable_bytes
+    for value in wanted:
+        beyond = 0 if at(value).fits else beyond + 1
+        if beyond >= PAST_THE_LIMIT and value > chosen:
+            break
+    fitting = [value for value, point in sorted(points.items()) if point.fits]
+    limit = fitting[-1] if fitting else 0
+    failing = [value for value in points if value > limit]
+    shown = tuple(points[value] for value in sorted(points))
+    if limit and failing:
+        limit = _last_fit(limit, min(failing), lambda value: at(value).fits)
+    return Curve(
+        variable=variable,
+        chosen=chosen,
+        points=shown,
+        usable_bytes=usable,
+        limit=limit,
+        open_ended=bool(limit) and not failing,
+        knee=_knee([points[value] for value in fitting]),
+    )
+
+
+def _point(value: int, estimate: Estimate) -> CurvePoint:
+    if estimate.time is not None:
+        speed, unit = estimate.time.tokens_per_s, estimate.time.unit
+    elif estimate.serving is not None:
+        speed, unit = estimate.serving.output_tokens_per_s, estimate.serving.unit
+    else:
+        msg = "an estimate has a time of training or of serving"
+        raise ValueError(msg)
+    return CurvePoint(
+        value=value,
+        memory_bytes=estimate.memory.total_bytes,
+        usable_bytes=estimate.memory.usable_bytes,
+        speed_per_s=speed,
+        unit=unit,
+        fits=estimate.memory.fits,
+    )
+
+
+def _last_fit(low: int, high: int, fits: Callable[[int], bool]) -> int:
+    """Largest whole number below ``high`` that fits, if all up to it do."""
+    while high - low > max(1, low // 64):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _knee(fitting: list[CurvePoint]) -> int | None:
+    if not fitting:
+        return None
+    best = max(point.speed_per_s.expected for point in fitting)
+    return next(point.value for point in fitting if point.speed_per_s.expected >= KNEE_SHARE * best)

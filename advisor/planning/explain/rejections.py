@@ -1,0 +1,227 @@
+"""Why each accelerator lost, told with the nearest miss and what would mend it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from advisor.catalog import Catalog
+from advisor.estimate.candidates import matmul_peak
+from advisor.foundation.formatting import (
+    memory,
+    memory_against,
+    money,
+)
+from advisor.foundation.units import GIB
+from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.limits import Constraints, Objective
+from advisor.planning.explain.why_not import Ends, lost
+from advisor.planning.results import Rejection, RejectionCode
+from advisor.planning.search.options import Option, meets_budget, meets_time
+from advisor.planning.search.systems import LOWEST_ASK
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the search learned about the accelerators, by catalog key."""
+
+    options: Mapping[str, Sequence[Option]]
+    """All configurations that fit, limits not yet applied."""
+    least_memory_bytes: Mapping[str, float]
+    """Smallest need of any layout where none fits. [bytes]"""
+    searched: frozenset[str]
+    """Accelerators with at least one system and a supported number format."""
+    rentable: frozenset[str]
+    """Accelerators with at least one system."""
+    startup_s: float
+    """What every training run takes before its first step. [s]"""
+
+
+def reject(
+    catalog: Catalog,
+    limits: Constraints,
+    outcome: Outcome,
+    *,
+    chosen: frozenset[str],
+    best: Option | None,
+    best_name: str,
+    objective: Objective,
+    formats: tuple[str, ...],
+    memory_remedy: str,
+    answer: str,
+) -> tuple[Rejection, ...]:
+    """Return one rejection for every accelerator of the catalog that is in no plan.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    limits : Constraints
+    outcome : Outcome
+    chosen : frozenset of str
+        Accelerators that some plan uses.
+    best : Option or None
+        The best plan of the asked objective.
+    best_name : str
+        Its label.
+    objective : Objective
+        What the best plan is best at.
+    formats : tuple of str
+        Number formats the workload would accept.
+    memory_remedy : str
+        What lowers the memory need of this workload.
+    answer : str
+        What time is told for instead of hours: ``token`` or ``batch``; empty for training.
+
+    Returns
+    -------
+    tuple of Rejection
+        In the catalog's order.
+    """
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    owned = {catalog.accelerator(item.accelerator).key for item in limits.owned}
+    feasible = [
+        option
+        for group in outcome.options.values()
+        for option in group
+        if meets_time(option, limits) and meets_budget(option, limits)
+    ]
+    ends = Ends(
+        least_cost_usd=min((option.cost_high_usd for option in feasible), default=0.0),
+        least_time=min((option.time_high for option in feasible), default=0.0),
+    )
+    rejections = []
+    for accelerator in catalog.accelerators:
+        key = accelerator.key
+        if key in chosen:
+            continue
+        if (allowed and key not in allowed) or (owned and key not in owned):
+            rejections.append(_excluded(accelerator))
+        elif accelerator.inference_only and not answer:
+            rejections.append(_inference_only(accelerator))
+        elif key not in outcome.rentable:
+            rejections.append(_not_offered(accelerator, catalog, limits))
+        elif key not in outcome.searched:
+            rejections.append(_no_format(accelerator, formats))
+        elif not outcome.options.get(key):
+            rejections.append(
+                _too_small(accelerator, outcome.least_memory_bytes.get(key), memory_remedy)
+            )
+        else:
+            rejections.append(
+                lost(
+                    accelerator,
+                    outcome.options[key],
+                    limits,
+                    best,
+                    best_name,
+                    ends,
+                    objective,
+                    answer=answer,
+                    startup_s=outcome.startup_s,
+                )
+            )
+    return tuple(rejections)
+
+
+def _excluded(accelerator: Accelerator) -> Rejection:
+    return Rejection.of(
+        accelerator,
+        RejectionCode.EXCLUDED,
+        f"{accelerator.name} is outside the accelerators you allowed.",
+        "Add it to the allowed accelerators to have it searched.",
+    )
+
+
+def _inference_only(accelerator: Accelerator) -> Rejection:
+    return Rejection.of(
+        accelerator,
+        RejectionCode.INFERENCE_ONLY,
+        f"{accelerator.name} serves models only: no training software runs on it.",
+        "Choose another accelerator for training; compare it for serving.",
+    )
+
+
+def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints) -> Rejection:
+    offers = catalog.offers_for(accelerator.key)
+    if not offers:
+        bought = (
+            f" It sells for about {money(accelerator.purchase_usd)}."
+            if accelerator.purchase_usd
+            else ""
+        )
+        return Rejection.of(
+            accelerator,
+            RejectionCode.NOT_OFFERED,
+            f"No provider in the catalog rents {accelerator.name}.",
+            f"Plan with it as owned hardware.{bought}",
+        )
+    kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
+    smallest = min(offer.accelerators for offer in offers)
+    if smallest > limits.max_accelerators:
+        return Rejection.of(
+            accelerator,
+            RejectionCode.NOT_OFFERED,
+            f"{accelerator.name} is rented in machines of {smallest} or more; you allow "
+            f"{limits.max_accelerators:,}.",
+            f"Allow {smallest} accelerators.",
+            actual=float(smallest),
+            limit=float(limits.max_accelerators),
+            unit="accelerators",
+        )
+    elsewhere = sorted({offer.provider for offer in offers})
+    if not limits.providers and all(offer.tier == LOWEST_ASK for offer in offers):
+        return Rejection.of(
+            accelerator,
+            RejectionCode.NOT_OFFERED,
+            f"{accelerator.name} has only the lowest ask of a marketplace, which one host can "
+            "withdraw.",
+            f"Name the provider to search it: {', '.join(elsewhere)}.",
+        )
+    return Rejection.of(
+        accelerator,
+        RejectionCode.NOT_OFFERED,
+        f"{accelerator.name} has no {kind} offer within your providers and regions.",
+        f"Providers that rent it: {', '.join(elsewhere[:4])}"
+        + (" and others." if len(elsewhere) > 4 else "."),
+    )
+
+
+def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
+    has = [
+        name
+        for name in ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
+        if matmul_peak(accelerator, name)
+    ]
+    usual = next((name for name in ("bf16", "fp16", "fp32") if name in has), None)
+    return Rejection.of(
+        accelerator,
+        RejectionCode.FORMAT,
+        f"{accelerator.name} has no dense rate in {' or '.join(formats)} in the catalog; it has "
+        f"{', '.join(has) or 'none'}.",
+        f"Choose a precision that computes in {usual}." if usual else "Choose another accelerator.",
+    )
+
+
+def _too_small(
+    accelerator: Accelerator, least_bytes: float | None, memory_remedy: str
+) -> Rejection:
+    usable = accelerator.memory_reported_bytes
+    if least_bytes is None:
+        return Rejection.of(
+            accelerator,
+            RejectionCode.MEMORY,
+            f"{accelerator.name} has no layout for this work: its smallest machine has more "
+            "accelerators than a step has sequences and the model can be divided into.",
+            "Raise the global batch, or choose a smaller machine.",
+        )
+    needs, has = memory_against(least_bytes, usable)
+    return Rejection.of(
+        accelerator,
+        RejectionCode.MEMORY,
+        f"{accelerator.name} is {memory(least_bytes - usable)} short: the leanest layout needs up "
+        f"to {needs} on each, it has {has}.",
+        memory_remedy,
+        actual=least_bytes / GIB,
+        limit=usable / GIB,
+        unit="GiB",
+    )

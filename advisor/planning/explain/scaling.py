@@ -1,0 +1,147 @@
+"""How a run speeds up with the number of accelerators: the best layout of each number."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.errors import InputError
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.configuration import Placement
+from advisor.estimate.training.report import binding, evaluate_run_hours, run_goodput
+from advisor.estimate.training.run import recipe_named, resolve_training
+from advisor.estimate.training.step_time import TrainingTime
+from advisor.foundation.noun import Noun
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import Serving
+from advisor.planning.search.layout_space import LayoutSpace
+from advisor.planning.search.systems import LADDER, System
+from advisor.planning.search.training import search_training
+
+MOST_ACCELERATORS = 16_384
+
+
+class ScalingPoint(Noun):
+    """The fastest layout of one number of accelerators. The batch stays the same."""
+
+    count: int
+    layout: ParallelLayout
+    step_s: float
+    run_hours: float
+    """Failures, checkpoints and start-up included. [h]"""
+    tokens_per_s: float
+    """Whole job; samples for networks that take those. [1/s]"""
+    efficiency: float
+    """Throughput of each accelerator over that of the smallest number that fits. [fraction]"""
+    goodput: float
+    """Share of wall-clock time that trains. [fraction]"""
+    cost_usd: float | None
+    """At the price of the estimate's offer; None without one. [USD]"""
+    bound_by: str
+    """Largest share of the step, as of an estimate."""
+
+
+class Scaling(Noun):
+    """One accelerator in one kind of machine, from the fewest that fit to the most."""
+
+    accelerator: str
+    accelerator_name: str
+    provider: str | None
+    points: tuple[ScalingPoint, ...]
+    """By count; empty where the model fits on no number."""
+
+
+def scaling(
+    case: Case,
+    placement: Placement,
+    *,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> Scaling:
+    """Search the layouts of all numbers of one accelerator in one array pass.
+
+    Parameters
+    ----------
+    case : Case
+    placement : Placement
+        Fixes accelerator, machine, precision and price.
+    architecture : ModelArchitecture
+    calibration : Calibration
+
+    Returns
+    -------
+    Scaling
+
+    Raises
+    ------
+    InputError
+        If the workload serves.
+    """
+    if isinstance(case.workload, Serving):
+        raise InputError(
+            "scaling applies to training",
+            value=case.workload.kind,
+            allowed="pretraining, fine_tuning",
+            remedy="Servers scale by replicas: raise the concurrency instead.",
+            field="workload.kind",
+        )
+    accelerator, node = placement.accelerator, placement.node
+    run = resolve_training(case.workload, architecture, recipe_named(placement.precision))
+    numbers = {1, 2, 4, *(step * node.accelerators for step in LADDER)}
+    reach = MOST_ACCELERATORS if node.inter_bytes_per_s is not None else node.accelerators
+    counts = tuple(sorted(number for number in numbers if number <= reach))
+    system = System(accelerator, node, (), counts, owned=True)
+    space = LayoutSpace(architecture, run, counts, calibration)
+    system = replace(system, counts=tuple(n for n in counts if space.has_layouts(n)))
+    found = search_training(architecture, run, [system], space, calibration).found
+    name = {"accelerator": accelerator.key, "accelerator_name": accelerator.name}
+    provider = placement.offer.provider if placement.offer else None
+    if not found:
+        return Scaling(**name, provider=provider, points=())
+    layouts = LayoutArrays.stack([item.layouts.layout(item.row) for item in found])
+    kernels, _ = calibration.kernels_for(accelerator)
+    hardware = HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute)
+    every = np.zeros(len(found), dtype=np.intp)
+    candidates = Candidates(layout=layouts, hardware=hardware.take(every))
+    hours, time = evaluate_run_hours(architecture, run, candidates, calibration)
+    share = run_goodput(calibration.reliability, layouts.accelerators)
+    count = layouts.accelerators
+    rate = run.tokens_per_step / time.step
+    efficiency = rate / count / (rate[0] / count[0])
+    price = _hourly_usd(placement)
+    return Scaling(
+        **name,
+        provider=provider,
+        points=tuple(
+            ScalingPoint(
+                count=int(count[place]),
+                layout=layouts.layout(place),
+                step_s=float(time.step[place]),
+                run_hours=float(hours[place]),
+                tokens_per_s=float(rate[place]),
+                efficiency=float(efficiency[place]),
+                goodput=float(share[place]),
+                cost_usd=None
+                if price is None
+                else -(-int(count[place]) // node.accelerators) * price * float(hours[place]),
+                bound_by=binding(
+                    {
+                        item.name: float(getattr(time, item.name)[place])
+                        for item in fields(TrainingTime)
+                    }
+                ),
+            )
+            for place in range(len(found))
+        ),
+    )
+
+
+def _hourly_usd(placement: Placement) -> float | None:
+    """Return the price of one instance. [USD/h]"""
+    if placement.usd_per_hour is None or not placement.instances:
+        return None
+    return placement.usd_per_hour / placement.instances

@@ -1,0 +1,285 @@
+"""The words around the numbers: titles, answers, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.curve_results import Curve
+from advisor.estimate.results import Estimate, WayOut
+from advisor.foundation.formatting import (
+    Value,
+    duration,
+    length_limit,
+    memory,
+    memory_against,
+    milliseconds,
+    money,
+    percent,
+    plain,
+    rate,
+    round_significant,
+)
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.limits import Constraints, Objective
+from advisor.planning.fits.results import ModelFit
+from advisor.planning.search.options import Option
+from advisor.planning.search.systems import System
+
+OBJECTIVE_WORDS = {
+    Objective.CHEAPEST: "cheapest",
+    Objective.FASTEST: "fastest",
+    Objective.BEST_VALUE: "best value",
+}
+
+BOUND_WORDS = {
+    "compute": "arithmetic",
+    "bandwidth": "memory bandwidth",
+    "network": "traffic between accelerators",
+    "bubble": "the pipeline bubble",
+    "launch": "kernel launches",
+    "host": "the host's memory and its link",
+    "input": "the input pipeline on the host",
+    "optimizer": "the optimizer update",
+    "weights": "reading the weights from memory",
+    "cache": "reading the key-value cache from memory",
+    "fixed": "fixed costs of the serving engine",
+    "prefill": "prompts of other requests",
+}
+
+
+CURVE_TITLES: Final = {
+    "micro_batch": "Micro-batch",
+    "concurrency": "Requests at a time",
+    "sequence_length": "Sequence length (tokens)",
+    "context": "Context (tokens)",
+}
+BATCHES: Final = ("micro_batch", "concurrency")
+"""Curves whose speed flattens: the others have no knee worth telling."""
+
+
+def label(option: Option, system: System) -> str:
+    """Return a short label, e.g. ``8x NVIDIA H100 SXM5 80GB (Lambda)``."""
+    where = option.offer.provider if option.offer else "owned"
+    return f"{option.count:,}x {system.accelerator.name} ({where})"
+
+
+def title(option: Option, system: System) -> str:
+    """Return what to do, e.g. ``Rent 8x NVIDIA H100 SXM5 80GB at Lambda``."""
+    name = f"{option.count:,}x {system.accelerator.name}"
+    if option.offer is None:
+        return f"Use your {name}"
+    rented = option.instances * system.node.accelerators
+    if rented > option.count:
+        whole = f"{rented:,}x {system.accelerator.name}"
+        return f"Rent {whole} at {option.offer.provider} and use {option.count:,}"
+    return f"Rent {name} at {option.offer.provider}"
+
+
+def sentence(option: Option, system: System, estimate: Estimate) -> str:
+    """Return the plan in one line with its ranges."""
+    total, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
+    host = estimate.memory.host_bytes
+    beside = f", and {memory(host)} of its host's memory" if host.expected else ""
+    fill = f"Uses {memory(total)} of {memory(usable)} on each{beside}."
+    rent = estimate.cost.rent_usd
+    start = title(option, system)
+    if estimate.time is not None:
+        hours = estimate.time.run_hours
+        text = f"{start}: {duration(hours.scaled(HOUR_S), with_range=True)}"
+        if rent is not None:
+            text += f", {money(rent, with_range=True)}"
+        return f"{text}. {fill}"
+    serving = estimate.serving
+    if serving is None:
+        msg = "an estimate has either a training time or serving figures"
+        raise AssertionError(msg)
+    first = milliseconds(serving.ttft_ms.scaled(MILLISECOND), with_range=True)
+    if serving.unit is Unit.TOKEN and not serving.streams:
+        text = f"{start}: first token after {first}"
+    elif serving.unit is Unit.TOKEN:
+        later = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
+        text = f"{start}: {later} per token, first token after {first}"
+    else:
+        output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
+        text = f"{start}: {first} for a batch, {output}"
+    if rent is not None:
+        text += f", {money(rent)} a month"
+    return f"{text}. {fill}"
+
+
+def why(
+    option: Option,
+    estimate: Estimate,
+    objective: Objective,
+    runner_up: tuple[Option, System] | None,
+) -> str:
+    """Return what binds the plan and what the next accelerator would cost or take."""
+    bound = estimate.time.bound_by if estimate.time else ""
+    terms = estimate.time.terms if estimate.time else ()
+    if estimate.serving is not None:
+        bound, terms = estimate.serving.bound_by, estimate.serving.terms
+    total = sum(item.value for item in terms)
+    largest = max(terms, key=lambda item: item.value) if terms else None
+    text = f"Limited mostly by {BOUND_WORDS.get(bound, bound)}"
+    if largest is not None and total > 0:
+        share = percent(largest.value / total)
+        part = _lowered(largest.title)
+        text += f"; the largest single part, {share} of the time, goes to {part}"
+    text += "."
+    if runner_up is None:
+        return text if option.offer is None else f"{text} No other accelerator meets the limits."
+    other, system = runner_up
+    return f"{text} {_compared(option, other, objective)} with {label(other, system)}."
+
+
+def _compared(option: Option, other: Option, objective: Objective) -> str:
+    serving = option.first_token_s is not None
+    if objective is Objective.FASTEST:
+        figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
+        return f"Next fastest: {figure}"
+    if objective is Objective.BEST_VALUE and not serving and other.cost_usd > 0:
+        return f"Runner-up: {cost_text(other)} in {duration(other.time * HOUR_S)}"
+    if other.cost_usd == 0:
+        figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
+        return f"Runner-up: {figure}"
+    if other.cost_usd < option.cost_usd:
+        # Ranked by the upper end of its range, without which it would read as the better one.
+        most = money(round_significant(other.cost_high_usd, 2))
+        return f"Runner-up: {cost_text(other)} expected, up to {most},"
+    return f"Runner-up: {cost_text(other)}"
+
+
+def _lowered(title: str) -> str:
+    """Start a title in lower case, unless it starts with an abbreviation."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
+
+
+def cost_text(option: Option) -> str:
+    """Return an option's cost: an estimate of a run, or the list price of a month."""
+    if option.first_token_s is not None:
+        return f"{money(option.cost_usd)} a month"
+    return money(round_significant(option.cost_usd, 2))
+
+
+def too_close(first: Range, second: Range) -> bool:
+    """Return whether two ranges overlap so far that each expected value lies in the other."""
+    return (
+        first.low <= second.expected <= first.high and second.low <= first.expected <= second.high
+    )
+
+
+def nothing_works(
+    reasons: Sequence[str], *, deadline_hours: float | None, budget_usd: float | None
+) -> str:
+    """Return the answer when no configuration meets the limits."""
+    limits = []
+    if deadline_hours is not None:
+        limits.append(f"within {duration(deadline_hours * HOUR_S)}")
+    if budget_usd is not None:
+        limits.append(f"under {money(budget_usd)}")
+    asked = " ".join(limits) or "within your limits"
+    nearest = f" Nearest: {' '.join(reasons[:2])}" if reasons else ""
+    return f"Nothing works {asked}.{nearest}"
+
+
+def curve_sentence(curve: Curve) -> str:
+    """Say where memory ends and where speed flattens."""
+    title = CURVE_TITLES[curve.variable].partition(" (")[0].lower()
+    if not curve.limit:
+        return f"No {title} tried fits in {memory(curve.usable_bytes)}."
+    size = f"{curve.limit:,}"
+    if curve.open_ended:
+        text = f"Every {title} tried fits, up to {size}"
+    else:
+        text = f"Memory ends at a {title} of about {size}"
+    if curve.knee is not None and curve.variable in BATCHES:
+        text += f"; from {curve.knee:,} on, more brings under 5 % of speed"
+    return f"{text}. Chosen: {curve.chosen:,}."
+
+
+def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
+    """Return a change with the memory it needs and the time it costs.
+
+    Parameters
+    ----------
+    way : WayOut
+    estimate : Estimate
+        Of the configuration that does not fit.
+
+    Returns
+    -------
+    str
+    """
+    need, usable = memory_against(way.needed_bytes, way.usable_bytes)
+    host = f", {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
+    serving = estimate.serving
+    what = "" if serving is None else "a token " if serving.streams else "an answer "
+    fewer = ", with fewer answered at once" if way.sacrifice == "load" else ""
+    pace = f"{what}takes {plain(way.time_ratio, 2)} times as long{fewer}"
+    return f"{way.change}: up to {need} of {usable}{host}, {pace}"
+
+
+def context_together(model: ModelFit) -> str:
+    """Return the longest context of several sequences, and their weights where these differ."""
+    served = model.served_together
+    if served is None:
+        return "-"
+    length = length_limit(served.max_context_tokens)
+    own = served.weight_format == model.served.weight_format
+    return length if own else f"{length} ({served.weight_format})"
+
+
+def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
+    """Return one sentence for each limit that a configuration does not meet.
+
+    Parameters
+    ----------
+    estimate : Estimate
+    limits : Constraints
+
+    Returns
+    -------
+    tuple of str
+        Judged by expected values, as the search does.
+    """
+    return tuple(
+        f"{lead}: {write(value)}, limit {write(limit)}."
+        for lead, value, limit, write in _limited(estimate, limits)
+        if value.expected > limit
+    )
+
+
+def limits_in_reach(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
+    """Return one sentence for each limit that is met by the expected value but not by its range."""
+    return tuple(
+        f"{lead} at the high end of the range: {write(value.high)}, limit {write(limit)}."
+        for lead, value, limit, write in _limited(estimate, limits)
+        if value.expected <= limit < value.high
+    )
+
+
+def _limited(
+    estimate: Estimate, limits: Constraints
+) -> Iterator[tuple[str, Range, float, Callable[[Value], str]]]:
+    """Yield what each limit bounds: the words of a miss, the value, the limit, how both read."""
+    time, serving, rent = estimate.time, estimate.serving, estimate.cost.rent_usd
+    if time and limits.deadline_hours:
+        limit = limits.deadline_hours * HOUR_S
+        yield "Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration
+    if serving:
+        for what, value, most in (
+            ("first token", serving.ttft_ms, limits.max_ttft_ms),
+            ("time per token", serving.tpot_ms, limits.max_tpot_ms),
+        ):
+            if most is not None:
+                scaled = value.scaled(MILLISECOND)
+                yield f"Misses the target for the {what}", scaled, most * MILLISECOND, milliseconds
+    if rent and limits.budget_usd:
+        yield "Over the budget", rent, limits.budget_usd, _monthly if serving else money
+
+
+def _monthly(usd: Value) -> str:
+    return f"{money(usd)} a month"

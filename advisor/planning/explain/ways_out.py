@@ -1,0 +1,288 @@
+"""What would make a case fit that does not, each change computed by the engine for that case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.results import Estimate, WayOut
+from advisor.nouns.case import Case, Hardware
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.workload import FineTuning, FineTuningMethod, GradientSync, Optimizer, Serving
+from advisor.planning.search.precisions import LOW_PRECISION_WEIGHTS
+from advisor.planning.stated import best_placement
+
+MAX_GROWTH: Final = 6
+"""Doublings of the number of cards that are tried."""
+
+SACRIFICES: Final = ("time", "load", "numerics", "method", "cards")
+"""Smallest first: the same result later; fewer requests; other rounding; another kind of
+training; more money."""
+
+
+HOSTED: Final = {
+    Offload.OPTIMIZER: "optimizer states",
+    Offload.PARAMETERS: "weights",
+    Offload.ACTIVATIONS: "activations",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Another workload to try."""
+
+    title: str
+    sacrifice: str
+    case: Case
+    precision: str | None = None
+    """Weight format, where it changes."""
+
+
+def ways_out(
+    case: Case,
+    placement: Placement,
+    estimate: Estimate,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+) -> tuple[WayOut, ...]:
+    """Return the changes that make the case fit.
+
+    Parameters
+    ----------
+    case : Case
+        With hardware.
+    placement : Placement
+        Where it does not fit.
+    estimate : Estimate
+        Of that placement.
+    architecture : ModelArchitecture
+    catalog : Catalog
+    calibration : Calibration
+
+    Returns
+    -------
+    tuple of WayOut
+        Smallest sacrifice first, and the quicker first among the same; empty where nothing
+        that is tried fits.
+    """
+    before = _time(estimate)
+
+    def evaluated(title: str, sacrifice: str, changed: Case, place: Placement) -> WayOut | None:
+        try:
+            result = estimate_configuration(
+                changed, place, architecture=architecture, calibration=calibration
+            )
+        except InputError:
+            # The network cannot be arranged or trained so: it is no way out.
+            return None
+        if not result.memory.fits:
+            return None
+        needed = result.memory.total_bytes.high
+        return WayOut(
+            change=title,
+            sacrifice=sacrifice,
+            needed_bytes=needed,
+            usable_bytes=result.memory.usable_bytes,
+            saved_bytes=estimate.memory.total_bytes.high - needed,
+            host_bytes=result.memory.host_bytes.high,
+            time_ratio=_time(result) / before,
+        )
+
+    def placed(title: str, sacrifice: str, asked: Case) -> WayOut | None:
+        try:
+            place = best_placement(
+                asked,
+                architecture=architecture,
+                catalog=catalog,
+                calibration=calibration,
+            )
+            return evaluated(title, sacrifice, asked, place)
+        except InputError:
+            # The card lacks the asked number format: it is no way out.
+            return None
+
+    found: list[WayOut] = []
+    layouts = [("", placement.layout)]
+    for title, layout in _rearranged(case, placement.layout):
+        if layout.offload and placement.accelerator.shares_host_memory:
+            continue
+        way = evaluated(title, "time", case, replace(placement, layout=layout))
+        if way:
+            found.append(way)
+        else:
+            layouts.append((f" and {title}", layout))
+    # With another change, a layout that does not suffice alone may do.
+    for change in _changes(case, placement, estimate):
+        if any(change.title.startswith(way.change) for way in found):
+            continue
+        for also, layout in layouts:
+            place = replace(
+                placement, layout=layout, precision=change.precision or placement.precision
+            )
+            way = evaluated(change.title + also, change.sacrifice, change.case, place)
+            if way:
+                found.append(way)
+                break
+    for titled in (_more_cards, _larger_cards):
+        for title, sacrifice, asked in titled(case, placement, catalog):
+            way = placed(title, sacrifice, asked)
+            if way:
+                found.append(way)
+                break
+    return tuple(sorted(found, key=lambda way: (SACRIFICES.index(way.sacrifice), way.time_ratio)))
+
+
+def _time(estimate: Estimate) -> float:
+    """Return the time of the run, or per output token."""
+    if estimate.time is not None:
+        return estimate.time.run_hours.expected
+    if estimate.serving is None:
+        msg = "an estimate has a time of training or of serving"
+        raise ValueError(msg)
+    return estimate.serving.tpot_ms.expected
+
+
+def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, ParallelLayout]]:
+    """Yield layouts of the same training that need less, least changed first."""
+    if isinstance(case.workload, Serving):
+        return
+    levels, policies = list(Sharding), list(Recompute)
+    more_sharding = levels[levels.index(layout.sharding) + 1 :] if layout.data > 1 else []
+    more_recompute = policies[policies.index(layout.recompute) + 1 :]
+    least: dict[str, object] = {}
+    words: list[str] = []
+    for level in more_sharding:
+        yield f"shard by {_named(level)}", layout.model_copy(update={"sharding": level})
+    for policy in more_recompute:
+        title = f"recompute activations ({policy.value})"
+        yield title, layout.model_copy(update={"recompute": policy})
+    if layout.micro_batch > 1:
+        yield "micro-batch 1", layout.model_copy(update={"micro_batch": 1})
+        words.append("micro-batch 1")
+        least["micro_batch"] = 1
+    if more_recompute:
+        words.append("recompute activations (full)")
+        least["recompute"] = Recompute.FULL
+    if more_sharding:
+        words.append(f"shard by {_named(Sharding.ZERO3)}")
+        least["sharding"] = Sharding.ZERO3
+    if len(words) > 1:
+        yield " and ".join(words), layout.model_copy(update=least)
+    yield from _offloaded(case, layout, least)
+
+
+def _offloaded(
+    case: Case, layout: ParallelLayout, least: dict[str, object]
+) -> Iterator[tuple[str, ParallelLayout]]:
+    """Yield layouts with something more in the host's memory, last with all that can go."""
+    trains_all = getattr(case.workload, "method", None) in (None, FineTuningMethod.FULL)
+    moved = list(layout.offload)
+    for what in Offload:
+        if what in layout.offload or (what is Offload.OPTIMIZER and not trains_all):
+            continue
+        moved.append(what)
+        change: dict[str, object] = {"offload": (*layout.offload, what)}
+        if what is Offload.PARAMETERS:
+            change["sharding"] = Sharding.ZERO3 if layout.data > 1 else layout.sharding
+        yield f"keep {HOSTED[what]} on the host", layout.model_copy(update=change)
+    if len(moved) > len(layout.offload) + 1:
+        sharding = Sharding.ZERO3 if layout.data > 1 else layout.sharding
+        every = {**least, "offload": tuple(moved), "sharding": sharding}
+        names = " and ".join(HOSTED[what] for what in moved)
+        yield f"keep {names} on the host, the least on the card", layout.model_copy(update=every)
+
+
+def _named(level: Sharding) -> str:
+    return f"ZeRO-{level.value.removeprefix('zero')}"
+
+
+def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[Change]:
+    """Yield other numerics, methods and loads."""
+    workload = case.workload
+
+    def changed(**fields: object) -> Case:
+        return case.model_copy(update={"workload": workload.model_copy(update=fields)})
+
+    if isinstance(workload, Serving):
+        at_once = estimate.serving.max_concurrency if estimate.serving else 0
+        if 0 < at_once < workload.concurrency:
+            title = f"serve {at_once:,} requests at a time instead of {workload.concurrency:,}"
+            yield Change(title, "load", changed(concurrency=at_once))
+        small_cache = workload.kv_cache_format != "fp8"
+        if small_cache:
+            yield Change("cache in fp8", "numerics", changed(kv_cache_format="fp8"))
+        size = WEIGHT_FORMATS[placement.precision].bytes_per_parameter
+        for name in LOW_PRECISION_WEIGHTS:
+            if WEIGHT_FORMATS[name].bytes_per_parameter >= size:
+                continue
+            case_with = changed(weight_format=name)
+            yield Change(f"weights in {name}", "numerics", case_with, precision=name)
+            if small_cache:
+                both = changed(weight_format=name, kv_cache_format="fp8")
+                title = f"weights in {name} and cache in fp8"
+                yield Change(title, "numerics", both, precision=name)
+        return
+    if workload.gradient_sync is GradientSync.LAST:
+        each = changed(gradient_sync=GradientSync.EACH)
+        yield Change("sum gradients after each micro-batch", "time", each)
+    if workload.optimizer is Optimizer.ADAMW:
+        eight_bit = changed(optimizer=Optimizer.ADAMW_8BIT)
+        yield Change("8-bit AdamW states", "numerics", eight_bit)
+    if isinstance(workload, FineTuning):
+        methods = list(FineTuningMethod)
+        for method in methods[methods.index(workload.method) + 1 :]:
+            title = "LoRA" if method is FineTuningMethod.LORA else "QLoRA"
+            yield Change(f"train by {title}", "method", changed(method=method))
+
+
+def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
+    return case.model_copy(update={"hardware": hardware, "layout": layout})
+
+
+def _more_cards(
+    case: Case, placement: Placement, catalog: Catalog
+) -> Iterator[tuple[str, str, Case]]:
+    """Yield the same cards in the best layout, then twice as many, and so on."""
+    del catalog
+    card = placement.accelerator
+    if case.layout is not None:
+        same = Hardware(accelerator=card.key, count=placement.count)
+        yield "leave the layout to the advisor", "time", _on(case, same, None)
+    for step in range(1, MAX_GROWTH + 1):
+        count = placement.count * 2**step
+        if count <= case.limits.max_accelerators:
+            title = f"more cards: {count:,}x {card.name}"
+            yield title, "cards", _on(case, Hardware(accelerator=card.key, count=count), None)
+
+
+def _larger_cards(
+    case: Case, placement: Placement, catalog: Catalog
+) -> Iterator[tuple[str, str, Case]]:
+    """Yield as many rentable cards of the vendor with more memory, least memory first."""
+    training = not isinstance(case.workload, Serving)
+    larger = sorted(
+        (
+            other
+            for other in catalog.accelerators
+            if other.vendor == placement.accelerator.vendor
+            and other.memory_reported_bytes > placement.accelerator.memory_reported_bytes
+            and not (training and other.inference_only)
+            and catalog.offers_for(other.key)
+        ),
+        key=lambda other: other.memory_reported_bytes,
+    )
+    for other in larger:
+        hardware = Hardware(accelerator=other.key, count=placement.count)
+        # In the same layout: another one is a way out by itself.
+        layout = placement.layout if case.layout is not None else None
+        title = f"a larger card: {placement.count:,}x {other.name}"
+        yield title, "cards", _on(case, hardware, layout)

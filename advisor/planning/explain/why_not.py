@@ -1,0 +1,177 @@
+"""Why an accelerator that can do the work is in no plan: a limit missed, or better ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from advisor.foundation.formatting import (
+    duration,
+    milliseconds,
+    money,
+    round_significant,
+)
+from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.limits import Constraints, Objective
+from advisor.planning.explain.sentences import cost_text
+from advisor.planning.results import Rejection, RejectionCode
+from advisor.planning.search.options import (
+    NEAR_FASTEST,
+    RANKED_BY,
+    Option,
+    meets_budget,
+    meets_time,
+    meets_tpot,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The least cost and the least time of any configuration within the limits, upper ends."""
+
+    least_cost_usd: float
+    least_time: float
+
+
+def lost(
+    accelerator: Accelerator,
+    options: Sequence[Option],
+    limits: Constraints,
+    best: Option | None,
+    best_name: str,
+    ends: Ends,
+    objective: Objective,
+    *,
+    answer: str,
+    startup_s: float,
+) -> Rejection:
+    """Return why a card that can do the work is in no plan; arguments as of ``reject``."""
+    in_time = [option for option in options if meets_time(option, limits)]
+    if not in_time:
+        return (
+            _latency(accelerator, options, limits)
+            if answer
+            else _late(accelerator, options, limits, startup_s / HOUR_S)
+        )
+    affordable = [option for option in in_time if meets_budget(option, limits)]
+    if not affordable:
+        least = round_significant(min(option.cost_usd for option in in_time), 3, "up")
+        limit = limits.budget_usd or 0.0
+        per = " a month" if answer else ""
+        return Rejection.of(
+            accelerator,
+            RejectionCode.BUDGET,
+            f"{accelerator.name} costs at least {money(least)}{per}, budget {money(limit)}.",
+            f"Raise the budget to {money(least)}"
+            + ("." if limits.deadline_hours is None or answer else " or allow more time."),
+            actual=least,
+            limit=limit,
+            unit="USD",
+        )
+    cheapest = min(affordable, key=lambda option: (option.cost_usd, option.time))
+    if best is None:
+        msg = "an affordable option exists, so a best plan must too"
+        raise AssertionError(msg)
+    return Rejection.of(
+        accelerator,
+        RejectionCode.DOMINATED,
+        f"{accelerator.name} works, from {_figures(cheapest, answer=answer)}, but the chosen "
+        f"{best_name} is {_figures(best, answer=answer)}.",
+        _where_it_wins(affordable, best, ends, objective, answer=answer),
+        actual=cheapest.cost_usd,
+        limit=best.cost_usd,
+        unit="USD",
+    )
+
+
+def _figures(option: Option, *, answer: str) -> str:
+    if answer:
+        return f"{cost_text(option)} at {milliseconds(option.time)} per {answer}"
+    return f"{cost_text(option)} in {duration(option.time * HOUR_S)}"
+
+
+def _where_it_wins(
+    options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, answer: str
+) -> str:
+    """Say under which other objective the card wins, or how far its rent is from winning."""
+    cheapest = min(options, key=RANKED_BY[Objective.CHEAPEST])
+    fastest = min(options, key=RANKED_BY[Objective.FASTEST])
+    if cheapest.cost_high_usd <= ends.least_cost_usd:
+        return "Choose it if cost alone matters."
+    if fastest.time_high <= ends.least_time * NEAR_FASTEST:
+        return f"Choose it if speed alone matters: {_figures(fastest, answer=answer)}."
+    if objective is Objective.FASTEST:
+        return f"It takes {fastest.time / best.time:.1f} times as long; no rent mends that."
+    if best.cost_usd <= 0:
+        return "Choose it if the best plan's hardware is taken."
+    if not answer and any(option.cost_usd < best.cost_usd for option in options):
+        upper = money(round_significant(cheapest.cost_high_usd, 2))
+        return f"Its range reaches {upper}: time a few steps on it before you trust the difference."
+    rank = RANKED_BY[objective]
+    ratio = rank(best)[0] / min(map(rank, options))[0]
+    return f"Its rent would have to fall by {1 - ratio:.0%}."
+
+
+def _late(
+    accelerator: Accelerator, options: Sequence[Option], limits: Constraints, startup_h: float
+) -> Rejection:
+    hours = min(option.time for option in options)
+    deadline = limits.deadline_hours or 0.0
+    count = min(options, key=lambda option: option.time).count
+    # The start takes its time whatever follows.
+    share = math.floor(100 * (deadline - startup_h) / (hours - startup_h))
+    less = f"with {share} % of the work, or " if share >= 1 else ""
+    return Rejection.of(
+        accelerator,
+        RejectionCode.DEADLINE,
+        f"{accelerator.name} misses your deadline: {duration(hours * HOUR_S)} on {count:,}, limit "
+        f"{duration(deadline * HOUR_S)}.",
+        f"Meets it {less}with a deadline of {duration(hours * HOUR_S, rounding='up')}.",
+        actual=hours,
+        limit=deadline,
+        unit="h",
+    )
+
+
+def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:
+    per_token = min(option.time for option in options)
+    first_token = min(option.first_token_s or 0.0 for option in options)
+    if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
+        prompt = [option for option in options if meets_tpot(option, limits)]
+        if prompt and first_token * 1e3 <= limits.max_ttft_ms:
+            return _not_both(accelerator, prompt, limits.max_ttft_ms)
+    if limits.max_tpot_ms is not None and per_token * 1e3 > limits.max_tpot_ms:
+        what, actual, limit = "time per output token", per_token * 1e3, limits.max_tpot_ms
+    else:
+        what = "time to first token"
+        actual = first_token * 1e3
+        limit = limits.max_ttft_ms or 0.0
+    return Rejection.of(
+        accelerator,
+        RejectionCode.LATENCY,
+        f"{accelerator.name} misses your {what}: {milliseconds(actual / 1e3)}, limit "
+        f"{milliseconds(limit / 1e3)}.",
+        f"Allow {milliseconds(actual / 1e3)}, quantise the weights, or lower the concurrency.",
+        actual=actual,
+        limit=limit,
+        unit="ms",
+    )
+
+
+def _not_both(accelerator: Accelerator, options: Sequence[Option], max_ttft_ms: float) -> Rejection:
+    """Reject a card that meets either latency target, but not both with one layout."""
+    nearest = min(options, key=lambda option: option.first_token_s or 0.0)
+    first = nearest.first_token_s or 0.0
+    return Rejection.of(
+        accelerator,
+        RejectionCode.LATENCY,
+        f"{accelerator.name} meets either latency target, but no layout meets both: with "
+        f"{milliseconds(nearest.time)} per token the first token takes {milliseconds(first)}, "
+        f"limit {milliseconds(max_ttft_ms * MILLISECOND)}.",
+        f"Allow {milliseconds(first)} to the first token, or relax the time per token.",
+        actual=first / MILLISECOND,
+        limit=max_ttft_ms,
+        unit="ms",
+    )

@@ -1,0 +1,1 @@
+"""What given cards can serve and train."""

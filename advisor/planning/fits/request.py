@@ -1,0 +1,78 @@
+"""What fits some cards of the catalog: the question as asked, made ready for the search."""
+
+from __future__ import annotations
+
+from advisor.architecture.presets import list_presets
+from advisor.architecture.resolve import resolve_model
+from advisor.catalog import Catalog
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.training.memory_report import on_accelerator
+from advisor.nouns.case import ModelSource
+from advisor.nouns.case_files import load_case
+from advisor.nouns.efficiency import Calibration
+from advisor.planning.fits.cards import SHORT_LIST, what_fits
+from advisor.planning.fits.results import Fits
+from advisor.planning.stated import hardware_system, supported_precision
+
+
+def cards_fit(
+    accelerator: str,
+    *,
+    count: int,
+    context_tokens: int,
+    concurrency: int,
+    everything: bool,
+    catalog: Catalog,
+    calibration: Calibration,
+) -> Fits:
+    """Return which known models some cards can serve and train.
+
+    Parameters
+    ----------
+    accelerator : str
+        Key or name in the catalog.
+    count : int
+        Cards, one node's or several.
+    context_tokens : int
+        Prompt and answer together (serving), the sequence (training). [tokens]
+    concurrency : int
+        Sequences served at once, beside one alone.
+    everything : bool
+        Every preset that writes text instead of a short list.
+    catalog : Catalog
+    calibration : Calibration
+
+    Returns
+    -------
+    Fits
+
+    Raises
+    ------
+    InputError
+        If the accelerator is unknown, or an amount is out of bounds.
+    """
+    card = catalog.accelerator(accelerator)
+    model = {"preset": SHORT_LIST[0]}
+    case = load_case(
+        {
+            "model": model,
+            "workload": {"kind": "fine_tuning"},
+            "hardware": {"accelerator": card.key, "count": count},
+        }
+    )
+    # The bounds of a request are those of the case.
+    request = {"input_tokens": context_tokens, "concurrency": concurrency}
+    load_case({"model": model, "workload": {"kind": "serving"} | request})
+    system = hardware_system(card, count, catalog, case)
+    names = list_presets() if everything else SHORT_LIST
+    models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
+    return what_fits(
+        # What fits is told for prompts and answers.
+        [(name, model) for name, model in models if generates(model)],
+        system,
+        count=count,
+        precision=supported_precision(case, card, models[0][1]),
+        context_tokens=context_tokens,
+        concurrency=concurrency,
+        calibration=on_accelerator(calibration, card),
+    )

@@ -1,0 +1,121 @@
+"""What fits a card: models served and trained, each with its margin or its shortfall."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range
+from advisor.nouns.layout import ParallelLayout, Sharding
+from advisor.nouns.workload import FineTuningMethod
+
+
+class Verdict(StrEnum):
+    """Whether a model can be served for one request of the asked context, best first."""
+
+    FITS = "fits"
+    """In the number format of its checkpoint."""
+    FITS_IF_CHANGED = "fits_if_changed"
+    """Only with smaller weights."""
+    DOES_NOT_FIT = "does_not_fit"
+
+
+VERDICT_TITLES: Final = {
+    Verdict.FITS: "Fits",
+    Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
+    Verdict.DOES_NOT_FIT: "Does not fit",
+}
+
+
+class ServedFit(Noun):
+    """One model served in one weight format at one concurrency."""
+
+    weight_format: str
+    concurrency: int
+    """Sequences in flight at once."""
+    layout: ParallelLayout
+    fits: bool
+    """The asked context fits, by the high end of the range."""
+    max_context_tokens: int
+    """Longest sequence that all of them can have; 0 where the weights do not fit. [tokens]"""
+    weights_bytes: float
+    kv_cache_bytes: float
+    """At the asked context. [bytes]"""
+    engine_bytes: float
+    """Activations, graphs, logits and the driver's context, expected. [bytes]"""
+    needed_bytes: float
+    """High end of the total on the fullest card, which decides. [bytes]"""
+    usable_bytes: float
+    """What a serving engine may fill of the card. [bytes]"""
+    tokens_per_s: Range | None
+    """Decode speed of one sequence; None where it does not fit. [tokens/s]"""
+
+    @property
+    def margin_bytes(self) -> float:
+        """Usable less needed memory; negative where it does not fit. [bytes]"""
+        return self.usable_bytes - self.needed_bytes
+
+
+class TrainedFit(Noun):
+    """One model fine-tuned by one method, one sequence per card at a time."""
+
+    method: FineTuningMethod
+    precision: str
+    sharding: Sharding
+    """Least sharding that reaches the longest sequence with full recomputation."""
+    fits: bool
+    """A sequence of the asked context fits, with recomputation if need be."""
+    longest_kept: int
+    """Longest sequence with all activations kept; 0 where none fits. [tokens]"""
+    longest_recomputed: int
+    """Longest sequence with full recomputation. [tokens]"""
+    needed_bytes: float
+    """High end of the total for the asked context, with full recomputation. [bytes]"""
+    usable_bytes: float
+    """What the driver reports. [bytes]"""
+
+    @property
+    def margin_bytes(self) -> float:
+        """Usable less needed memory; negative where it does not fit. [bytes]"""
+        return self.usable_bytes - self.needed_bytes
+
+
+class ModelFit(Noun):
+    """One model on the asked hardware."""
+
+    preset: str
+    parameters: int
+    verdict: Verdict
+    context_tokens: int
+    """The asked context, or the model's longest where that is shorter. [tokens]"""
+    served: ServedFit
+    """One sequence: in the first weight format that fits, else in the smallest."""
+    served_together: ServedFit | None
+    """The asked concurrency in the first format that fits it; None where none does."""
+    trained: tuple[TrainedFit, ...]
+    """Full fine-tuning, LoRA and QLoRA; empty for cards that no software trains on."""
+
+    @property
+    def margin_bytes(self) -> float:
+        """Margin of serving one sequence. [bytes]"""
+        return self.served.margin_bytes
+
+
+class Fits(Noun):
+    """What fits some cards of one kind."""
+
+    accelerator: str
+    accelerator_name: str
+    count: int
+    memory_bytes: float
+    """What the driver reports for one card. [bytes]"""
+    context_tokens: int
+    concurrency: int
+    models: tuple[ModelFit, ...]
+    """Best verdict first, then the larger model first."""
+    assumptions: tuple[str, ...]
+
+    def having(self, verdict: Verdict) -> tuple[ModelFit, ...]:
+        """Return the models of one verdict."""
+        return tuple(model for model in self.models if model.verdict is verdict)

@@ -1,0 +1,1 @@
+"""Enumerate systems and layouts, evaluate them in bulk, price them."""

@@ -1,0 +1,217 @@
+"""A lower bound of step times, cheap enough to decide which layouts are worth timing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.equations.memory import stage_share
+from advisor.equations.pipeline import bubble_time_s
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.launching import dispatch_time, queue_time
+from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.step_time import one_micro_batch
+from advisor.estimate.training.traffic import data_traffic, exposed_exchange, model_traffic
+from advisor.nouns.efficiency import NetworkEfficiency
+from advisor.nouns.stacks import SoftwareFacts
+from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
+
+Indices = NDArray[np.intp]
+
+ROUNDING: Final = 1e-9
+"""The bound is lowered by this share, far above the rounding of a few sums."""
+
+
+class StepBound:
+    """Least step time of the rows of a grid on some systems.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    grid : LayoutGrid
+    systems : HardwareArrays
+        One element per system.
+    card : ndarray
+        Equal numbers for systems of the same accelerator, counted from 0.
+    network : NetworkEfficiency
+    software : SoftwareFacts
+
+    Notes
+    -----
+    Exact as a bound: a step takes at least its kernels (or their launches) and the traffic that
+    divides layers, for every micro-batch and for the bubble; the traffic of data parallelism, the
+    hops between stages and the optimizer only add to that. Kernels of one micro-batch depend on
+    the accelerator and on how a layer is cut (tensor, context, expert, micro-batch, recompute),
+    traffic on the machine and the same cut, and both are affine in the share of the layers that a
+    stage holds. So tables over the few cuts that occur serve all numbers of accelerators.
+    ``tightened`` adds the exposed traffic of data parallelism, which has no such table.
+    """
+
+    def __init__(
+        self,
+        architecture: ModelArchitecture,
+        run: TrainingRun,
+        grid: LayoutGrid,
+        systems: HardwareArrays,
+        card: Indices,
+        network: NetworkEfficiency,
+        software: SoftwareFacts,
+    ) -> None:
+        self._architecture, self._run, self._network = architecture, run, network
+        self._grid, self._systems = grid, systems
+        rows = grid.layouts.take(slice(0, grid.rows))
+        # Degrees are whole numbers below 10,000: one float holds the four exactly.
+        cuts = ((rows.tensor * 1e4 + rows.context) * 1e4 + rows.expert) * 1e4 + rows.micro_batch
+        _, first, cut = np.unique(cuts, return_index=True, return_inverse=True)
+        self._cut: Indices = cut.reshape(-1)
+        self._cuts, self._card = len(first), card
+        self._share = np.asarray(
+            stage_share(
+                layers=float(architecture.num_hidden_layers),
+                pipeline=rows.pipeline,
+                virtual_stages=rows.virtual_stages,
+            )
+        )
+        self._micro_batches = np.ceil(run.global_batch / (rows.micro_batch * rows.data))
+        bubble = bubble_time_s(
+            micro_batch_s=1.0, pipeline=rows.pipeline, virtual_stages=rows.virtual_stages
+        )
+        self._factor = (1 - ROUNDING) * software.slowdown_of(samples=run.unit is Unit.IMAGE)
+        self._passes = self._factor * (self._micro_batches + np.asarray(bubble))
+        levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
+        layouts = grid.layouts.take(levels.reshape(-1))
+        _, one_of_each = np.unique(card, return_index=True)
+        self._kernels = _kernel_times(
+            architecture, run, _crossed(layouts, systems.take(one_of_each)), software
+        )
+        # Traffic differs only by whether everything is recomputed, and by the links.
+        links = np.stack(
+            [
+                systems.node_accelerators,
+                systems.intra_domain,
+                systems.intra_bytes_per_s,
+                systems.pcie_bytes_per_s,
+                systems.inter_bytes_per_s,
+            ]
+        )
+        _, one_of_each, link = np.unique(links, axis=1, return_index=True, return_inverse=True)
+        self._link: Indices = link.reshape(-1)
+        ends = grid.layouts.take(levels[[0, -1]].reshape(-1))
+        self._traffic, self._exchange = _traffic_times(
+            architecture, run, _crossed(ends, systems.take(one_of_each)), network, software
+        )
+        self._shown = exposed_exchange(np.ones(grid.rows), np.inf, rows, software)
+
+    def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
+        """Lower bound of the step time, one element per configuration. [s]
+
+        Parameters
+        ----------
+        system : ndarray
+            Place in ``systems``.
+        policy : ndarray
+            Recompute level.
+        row : ndarray
+            Row of the grid.
+        """
+        everything = policy == RECOMPUTE_LEVELS - 1
+        sent = (self._link[system] * 2 + everything) * self._cuts + self._cut[row]
+        traffic = self._traffic[sent]
+        if self._architecture.num_experts > 1:
+            traffic = traffic + self._exchange[sent] * self._shown[row]
+        once = self._kernels_s(system, policy, row) + traffic * self._share[row]
+        return np.asarray(self._passes[row] * once)
+
+    def tightened(self, least: Floats, system: Indices, policy: Indices, row: Indices) -> Floats:
+        """Raise bounds of ``step_s`` by the exposed traffic of data parallelism. [s]
+
+        Parameters
+        ----------
+        least : ndarray
+            What ``step_s`` returned. [s]
+        system, policy, row : ndarray
+            As for ``step_s``.
+        """
+        candidates = Candidates(
+            layout=self._grid.layouts.take(policy * self._grid.rows + row),
+            hardware=self._systems.take(system),
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exposed = data_traffic(
+                self._architecture,
+                self._run,
+                candidates,
+                self._network,
+                self._share[row],
+                self._micro_batches[row],
+                self._kernels_s(system, policy, row),
+            )
+        return np.asarray(least + self._factor * exposed)
+
+    def _kernels_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
+        """Kernels of one micro-batch, or their launches where those last longer. [s]"""
+        cut = policy * self._cuts + self._cut[row]
+        key = self._card[system] * (RECOMPUTE_LEVELS * self._cuts) + cut
+        share = self._share[row]
+        kernels, kernels_of_ends, launches, launches_of_ends = self._kernels
+        longest: Floats = np.maximum(
+            kernels[key] * share + kernels_of_ends[key],
+            launches[key] * share + launches_of_ends[key],
+        )
+        return longest
+
+
+def _crossed(layouts: LayoutArrays, hardware: HardwareArrays) -> Candidates:
+    """Return every layout on every piece of hardware, the layouts running fastest."""
+    per_card, number = len(layouts.tensor), len(hardware.memory_bytes)
+    return Candidates(
+        layout=layouts.take(np.tile(np.arange(per_card), number)),
+        hardware=hardware.take(np.repeat(np.arange(number), per_card)),
+    )
+
+
+def _kernel_times(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+) -> Sequence[Floats]:
+    """Kernels and launches of one micro-batch: of all layers, and of the ends alone. [s]"""
+    tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
+
+    def both(share: float) -> tuple[Floats, Floats]:
+        one = one_micro_batch(
+            architecture, run, candidates, software, np.full_like(tokens, share), tokens
+        )
+        kernels = sum(getattr(one, item.name) for item in fields(one) if item.name != "launches")
+        kernels = kernels + dispatch_time(one.launches, candidates.hardware, software)
+        return np.asarray(kernels), queue_time(one.launches, candidates.hardware, software)
+
+    (whole, whole_launches), (ends, end_launches) = both(1.0), both(0.0)
+    return whole - ends, ends, whole_launches - end_launches, end_launches
+
+
+def _traffic_times(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    software: SoftwareFacts,
+) -> tuple[Floats, Floats]:
+    """Traffic that divides layers, of one micro-batch through all layers: not of experts, of them.
+
+    [s], [s]
+    """
+    tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
+    with np.errstate(divide="ignore", invalid="ignore"):
+        traffic = model_traffic(
+            architecture, run, candidates, network, software, np.ones_like(tokens), tokens
+        )
+        return traffic.tensor + traffic.context, traffic.expert

@@ -1,0 +1,102 @@
+"""The layouts of a search and their memory, evaluated once for all precisions that agree on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.candidates import Floats
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.memory_report import memory_interval, memory_totals
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.precision import FORMAT_BYTES
+from advisor.planning.search.layouts import RECOMPUTE_LEVELS, layout_grid
+
+CHUNK = 16_384
+"""Configurations evaluated at a time: bounds memory and stays in the cache."""
+
+
+class LayoutSpace:
+    """Layouts of some numbers of accelerators, and what each needs.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+        Fixes batch, sequence and method; precisions may differ later.
+    counts : iterable of int
+        Numbers of accelerators.
+    calibration : Calibration
+    hosted : bool, optional
+        Layouts with something in the host's memory, instead of those without.
+    """
+
+    def __init__(
+        self,
+        architecture: ModelArchitecture,
+        run: TrainingRun,
+        counts: Iterable[int],
+        calibration: Calibration,
+        *,
+        hosted: bool = False,
+    ) -> None:
+        self.architecture, self.calibration = architecture, calibration
+        # Megatron's offloading and its overlap of two micro-batches are not used together.
+        overlapping = calibration.software[run.software].expert_overlap > 0 and not hosted
+        self.grid = layout_grid(architecture, run, counts, hosted=hosted, overlapping=overlapping)
+        self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
+
+    def has_layouts(self, count: int) -> bool:
+        """Whether any layout occupies ``count`` accelerators."""
+        first, end = self.grid.start[count]
+        return end > first
+
+    def high_bytes(self, run: TrainingRun) -> Floats:
+        """High end of the memory range: recompute policies x rows of the grid. [bytes]"""
+        high = memory_totals(
+            self._tensors(run)[0],
+            self.grid.layouts,
+            self.calibration.memory,
+            memory_interval(run, self.calibration),
+            widening=shape_widening(self.architecture),
+        )[2]
+        return high.reshape(RECOMPUTE_LEVELS, self.grid.rows)
+
+    def host_bytes(self, run: TrainingRun) -> Floats:
+        """High end of what one accelerator needs of its host, shaped the same. [bytes]"""
+        factor = memory_interval(run, self.calibration).high * shape_widening(self.architecture)
+        return (self._tensors(run)[1] * factor).reshape(RECOMPUTE_LEVELS, self.grid.rows)
+
+    def _tensors(self, run: TrainingRun) -> tuple[Floats, Floats]:
+        """Tensors on the accelerator and on its host. [bytes], [bytes]"""
+        recipe = run.recipe
+        # Only sizes matter, and whether the arithmetic is fp32.
+        copies = (
+            recipe.working,
+            recipe.master,
+            recipe.gradients,
+            recipe.optimizer_states,
+            recipe.stream,
+            recipe.compute,
+        )
+        sizes = tuple(None if name is None else FORMAT_BYTES[name] for name in copies)
+        key = (*sizes, recipe.autocast, recipe.compute == "fp32")
+        if key not in self._held:
+            parts = [
+                training_memory(
+                    self.architecture,
+                    run,
+                    self.grid.layouts.take(slice(begin, begin + CHUNK)),
+                    self.calibration.memory,
+                )
+                for begin in range(0, RECOMPUTE_LEVELS * self.grid.rows, CHUNK)
+            ]
+            self._held[key] = (
+                np.concatenate([part.allocated for part in parts]),
+                np.concatenate([part.host for part in parts]),
+            )
+        return self._held[key]

@@ -1,0 +1,240 @@
+"""Every layout worth trying on a number of accelerators, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.layout import Offload, most_chunks
+from advisor.nouns.stacks import DIVIDES
+
+TENSOR_DEGREES = (1, 2, 4, 8)
+PIPELINE_DEGREES = (1, 2, 4, 8, 16)
+MOST_STAGES = 64
+"""Up to here stages are also tried that share the layers evenly, or the layers with embedding and
+head: 35 of 105 layers (MT-NLG 530B, arXiv:2201.11990), 12 of 70 (BLOOM, arXiv:2211.05100), 64 of
+128 (Megatron 1T, arXiv:2104.04473)."""
+CONTEXT_DEGREES = (1, 2, 4, 8)
+EXPERT_DEGREES = (1, 2, 4, 8, 32)
+WIDE_EXPERT_DEGREES = (1, 4, 8, 16, 32, 64, 128, 256)
+"""Of models with many experts: DeepSeek-V3 trains over 64 ranks (arXiv:2412.19437, 3.2)."""
+MANY_EXPERTS = 64
+WIDE_FROM = 8
+"""Ranks from which many experts are spread over at least as many, or not at all."""
+MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
+MICRO_BATCH_TOKENS = 131_072
+SHORT_SEQUENCE = 128
+"""Of short sequences more are tried: up to these tokens, as of sequences of at least this."""
+SAMPLE_MICRO_BATCHES = tuple(2**power for power in range(12))
+"""Images are smaller than sequences of thousands of tokens."""
+CONTEXT_FROM_TOKENS = 16_384
+"""Sequences from this length on are split over any number of context-parallel ranks."""
+CONTEXT_CHUNK_TOKENS = 4_096
+"""Shorter ones only into chunks of at least this length."""
+RECOMPUTE_LEVELS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutGrid:
+    """Layouts for several counts, ordered by count.
+
+    Each row stands for three recompute policies; ``layouts`` holds them as three blocks one
+    after the other (none, selective, full), each with the rows in the same order.
+    """
+
+    rows: int
+    count: Floats
+    tensor: Floats
+    start: dict[int, tuple[int, int]]
+    """Count -> first row and end."""
+    layouts: LayoutArrays
+
+
+def _degrees(
+    architecture: ModelArchitecture, run: TrainingRun, count: int
+) -> Iterator[tuple[int, int, int, int, int]]:
+    heads = architecture.num_attention_heads
+    contexts = [degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree)]
+    many = architecture.num_experts >= MANY_EXPERTS
+    wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
+    # What takes whole images or samples is divided over data alone.
+    offered = DIVIDES[run.software] if architecture.unit is Unit.TOKEN else ()
+    experts = wide if architecture.num_experts > 1 and "expert" in offered else (1,)
+    stages = _stages(architecture) if "pipeline" in offered else (1,)
+    for tensor in TENSOR_DEGREES if "tensor" in offered else (1,):
+        if count % tensor or heads % tensor:
+            continue
+        for pipeline in stages:
+            if count % (tensor * pipeline):
+                continue
+            for context in contexts:
+                rest = count // (tensor * pipeline)
+                if rest % context:
+                    continue
+                data = rest // context
+                if data > run.global_batch:
+                    continue
+                for expert in experts:
+                    if rest % expert or architecture.num_experts % expert:
+                        continue
+                    # Many experts are spread where there are the ranks.
+                    if 1 < expert < WIDE_FROM < rest and many:
+                        continue
+                    yield tensor, pipeline, context, data, expert
+
+
+def worth_splitting(run: TrainingRun, context: int) -> bool:
+    """Return whether sequences are long enough to be split over so many ranks."""
+    enough = min(CONTEXT_FROM_TOKENS, context * CONTEXT_CHUNK_TOKENS)
+    return context == 1 or run.sequence_length >= enough
+
+
+def micro_batches_fed(run: TrainingRun, *, data: int, micro_batch: int) -> int:
+    """Return the micro-batches that a rank takes in one step.
+
+    The interleaved schedule runs them in groups of as many as stages.
+    """
+    return -(-run.global_batch // (micro_batch * data))
+
+
+def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
+    """Return the pipeline degrees to try."""
+    layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
+    even = (p for p in range(1, MOST_STAGES + 1) if layers % p == 0 or parts % p == 0)
+    return tuple(sorted(p for p in {*PIPELINE_DEGREES, *even} if p <= layers))
+
+
+def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int) -> list[int]:
+    """Return the micro-batches to try: powers of two, and what shares a rank's batch evenly."""
+    if architecture.unit is Unit.TOKEN:
+        powers = MICRO_BATCHES
+        most = max(powers[-1], MICRO_BATCH_TOKENS // max(run.sequence_length, SHORT_SEQUENCE))
+    else:
+        powers = SAMPLE_MICRO_BATCHES
+        most = powers[-1]
+    whole, rest = divmod(run.global_batch, data)
+    even = set() if rest else {n for n in range(1, min(whole, most) + 1) if whole % n == 0}
+    return sorted({1, *even, *(n for n in powers if n <= whole)})
+
+
+def _moved(run: TrainingRun) -> tuple[tuple[Offload, ...], ...]:
+    """Return what to keep in the host's memory, a little and more: states of what trains first."""
+    order = list(Offload)[1:] if run.frozen else list(Offload)
+    return tuple(tuple(order[: place + 1]) for place in range(len(order)))
+
+
+def _rows(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    counts: Iterable[int],
+    *,
+    hosted: bool,
+    overlapping: bool,
+) -> Iterator[tuple[float, ...]]:
+    moved = _moved(run) if hosted else ((),)
+    layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
+    # More chunks idle less and hold less, and their messages hide: none, and the most.
+    chunks = {
+        pipeline: {1, most_chunks(layers=layers, parts=parts, pipeline=pipeline)}
+        for pipeline in _stages(architecture)
+    } | {1: {1}}
+    micro_batches: dict[int, list[int]] = {}
+    for count in counts:
+        for tensor, pipeline, context, data, expert in _degrees(architecture, run, count):
+            # ZeRO-1 never costs more than DDP, and ZeRO-3 never less time than ZeRO-1.
+            if data * context == 1:
+                levels: tuple[int, ...] = (0,)
+            elif run.frozen:
+                levels = (0, 3) if pipeline == 1 else (0,)
+            else:
+                levels = (1, 3) if pipeline == 1 else (1,)
+            if data not in micro_batches:
+                micro_batches[data] = _micro_batches(architecture, run, data)
+            for micro_batch in micro_batches[data]:
+                fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
+                for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
+                    # What overlaps holds more, so that both are tried.
+                    beside = expert > 1 and fed > 1 and (pipeline == 1 or virtual_stages > 1)
+                    schedules = (0, 1) if overlapping and beside else (0,)
+                    for level, offload, schedule in product(levels, moved, schedules):
+                        if Offload.PARAMETERS in offload and data > 1 and level < 3:
+                            continue
+                        if schedule and level == 3:
+                            continue
+                        yield (
+                            count,
+                            data,
+                            tensor,
+                            pipeline,
+                            context,
+                            expert,
+                            level,
+                            micro_batch,
+                            virtual_stages,
+                            sum(OFFLOAD_BITS[what] for what in offload),
+                            schedule,
+                        )
+
+
+def layout_grid(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    counts: Iterable[int],
+    *,
+    hosted: bool = False,
+    overlapping: bool = False,
+) -> LayoutGrid:
+    """Return all layouts of ``counts`` accelerators.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    counts : iterable of int
+        Numbers of accelerators.
+    hosted : bool, optional
+        Those with something in the host's memory, instead of those without.
+    overlapping : bool, optional
+        Whether the software can run exchanges between experts beside computation
+        (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
+
+    Returns
+    -------
+    LayoutGrid
+    """
+    ordered = sorted(set(counts))
+    rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted, overlapping=overlapping))
+    table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 11)
+    rows = len(table)
+    count = table[:, 0]
+    edges = np.searchsorted(count, [*ordered, np.inf])
+    start = {n: (int(edges[i]), int(edges[i + 1])) for i, n in enumerate(ordered)}
+    tripled = np.tile(table, (RECOMPUTE_LEVELS, 1))
+    recompute = np.repeat(np.arange(RECOMPUTE_LEVELS, dtype=np.float64), rows)
+    return LayoutGrid(
+        rows=rows,
+        count=count,
+        tensor=table[:, 2],
+        start=start,
+        layouts=LayoutArrays(
+            data=tripled[:, 1],
+            tensor=tripled[:, 2],
+            pipeline=tripled[:, 3],
+            context=tripled[:, 4],
+            expert=tripled[:, 5],
+            sharding=tripled[:, 6],
+            micro_batch=tripled[:, 7],
+            recompute=recompute,
+            sequence_parallel=np.ones(RECOMPUTE_LEVELS * rows),
+            virtual_stages=tripled[:, 8],
+            offload=tripled[:, 9],
+            schedule=tripled[:, 10],
+        ),
+    )

@@ -1,0 +1,229 @@
+"""What each layout next to the chosen one would cost in time and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.configuration import Placement
+from advisor.estimate.results import Neighbour
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.times import cache_format, compute_format, serving_times
+from advisor.estimate.training.memory_report import evaluate_memory
+from advisor.estimate.training.report import evaluate_run_hours
+from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Node
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.stacks import undivided
+from advisor.nouns.workload import Serving
+from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
+
+Moves = Iterator[tuple[str, dict[str, object]]]
+
+
+def neighbours(
+    case: Case,
+    placement: Placement,
+    *,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+    run: TrainingRun | None = None,
+) -> tuple[Neighbour, ...]:
+    """Evaluate every layout one step away on the same hardware, in one array call.
+
+    Parameters
+    ----------
+    case : Case
+    placement : Placement
+        The chosen configuration.
+    architecture : ModelArchitecture
+    calibration : Calibration
+    run : TrainingRun, optional
+        The resolved training workload, where the caller has it already.
+
+    Returns
+    -------
+    tuple of Neighbour
+        Fastest first; those that need a network the hardware lacks are left out. Empty where
+        only data parallelism divides the work of a server.
+    """
+    if isinstance(case.workload, Serving):
+        if not generates(architecture):
+            return ()
+        return _served(case.workload, placement, architecture, calibration)
+    recipe = recipe_named(placement.precision)
+    run = run or resolve_training(case.workload, architecture, recipe)
+    moves = [
+        (words, layout)
+        for words, layout in _moved(placement.layout, _training_moves(placement.layout))
+        if _divides(layout, architecture)
+        and _fed(layout, placement.layout, run)
+        and not undivided(run.software, layout)
+    ]
+    kernels, _ = calibration.kernels_for(placement.accelerator)
+    arrays = LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)])
+    hardware = HardwareArrays.of(
+        placement.accelerator, placement.node, kernels, compute=recipe.compute
+    ).take(np.zeros(len(moves) + 1, dtype=np.intp))
+    _, time = evaluate_run_hours(
+        architecture, run, Candidates(layout=arrays, hardware=hardware), calibration
+    )
+    need = evaluate_memory(architecture, run, arrays, calibration)
+    fits = need <= placement.accelerator.memory_reported_bytes
+    return _described(moves, time.step, need, fits, placement.node)
+
+
+def _served(
+    workload: Serving,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> tuple[Neighbour, ...]:
+    weight_format = WEIGHT_FORMATS[placement.precision]
+    cache = KV_CACHE_FORMATS[cache_format(workload, placement.accelerator)]
+    moves = [
+        (words, layout)
+        for words, layout in _moved(
+            placement.layout, _degree_moves(placement.layout, ("tensor", "pipeline", "data"))
+        )
+        if _divides(layout, architecture) and layout.data <= workload.concurrency
+    ]
+    kernels, _ = calibration.served_kernels(placement.accelerator, weight_format)
+    compute = compute_format(placement.accelerator, weight_format)
+    candidates = Candidates(
+        layout=LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)]),
+        hardware=HardwareArrays.of(
+            placement.accelerator, placement.node, kernels, compute=compute
+        ).take(np.zeros(len(moves) + 1, dtype=np.intp)),
+    )
+    served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache)
+    times = serving_times(served, ServingLoad.of(workload), candidates, calibration)
+    need, fits = times.capacity.high_bytes, times.capacity.fits
+    return _described(moves, times.tpot_s, need, fits, placement.node)
+
+
+def _described(
+    moves: list[tuple[str, ParallelLayout]],
+    time_s: Floats,
+    need_bytes: Floats,
+    fits: NDArray[np.bool_],
+    node: Node,
+) -> tuple[Neighbour, ...]:
+    """Turn arrays, the chosen layout first, into neighbours, fastest first."""
+    found = [
+        Neighbour(
+            change=words,
+            layout=layout,
+            time_s=float(time_s[place]),
+            time_ratio=float(time_s[place] / time_s[0]),
+            memory_bytes=float(need_bytes[place]),
+            fits=bool(fits[place]),
+            note=_crossing(layout, node),
+        )
+        for place, (words, layout) in enumerate(moves, start=1)
+        if np.isfinite(time_s[place])
+    ]
+    return tuple(sorted(found, key=lambda item: item.time_s))
+
+
+def _crossing(layout: ParallelLayout, node: Node) -> str:
+    """Say which links a tensor-parallel group is too wide for."""
+    if layout.tensor > max(node.accelerators, node.intra_domain):
+        return "tensor traffic crosses the network between machines"
+    if 1 < node.intra_domain < layout.tensor:
+        return "tensor traffic leaves the fast links and crosses PCIe"
+    return ""
+
+
+def _moved(layout: ParallelLayout, moves: Moves) -> Iterator[tuple[str, ParallelLayout]]:
+    """Yield the layouts that occupy as many accelerators and are consistent."""
+    for words, update in moves:
+        moved = layout.model_copy(update=update)
+        ranks = moved.data * moved.context
+        gathered = moved.data == 1 or moved.sharding is Sharding.ZERO3
+        if (
+            moved.accelerators == layout.accelerators
+            and moved.schedulable
+            and ranks % moved.expert == 0
+            and (gathered or Offload.PARAMETERS not in moved.offload)
+        ):
+            yield words, moved
+
+
+def _degree_moves(layout: ParallelLayout, names: tuple[str, ...]) -> Moves:
+    """Yield exchanges of one degree with another, by factors of two."""
+    degrees = {name: getattr(layout, name) for name in names}
+    for wider in names:
+        for narrower, degree in degrees.items():
+            if narrower == wider or degree % 2 or {wider, narrower} == {"context", "pipeline"}:
+                continue
+            update = {wider: degrees[wider] * 2, narrower: degree // 2}
+            words = ", ".join(f"{name} {degrees[name]} to {new}" for name, new in update.items())
+            if update.get("pipeline") == 1:
+                update["virtual_stages"] = 1
+            yield words, dict(update)
+    for expert in (layout.expert * 2, layout.expert // 2):
+        if expert >= 1:
+            yield f"expert {layout.expert} to {expert}", {"expert": expert}
+
+
+def _training_moves(layout: ParallelLayout) -> Moves:
+    """Yield all of those, and the choices that only training has."""
+    yield from _degree_moves(layout, ("tensor", "pipeline", "context", "data"))
+    for micro_batch in (layout.micro_batch * 2, layout.micro_batch // 2):
+        if micro_batch >= 1:
+            words = f"micro-batch {layout.micro_batch} to {micro_batch}"
+            yield words, {"micro_batch": micro_batch}
+    for recompute in Recompute:
+        if recompute is not layout.recompute:
+            words = f"recompute {layout.recompute.value} to {recompute.value}"
+            yield words, {"recompute": recompute}
+    if layout.data * layout.context > 1:
+        for sharding in Sharding:
+            if sharding is not layout.sharding:
+                words = f"sharding {layout.sharding.value} to {sharding.value}"
+                yield words, {"sharding": sharding}
+    for what in (Offload.OPTIMIZER, Offload.ACTIVATIONS):
+        left = tuple(item for item in layout.offload if item is not what)
+        if left != layout.offload:
+            yield f"{what.value} back from the host", {"offload": left}
+        else:
+            yield f"{what.value} to the host's memory", {"offload": (*left, what)}
+    if layout.pipeline > 1:
+        for stages in (layout.virtual_stages * 2, layout.virtual_stages // 2):
+            if stages >= 1:
+                words = f"virtual stages {layout.virtual_stages} to {stages}"
+                yield words, {"virtual_stages": stages}
+    for schedule in (Schedule.PLAIN, Schedule.OVERLAPPED):
+        if schedule is not layout.schedule and layout.expert > 1:
+            yield f"schedule {layout.schedule.value} to {schedule.value}", {"schedule": schedule}
+
+
+def _fed(layout: ParallelLayout, chosen: ParallelLayout, run: TrainingRun) -> bool:
+    """Return whether the batch and its sequences can be shared this way, as in the search."""
+    shared = layout.data * layout.micro_batch <= run.global_batch
+    split = layout.context <= chosen.context or worth_splitting(run, layout.context)
+    fed = micro_batches_fed(run, data=layout.data, micro_batch=layout.micro_batch)
+    chunked = layout.virtual_stages == 1 or fed % layout.pipeline == 0
+    return shared and split and chunked and (fed > 1 or layout.schedule is Schedule.PLAIN)
+
+
+def _divides(layout: ParallelLayout, architecture: ModelArchitecture) -> bool:
+    """Return whether the model's shape can be divided this way."""
+    if architecture.unit is not Unit.TOKEN:
+        divided = layout.tensor * layout.pipeline * layout.context * layout.expert
+        return divided == 1 and layout.recompute is Recompute.NONE and not layout.offload
+    return (
+        architecture.num_attention_heads % layout.tensor == 0
+        and architecture.num_experts % layout.expert == 0
+        and layout.pipeline * layout.virtual_stages <= architecture.pipeline_parts
+    )

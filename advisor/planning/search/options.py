@@ -1,0 +1,316 @@
+"""Priced configurations, and the limits that sift them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+
+from advisor.equations.pricing import rent_usd
+from advisor.estimate.candidates import LayoutArrays
+from advisor.foundation import cents
+from advisor.foundation.quantities import Range
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
+from advisor.nouns.hardware import Billing, Offer, PriceKind
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.limits import Constraints, Objective
+from advisor.planning.search.systems import System, price_usd_per_hour
+from advisor.planning.spot import Interruptions
+
+NEAR_FASTEST = 1.05
+"""Options within this factor of the least time count as equally fast."""
+
+
+@dataclass(slots=True, eq=False)
+class Option:
+    """One configuration with a price: a point of the cost-time chart. Equal only to itself.
+
+    Not frozen: a search makes thousands, and freezing trebles the time that each takes.
+    """
+
+    system: int
+    count: int
+    instances: int
+    offer: Offer | None
+    precision: str
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
+    time: float
+    """What "fast" means: hours of the run (training), seconds per output token (serving)."""
+    time_high: float
+    """Upper end of its range."""
+    first_token_s: float | None
+    """Serving only. [s]"""
+    tokens_per_s: float | None
+    """Serving only: generated tokens of the whole deployment. [tokens/s]"""
+    usd_per_hour: float
+    """0 for owned hardware. [USD/h]"""
+    cost_usd: float
+    """Run (training) or month (serving). [USD]"""
+    cost_high_usd: float
+    """Upper end of the cost: a run pays by the hour, a month of serving is a list price. [USD]"""
+    interrupted: Range | None = None
+    """Spot: hours of the run for an hour of work; within ``time`` already."""
+
+    @property
+    def layout(self) -> ParallelLayout:
+        """The layout as a noun."""
+        return self.layouts.layout(self.row)
+
+    @property
+    def value(self) -> float:
+        """Cost x time at their upper ends, the smaller the better.
+
+        Owned hardware costs no rent, so its time alone counts.
+        """
+        return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
+
+
+RANKED_BY: Final[Mapping[Objective, Callable[[Option], tuple[float, float]]]] = {
+    Objective.CHEAPEST: attrgetter("cost_high_usd", "time_high"),
+    Objective.FASTEST: attrgetter("time_high", "cost_high_usd"),
+    Objective.BEST_VALUE: attrgetter("value", "cost_high_usd"),
+}
+"""Sort keys: the objective first, then the other axis.
+
+Ranked by the upper ends of the ranges: what comparable runs seldom exceed. An accelerator without
+measurements has a wide range and so has to win clearly.
+"""
+
+
+def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
+    """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]
+
+    Judged by the upper end, so that a price "from" has to win clearly over a firm one.
+    """
+    if system.owned:
+        return None, 0.0
+    priced = [(price_usd_per_hour(offer, kind), offer) for offer in system.offers]
+    price, offer = min(
+        ((price, offer) for price, offer in priced if price is not None),
+        key=lambda item: (item[0] * item[1].price_factor, item[1].key),
+    )
+    return offer, price
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What the cheapest instance of a system costs; None for owned hardware."""
+
+    offer: Offer | None
+    usd_per_hour: float
+    """One instance. [USD/h]"""
+    accelerators: int
+    """In one instance."""
+    interruptions: Interruptions | None = None
+    """Of a run on spot instances."""
+    factor: float = 1.0
+    """Upper end of the price over the price."""
+
+    @classmethod
+    def of(
+        cls, system: System, kind: PriceKind, interruptions: Interruptions | None = None
+    ) -> Price:
+        """Return the price of a system's cheapest offer."""
+        offer, per_hour = cheapest_offer(system, kind)
+        if offer is None:
+            return cls(None, per_hour, system.node.accelerators)
+        return cls(offer, per_hour, system.node.accelerators, interruptions, offer.price_factor)
+
+
+@dataclass(slots=True)
+class Configuration:
+    """What a search found: where, how many, arranged how, and how fast.
+
+    Not frozen: a search makes thousands, and freezing trebles the time that each takes.
+    """
+
+    system: int
+    count: int
+    """Accelerators; whole instances are paid."""
+    precision: str
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
+    time: float
+    """Hours of the run without interruptions (training), seconds per output token (serving)."""
+    time_high: float
+    """Upper end of its range."""
+    first_token_s: float | None = None
+    """Serving only: the price is then for a month."""
+    tokens_per_s: float | None = None
+
+
+def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> list[Option]:
+    """Price configurations.
+
+    Parameters
+    ----------
+    found : sequence of Configuration
+        All of training or all of serving.
+    prices : sequence of Price
+        Of each system.
+
+    Returns
+    -------
+    list of Option
+        In the order of ``found``.
+    """
+    instances, per_hour, times, interrupted = [], [], [], []
+    for item in found:
+        price = prices[item.system]
+        number = -(-item.count // price.accelerators) if price.offer else 0
+        longer = price.interruptions.hours(number) if price.interruptions else None
+        instances.append(number)
+        per_hour.append(cents.times(price.usd_per_hour, number))
+        interrupted.append(longer)
+        times.append(
+            (item.time, item.time_high)
+            if longer is None
+            else (item.time * longer.expected, item.time_high * longer.high)
+        )
+    if found and found[0].first_token_s is not None:
+        costs = [(usd * HOURS_PER_MONTH,) * 2 for usd in per_hour]
+    else:
+        offers = [prices[item.system].offer for item in found]
+        costs = [(usd, high) for usd, high in run_rents(offers, times, per_hour)]
+    return [
+        Option(
+            system=item.system,
+            count=item.count,
+            instances=instances[place],
+            offer=prices[item.system].offer,
+            precision=item.precision,
+            layouts=item.layouts,
+            row=item.row,
+            time=times[place][0],
+            time_high=times[place][1],
+            first_token_s=item.first_token_s,
+            tokens_per_s=item.tokens_per_s,
+            usd_per_hour=per_hour[place],
+            cost_usd=costs[place][0],
+            cost_high_usd=costs[place][1] * prices[item.system].factor,
+            interrupted=interrupted[place],
+        )
+        for place, item in enumerate(found)
+    ]
+
+
+def run_rents(
+    offers: Sequence[Offer | None],
+    hours: Sequence[Sequence[float]],
+    usd_per_hour: Sequence[float],
+) -> list[list[float]]:
+    """Rent of runs in the providers' billing steps.
+
+    Parameters
+    ----------
+    offers : sequence of Offer or None
+        Owned hardware (None) has no rent.
+    hours : sequence of sequences of float
+        For each run its time, at several points of its range. [h]
+    usd_per_hour : sequence of float
+        Of all instances. [USD/h]
+
+    Returns
+    -------
+    list of list of float
+        As ``hours``. Offers that are billed alike are computed together. [USD]
+    """
+    times, usd = np.asarray(hours, dtype=float), np.asarray(usd_per_hour)
+    rents = np.zeros_like(times)
+    alike: dict[Billing, list[int]] = {}
+    for place, offer in enumerate(offers):
+        if offer is not None:
+            alike.setdefault(offer.billing, []).append(place)
+    for billing, places in alike.items():
+        rents[places] = rent_usd(
+            hours=times[places],
+            instances=1.0,
+            usd_per_hour=usd[places][:, None],
+            billing_step_hours=billing.step_s / HOUR_S,
+            minimum_hours=billing.minimum_s / HOUR_S,
+        )
+    costs: list[list[float]] = rents.tolist()
+    return costs
+
+
+def meets_time(option: Option, limits: Constraints) -> bool:
+    """Return whether an option meets the deadline (training) or the latency targets (serving)."""
+    if option.first_token_s is None:
+        return limits.deadline_hours is None or option.time <= limits.deadline_hours
+    return meets_tpot(option, limits) and (
+        limits.max_ttft_ms is None or option.first_token_s * 1e3 <= limits.max_ttft_ms
+    )
+
+
+def meets_tpot(option: Option, limits: Constraints) -> bool:
+    """Return whether a served option meets the target for the time per output token."""
+    return limits.max_tpot_ms is None or option.time * 1e3 <= limits.max_tpot_ms
+
+
+def meets_budget(option: Option, limits: Constraints) -> bool:
+    """Return whether an option costs no more than the budget."""
+    return limits.budget_usd is None or option.cost_usd <= limits.budget_usd
+
+
+def frontier(options: Iterable[Option]) -> list[Option]:
+    """Return the options that none beats in both cost and time, fastest first."""
+    best: list[Option] = []
+    for option in sorted(options, key=lambda item: (item.time, item.cost_usd)):
+        if not best or option.cost_usd < best[-1].cost_usd:
+            best.append(option)
+    return best
+
+
+def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
+    """Return the best option under an objective, or None where there is none.
+
+    The fastest is the cheapest of those that differ by less than ``NEAR_FASTEST``: a few percent
+    of speed lie far inside every range and can cost a multiple.
+    """
+    if not options:
+        return None
+    if objective is not Objective.FASTEST:
+        return min(options, key=RANKED_BY[objective])
+    least = min(option.time_high for option in options)
+    near = (option for option in options if option.time_high <= NEAR_FASTEST * least)
+    return min(near, key=RANKED_BY[Objective.CHEAPEST])
+
+
+def best_of_systems(options: Sequence[Option]) -> list[Option]:
+    """Return the cheapest, the fastest and the best value of each system."""
+    if not options:
+        return []
+    columns = [(item.system, item.cost_usd, item.time, item.value) for item in options]
+    system, cost, time, value = np.array(columns, dtype=np.float64).T
+    least = np.full(int(system.max()) + 1, np.inf)
+    np.minimum.at(least, system.astype(np.intp), time)
+    # Outside the near fastest, cost no longer decides which is the fastest.
+    far = time > NEAR_FASTEST * least[system.astype(np.intp)]
+    chosen = []
+    for keys in ((time, cost), (time, cost, far), (cost, value)):
+        order = np.lexsort((*keys, system))
+        first = np.diff(system[order], prepend=-1.0) > 0
+        chosen.extend(order[first].tolist())
+    return [options[place] for place in chosen]
+
+
+def best_per_accelerator(
+    options: Iterable[Option], systems: Sequence[System], objective: Objective
+) -> list[Option]:
+    """Return each accelerator's best option under an objective, best first."""
+    groups: dict[str, list[Option]] = {}
+    everything = list(options)
+    for option in everything:
+        groups.setdefault(systems[option.system].accelerator.key, []).append(option)
+    first = best_option(everything, objective)
+    if first is None:
+        return []
+    groups.pop(systems[first.system].accelerator.key)
+    best = [found for group in groups.values() if (found := best_option(group, objective))]
+    return [first, *sorted(best, key=RANKED_BY[objective])]

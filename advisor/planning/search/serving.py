@@ -1,0 +1,236 @@
+"""The search for serving: every system, count, replica layout and weight format in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.batch.forward import batch_times, generates
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.times import compute_format, serving_times
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.limits import Constraints
+from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
+from advisor.nouns.workload import Serving
+from advisor.planning.search.layout_space import CHUNK
+from advisor.planning.search.systems import System
+
+Table = NDArray[np.intp]
+"""Columns: system, count, replicas, tensor, pipeline, expert."""
+Indices = NDArray[np.intp]
+Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats]
+"""Time per output, time to the first, outputs per second, whether it fits, memory."""
+
+TENSOR_DEGREES = (1, 2, 4, 8, 16)
+PIPELINE_DEGREES = (1, 2, 4)
+WIDE_EXPERTS = 8
+"""Experts are kept whole, spread over one machine of this size, or over all replicas."""
+
+
+@dataclass(slots=True)
+class FoundServing:
+    """One configuration that fits, of all that none beats; not frozen, as `Configuration`."""
+
+    system: int
+    count: int
+    precision: str
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
+    tpot_s: float
+    ttft_s: float
+    tokens_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSearch:
+    """What the search found, and the nearest misses."""
+
+    found: tuple[FoundServing, ...]
+    searched: int
+    least_memory_bytes: dict[int, float]
+    """System -> smallest need of any layout, where none fits. [bytes]"""
+
+
+def replica_table(
+    architecture: ModelArchitecture, systems: Sequence[System], concurrency: int
+) -> Table:
+    """Return every way to divide every number of accelerators into equal replicas.
+
+    A replica answers at least one request at a time. Where the replicas leave accelerators of
+    the last instance idle, the count is that of the accelerators in use.
+    """
+    heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
+    divided = generates(architecture)
+    rows: set[tuple[int, int, int, int, int, int]] = set()
+    for index, system in enumerate(systems):
+        reach = max(system.node.accelerators, system.node.intra_domain)
+        for count in system.counts:
+            for tensor in TENSOR_DEGREES if divided else (1,):
+                if tensor > reach or heads % tensor:
+                    continue
+                for pipeline in PIPELINE_DEGREES if divided else (1,):
+                    replica = tensor * pipeline
+                    replicas = min(count // replica, concurrency)
+                    used = replicas * replica
+                    if pipeline > layers or used <= max(0, count - system.node.accelerators):
+                        continue
+                    degrees = {1, min(WIDE_EXPERTS, replicas), replicas}
+                    rows.update(
+                        (index, used, replicas, tensor, pipeline, expert)
+                        for expert in degrees
+                        if replicas % expert == 0 and architecture.num_experts % expert == 0
+                    )
+    return np.array(sorted(rows), dtype=np.intp).reshape(-1, 6)
+
+
+def search_serving(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    kv_cache_format: str,
+    systems: Sequence[System],
+    table: Table,
+    limits: Constraints,
+    calibration: Calibration,
+) -> ServingSearch:
+    """Evaluate one weight format on all systems.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    workload : Serving
+    weight_format : WeightFormat
+    kv_cache_format : str
+        Key into ``precision.KV_CACHE_FORMATS``.
+    systems : sequence of System
+    table : ndarray
+        Of :func:`replica_table`.
+    limits : Constraints
+        Its latency targets.
+    calibration : Calibration
+
+    Returns
+    -------
+    ServingSearch
+        For each system and count, the configurations with the least of either latency, and the
+        one that comes nearest to both targets.
+    """
+    if not len(table):
+        return ServingSearch(found=(), searched=0, least_memory_bytes={})
+    cards = {system.accelerator.key: system.accelerator for system in systems}
+    kernels = {
+        key: calibration.served_kernels(card, weight_format)[0] for key, card in cards.items()
+    }
+    stacked = HardwareArrays.stack(
+        [
+            (
+                system.accelerator,
+                system.node,
+                kernels[system.accelerator.key],
+                compute_format(system.accelerator, weight_format),
+            )
+            for system in systems
+        ]
+    )
+    evaluate = _evaluator(architecture, workload, weight_format, kv_cache_format, calibration)
+    layouts = _layouts(table)
+    tpot, ttft, throughput, fits, need = (np.empty(len(table)) for _ in range(5))
+    for begin in range(0, len(table), CHUNK):
+        part = slice(begin, begin + CHUNK)
+        candidates = Candidates(layout=layouts.take(part), hardware=stacked.take(table[part, 0]))
+        found = evaluate(candidates)
+        tpot[part], ttft[part], throughput[part], fits[part], need[part] = found
+    places = np.flatnonzero(fits > 0)
+    merits = [tpot, ttft]
+    if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
+        # Where one layout meets both targets, the one whose worse miss is least does.
+        merits.append(np.maximum(tpot / limits.max_tpot_ms, ttft / limits.max_ttft_ms))
+    kept = tuple(
+        FoundServing(
+            system=int(table[place, 0]),
+            count=int(table[place, 1]),
+            precision=weight_format.name,
+            layouts=layouts,
+            row=place,
+            tpot_s=float(tpot[place]),
+            ttft_s=float(ttft[place]),
+            tokens_per_s=float(throughput[place]),
+        )
+        for place in _best_places(table, places, merits)
+    )
+    fitting = set(table[places, 0].tolist())
+    least = {
+        index: float(need[table[:, 0] == index].min())
+        for index in np.unique(table[:, 0]).tolist()
+        if index not in fitting
+    }
+    return ServingSearch(found=kept, searched=len(table), least_memory_bytes=least)
+
+
+def _evaluator(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    kv_cache_format: str,
+    calibration: Calibration,
+) -> Callable[[Candidates], Evaluated]:
+    """Return the estimate of one weight format: of text with a cache, or of batches."""
+    if not generates(architecture):
+
+        def batches(candidates: Candidates) -> Evaluated:
+            times = batch_times(architecture, workload, weight_format, candidates, calibration)
+            latency = times.latency_s
+            return latency, latency, times.per_s, times.feasible, times.high_bytes
+
+        return batches
+    served = ServedModel.of(
+        architecture,
+        weight_format=weight_format,
+        cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
+    )
+    load = ServingLoad.of(workload)
+
+    def text(candidates: Candidates) -> Evaluated:
+        times = serving_times(served, load, candidates, calibration)
+        rate, need = times.output_tokens_per_s, times.capacity.high_bytes
+        return times.tpot_s, times.ttft_s, rate, times.feasible, need
+
+    return text
+
+
+def _best_places(table: Table, places: Indices, merits: Sequence[Floats]) -> list[int]:
+    """Of each system and count, the rows with the least of each merit."""
+    kept: set[int] = set()
+    for merit in merits:
+        order = places[np.lexsort((merit[places], table[places, 1], table[places, 0]))]
+        keys = table[order, :2]
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+        kept.update(order[first].tolist())
+    return sorted(kept)
+
+
+def _layouts(table: Table) -> LayoutArrays:
+    columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 6)]
+    replicas, tensor, pipeline, expert = columns
+    one = np.ones_like(replicas)
+    return LayoutArrays(
+        data=replicas,
+        tensor=tensor,
+        pipeline=pipeline,
+        context=one,
+        expert=expert,
+        sharding=0 * one,
+        micro_batch=one,
+        recompute=0 * one,
+        sequence_parallel=0 * one,
+        virtual_stages=one,
+        offload=0 * one,
+        schedule=0 * one,
+    )

@@ -1,0 +1,225 @@
+"""What can be rented or is owned: accelerators in nodes, with the offers that sell them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from advisor.catalog import Catalog
+from advisor.catalog.nodes import node_for, owned_node
+from advisor.errors import InputError
+from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
+from advisor.nouns.limits import Constraints, OwnedHardware
+
+LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
+"""Numbers of instances that are searched: powers of two and three times those."""
+
+
+LOWEST_ASK = "marketplace, lowest"
+"""Tier of a price that one host of a marketplace asked at one moment: too little to plan with,
+so it is searched only where the user names the provider."""
+STALE_PRICE_RATIO = 0.3
+STALE_PRICE_OFFERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One kind of node, and who rents it. Owned hardware has no offers."""
+
+    accelerator: Accelerator
+    node: Node
+    offers: tuple[Offer, ...]
+    counts: tuple[int, ...]
+    """Numbers of accelerators to consider, whole instances only."""
+    owned: bool = False
+    host_bytes: float | None = None
+    """Memory of one machine that layouts may fill; None where it is not limited. [bytes]"""
+
+
+def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
+    """Return the price of the whole instance, or None where it is not sold that way. [USD/h]"""
+    return offer.on_demand_usd_per_hour if kind is PriceKind.ON_DEMAND else offer.spot_usd_per_hour
+
+
+def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
+    """Return the keys of offers too cheap to be believed without asking the provider.
+
+    A price per accelerator under ``STALE_PRICE_RATIO`` of the median over at least
+    ``STALE_PRICE_OFFERS`` providers is more often a forgotten listing than a bargain.
+    """
+    by_accelerator: dict[str, list[tuple[float, Offer]]] = {}
+    for offer in catalog.offers:
+        price = price_usd_per_hour(offer, kind)
+        if price is not None:
+            by_accelerator.setdefault(offer.accelerator, []).append(
+                (price / offer.accelerators, offer)
+            )
+    doubtful: set[str] = set()
+    for priced in by_accelerator.values():
+        if len({offer.provider for _, offer in priced}) >= STALE_PRICE_OFFERS:
+            least = STALE_PRICE_RATIO * median(price for price, _ in priced)
+            doubtful.update(offer.key for price, offer in priced if price < least)
+    return frozenset(doubtful)
+
+
+def check_names(limits: Constraints, catalog: Catalog) -> None:
+    """Raise ``InputError`` for providers, regions or accelerators that the catalog lacks."""
+    known = {
+        "providers": {offer.provider.casefold() for offer in catalog.offers},
+        "regions": {offer.region.casefold() for offer in catalog.offers},
+    }
+    for field, names in known.items():
+        for value in getattr(limits, field):
+            if value.casefold() not in names:
+                raise InputError(
+                    f"limits.{field} has an unknown name",
+                    value=value,
+                    allowed=", ".join(
+                        sorted({getattr(offer, field[:-1]) for offer in catalog.offers})
+                    ),
+                    remedy="Correct the name or drop the limit.",
+                    field=f"limits.{field}",
+                )
+    for key in (*limits.accelerators, *(item.accelerator for item in limits.owned)):
+        catalog.accelerator(key)
+
+
+def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
+    """Yield the offers of the limits' price kind that they allow and that can be believed."""
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    providers = {name.casefold() for name in limits.providers}
+    regions = {name.casefold() for name in limits.regions}
+    doubtful = implausible_offers(catalog, limits.price_kind)
+    for offer in catalog.offers:
+        if allowed and offer.accelerator not in allowed:
+            continue
+        if providers and offer.provider.casefold() not in providers:
+            continue
+        if offer.tier == LOWEST_ASK and not providers:
+            continue
+        if regions and offer.region.casefold() not in regions:
+            continue
+        if price_usd_per_hour(offer, limits.price_kind) is None or offer.key in doubtful:
+            continue
+        yield offer
+
+
+def find_systems(
+    catalog: Catalog, limits: Constraints, *, training: bool, decoding: bool = False
+) -> list[System]:
+    """Group the offers that the limits allow into systems; owned hardware replaces them all.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    limits : Constraints
+    training : bool
+        Leave out parts that only serve.
+    decoding : bool, optional
+        Machines whose hosts have unlike numbers of cores are systems of their own.
+
+    Returns
+    -------
+    list of System
+    """
+    if limits.owned:
+        owned = [
+            _measured_system(
+                owned_system(
+                    catalog.accelerator(item.accelerator), min(item.count, limits.max_accelerators)
+                ),
+                item,
+            )
+            for item in limits.owned
+        ]
+        return [item for item in owned if not (training and item.accelerator.inference_only)]
+    groups: dict[tuple[str, Node], list[Offer]] = {}
+    for offer in allowed_offers(catalog, limits):
+        accelerator = catalog.accelerator(offer.accelerator)
+        if training and accelerator.inference_only:
+            continue
+        node = node_for(accelerator, offer)
+        if not decoding:
+            node = node.model_copy(update={"host_vcpus": None})
+        groups.setdefault((offer.accelerator, node), []).append(offer)
+    systems = []
+    for (key, node), offers in groups.items():
+        per_instance = offers[0].accelerators
+        ladder = LADDER if node.inter_bytes_per_s is not None else (1,)
+        counts = tuple(
+            instances * per_instance
+            for instances in ladder
+            if instances * per_instance <= limits.max_accelerators
+        )
+        if counts:
+            systems.append(System(catalog.accelerator(key), node, tuple(offers), counts))
+    return systems
+
+
+def check_owned(limits: Constraints) -> None:
+    """Refuse limits on renting beside cards that are owned, which alone are searched.
+
+    Raises
+    ------
+    InputError
+    """
+    if not limits.owned:
+        return
+    for name in ("providers", "regions", "accelerators"):
+        if value := getattr(limits, name):
+            raise InputError(
+                f"limits.{name} does not apply beside limits.owned: only owned cards are searched",
+                value=", ".join(value),
+                allowed="cards that you own, or limits on renting",
+                remedy=f"Leave limits.{name} out, or limits.owned.",
+                field=f"limits.{name}",
+            )
+    if limits.price_kind is PriceKind.SPOT:
+        raise InputError(
+            "limits.price_kind does not apply beside limits.owned: nothing is rented",
+            value=limits.price_kind.value,
+            allowed="cards that you own, or spot prices",
+            remedy="Leave one of them out.",
+            field="limits.price_kind",
+        )
+
+
+def by_host_memory(systems: Sequence[System]) -> list[System]:
+    """Part systems by the memory of their machines, as layouts that fill it need.
+
+    Machines whose memory is not known have none to fill; the owner's are taken to have enough.
+    Where the accelerator works in its host's memory, there is no other.
+    """
+    parted = []
+    for system in systems:
+        if system.accelerator.shares_host_memory:
+            continue
+        groups: dict[float, list[Offer]] = {}
+        for offer in system.offers:
+            groups.setdefault(offer.host_memory_bytes or 0.0, []).append(offer)
+        parted += [
+            replace(system, offers=tuple(offers), host_bytes=size)
+            for size, offers in groups.items()
+        ] or [_assuming(system, "your machine has the memory that the layout keeps on the host")]
+    return parted
+
+
+def owned_system(accelerator: Accelerator, count: int) -> System:
+    """Return the system of ``count`` accelerators that the user has."""
+    counts = tuple(n for n in range(1, count + 1) if n in LADDER or n == count)
+    return System(accelerator, owned_node(accelerator, count), (), counts, owned=True)
+
+
+def _measured_system(system: System, item: OwnedHardware) -> System:
+    """Say among the assumptions where the rates come from, if they were measured."""
+    if item.measured is None:
+        return system
+    basis = f"rates of {system.accelerator.name} by the {item.measured.kernels.source}"
+    return _assuming(system, basis)
+
+
+def _assuming(system: System, text: str) -> System:
+    """Add to the assumptions of a system's machine."""
+    assumptions = (*system.node.assumptions, text)
+    return replace(system, node=system.node.model_copy(update={"assumptions": assumptions}))

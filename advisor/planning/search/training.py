@@ -1,0 +1,312 @@
+"""The search for training: every system, count, layout and precision in one array pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.candidates import (
+    SHARDING_LEVEL,
+    Candidates,
+    Floats,
+    HardwareArrays,
+    LayoutArrays,
+    matmul_peak,
+)
+from advisor.estimate.host_memory import offloads
+from advisor.estimate.training.report import evaluate_run_hours
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.layout import Offload, Sharding
+from advisor.planning.search.bound import ROUNDING, StepBound
+from advisor.planning.search.layout_space import CHUNK, LayoutSpace
+from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
+from advisor.planning.search.systems import System
+
+BLOCK = 262_144
+"""Configurations whose memory is compared at a time."""
+
+NO_POLICY: Final = RECOMPUTE_LEVELS
+"""Stands for a layout that fits under no recompute policy."""
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Found:
+    """The fastest of one system, count and precision; not frozen, as `Configuration`."""
+
+    system: int
+    count: int
+    hours: float
+    precision: str
+    layouts: LayoutArrays
+    row: int
+    """The layout is element ``row`` of ``layouts``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSearch:
+    """What the search found, and the nearest misses."""
+
+    found: tuple[Found, ...]
+    searched: int
+    least_memory_bytes: dict[int, float]
+    """System -> smallest need of any layout, where none fits. [bytes]"""
+
+
+def search_training(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    systems: Sequence[System],
+    space: LayoutSpace,
+    calibration: Calibration,
+) -> TrainingSearch:
+    """Evaluate one precision recipe on all systems that have its number format.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+        Holds the recipe.
+    systems : sequence of System
+    space : LayoutSpace
+        Holds the layouts of all counts of the systems.
+    calibration : Calibration
+
+    Returns
+    -------
+    TrainingSearch
+        At most one entry per system and count: its fastest layout that fits.
+
+    Notes
+    -----
+    Three prunings are exact. Recomputing more never takes less time, so of the three policies the
+    first that fits is evaluated; the layouts themselves come without dominated sharding levels;
+    and a layout is timed in full only if its lower bound (``StepBound``) does not exceed the time
+    of the layout with the least bound.
+    """
+    compute = run.recipe.compute
+    usable = [
+        index
+        for index, system in enumerate(systems)
+        if matmul_peak(system.accelerator, compute) is not None
+    ]
+    grid = space.grid
+    if not usable or not grid.rows:
+        return TrainingSearch(found=(), searched=0, least_memory_bytes={})
+    cards = {systems[index].accelerator.key: systems[index].accelerator for index in usable}
+    known = {key: calibration.kernels_for(card) for key, card in cards.items()}
+    hardware = HardwareArrays.stack(
+        [
+            (systems[i].accelerator, systems[i].node, known[systems[i].accelerator.key][0], compute)
+            for i in usable
+        ]
+    )
+    fitting = _Fitting(run, [systems[i] for i in usable], space)
+    places = {key: place for place, key in enumerate(cards)}
+    card = np.array([places[systems[index].accelerator.key] for index in usable])
+    bound = StepBound(
+        architecture,
+        run,
+        grid,
+        hardware,
+        card,
+        calibration.network,
+        calibration.software[run.software],
+    )
+    pairs = list(_pairs(systems, usable, grid))
+    rows_per_pair = np.array([end - first for _, first, end in pairs])
+    found: list[Found] = []
+    fits_somewhere = np.zeros(len(usable), dtype=bool)
+    for block in _blocks(rows_per_pair):
+        system, row = _flatten(pairs[block], rows_per_pair[block])
+        policy = fitting.policy(system, row)
+        keep = policy < NO_POLICY
+        system, row, policy = system[keep], row[keep], policy[keep]
+        fits_somewhere[system] = True
+        fastest, hours = _fastest(
+            architecture, run, grid, hardware, bound, system, policy, row, calibration
+        )
+        found.extend(
+            Found(
+                system=usable[int(system[index])],
+                count=int(grid.count[row[index]]),
+                hours=time,
+                precision=run.recipe.name,
+                layouts=grid.layouts,
+                row=int(policy[index] * grid.rows + row[index]),
+            )
+            for index, time in zip(fastest.tolist(), hours.tolist(), strict=True)
+            if np.isfinite(time)
+        )
+    misses = {
+        usable[place]: least_bytes
+        for place in np.flatnonzero(~fits_somewhere)
+        if np.isfinite(least_bytes := fitting.least_bytes(int(place)))
+    }
+    searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
+    return TrainingSearch(found=tuple(found), searched=searched, least_memory_bytes=misses)
+
+
+class _Fitting:
+    """The first recompute policy that fits, for every system and layout.
+
+    Systems of equal memory and reach share one table over the rows of the grid.
+    """
+
+    def __init__(
+        self,
+        run: TrainingRun,
+        systems: Sequence[System],
+        space: LayoutSpace,
+    ) -> None:
+        self._grid, self._systems = space.grid, systems
+        self._need, self._host = space.high_bytes(run), space.host_bytes(run)
+        # Recomputing all of them is quicker than fetching activations from the host.
+        rows = space.grid.layouts.take(slice(0, space.grid.rows))
+        self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
+        # What overlaps two micro-batches does not recompute everything.
+        self._need[-1, rows.overlapped] = np.inf
+        kinds = [
+            (
+                system.accelerator.memory_reported_bytes,
+                max(system.node.accelerators, system.node.intra_domain),
+                np.inf
+                if system.host_bytes is None
+                else system.host_bytes / system.node.accelerators,
+            )
+            for system in systems
+        ]
+        self._kinds = list(dict.fromkeys(kinds))
+        self._kind = np.array([self._kinds.index(kind) for kind in kinds])
+        self._table = np.concatenate([self._first_policy(*kind) for kind in self._kinds])
+
+    def _first_policy(self, capacity: float, reach: int, host: float) -> NDArray[np.int8]:
+        none, selective, full = (self._need <= capacity) & (self._host <= host)
+        first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
+        return np.where(self._grid.tensor <= reach, first, NO_POLICY).astype(np.int8)
+
+    def policy(self, system: Indices, row: Indices) -> Indices:
+        """Level of the first policy that fits, or ``NO_POLICY``."""
+        return self._table[self._kind[system] * self._grid.rows + row].astype(np.intp)
+
+    def least_bytes(self, place: int) -> float:
+        """Smallest need of any layout of a system; infinite where it has none. [bytes]"""
+        _, reach, _ = self._kinds[self._kind[place]]
+        least = np.inf
+        for count in self._systems[place].counts:
+            rows = slice(*self._grid.start[count])
+            allowed = self._grid.tensor[rows] <= reach
+            if allowed.any():
+                least = min(least, float(self._need[:, rows][:, allowed].min()))
+        return least
+
+
+def _pairs(
+    systems: Sequence[System], usable: Sequence[int], grid: LayoutGrid
+) -> Iterator[tuple[int, int, int]]:
+    """Yield each usable system's place with the rows of each of its counts."""
+    for place, index in enumerate(usable):
+        for count in systems[index].counts:
+            first, end = grid.start[count]
+            yield place, first, end
+
+
+def _blocks(rows_per_pair: Indices) -> Iterator[slice]:
+    """Yield slices of pairs with about ``BLOCK`` rows each, so that memory stays bounded."""
+    begin, rows = 0, 0
+    for place, size in enumerate(rows_per_pair.tolist()):
+        if rows and rows + size > BLOCK:
+            yield slice(begin, place)
+            begin, rows = place, 0
+        rows += size
+    yield slice(begin, len(rows_per_pair))
+
+
+def _flatten(
+    pairs: Sequence[tuple[int, int, int]], rows_per_pair: Indices
+) -> tuple[Indices, Indices]:
+    """Return the system and the grid row of every configuration of the pairs."""
+    table = np.array(pairs, dtype=np.intp).reshape(-1, 3)
+    system = np.repeat(table[:, 0], rows_per_pair)
+    begins = np.cumsum(rows_per_pair) - rows_per_pair
+    row = np.arange(rows_per_pair.sum()) + np.repeat(table[:, 1] - begins, rows_per_pair)
+    return system, row
+
+
+def _fastest(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    grid: LayoutGrid,
+    hardware: HardwareArrays,
+    bound: StepBound,
+    system: Indices,
+    policy: Indices,
+    row: Indices,
+    calibration: Calibration,
+) -> tuple[Indices, Floats]:
+    """Return the fastest configuration of every system and count, and its hours."""
+    if not len(row):
+        return np.zeros(0, dtype=np.intp), np.zeros(0)
+    least = bound.step_s(system, policy, row)
+
+    def timed(chosen: Indices) -> tuple[Floats, Floats, Floats]:
+        hours, steps, busy = (np.empty(len(chosen)) for _ in range(3))
+        for begin in range(0, len(chosen), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            place = chosen[part]
+            candidates = Candidates(
+                layout=grid.layouts.take(policy[place] * grid.rows + row[place]),
+                hardware=hardware.take(system[place]),
+            )
+            hours[part], time = evaluate_run_hours(architecture, run, candidates, calibration)
+            steps[part] = time.step
+            busy[part] = time.step - time.input
+        return hours, steps, busy
+
+    # Configurations of one system and count lie side by side.
+    count = grid.count[row]
+    change = (system[1:] != system[:-1]) | (count[1:] != count[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(change) + 1))
+    segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
+    # What cannot beat the most promising layouts is dropped, first by the bound, then by the
+    # tighter one. The first leaves out what gathering sharded parameters may add, so the most
+    # promising layout without that is timed too.
+    gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
+    groups = (least, np.where(gathers, np.inf, least))
+    tried = np.unique(np.concatenate([_first_least(item, segment, begins) for item in groups]))
+    _, steps, _ = timed(tried)
+    reached = np.full(len(begins), np.inf)
+    np.minimum.at(reached, segment[tried], steps)
+    worth = np.flatnonzero(least <= reached[segment])
+    tight = np.concatenate(
+        [
+            bound.tightened(least[part], system[part], policy[part], row[part])
+            for begin in range(0, len(worth), CHUNK)
+            for part in [worth[begin : begin + CHUNK]]
+        ]
+    )
+    begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
+    _, reached, _ = timed(worth[_first_least(tight, segment[worth], begins)])
+    worth = worth[tight <= reached[segment[worth]]]
+    hours, _, busy = timed(worth)
+    begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
+    place = np.cumsum(np.diff(segment[worth], prepend=-1) > 0) - 1
+    # Of those that wait for the same input the one that is done first, and hides it best.
+    equal = hours <= np.minimum.reduceat(hours, begins)[place] * (1.0 + ROUNDING)
+    winners = _first_least(np.where(equal, busy, np.inf), place, begins)
+    return worth[winners], hours[winners]
+
+
+def _first_least(values: Floats, segment: Indices, begins: Indices) -> Indices:
+    """Return the place of the first least value of each segment."""
+    least = np.minimum.reduceat(values, begins)
+    at_least = np.flatnonzero(values == least[segment])
+    _, first = np.unique(segment[at_least], return_index=True)
+    return np.asarray(at_least[first])

@@ -1,0 +1,275 @@
+"""The configuration that ``estimate`` answers for: as asked, or the best of that hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
+from advisor.estimate.configuration import Placement
+from advisor.estimate.training.loading import decodes_images
+from advisor.estimate.training.report import evaluate_run_hours
+from advisor.estimate.training.run import recipe_named, resolve_training, software_of
+from advisor.foundation import cents
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.stacks import DIVIDES
+from advisor.nouns.workload import Serving, Workload
+from advisor.planning.search.options import (
+    Configuration,
+    Option,
+    Price,
+    best_option,
+    cheapest_offer,
+    meets_budget,
+    meets_time,
+    priced_options,
+)
+from advisor.planning.search.precisions import proven_recipes, search_and_host, served_format
+from advisor.planning.search.systems import (
+    System,
+    check_names,
+    find_systems,
+    owned_system,
+)
+from advisor.planning.spot import interruptions_of
+from advisor.planning.time_ranges import TimeSpreads
+
+
+def hardware_systems(
+    accelerator: Accelerator,
+    count: int,
+    catalog: Catalog,
+    case: Case,
+    *,
+    decoding: bool = False,
+) -> list[System]:
+    """Return what may hold ``count`` accelerators.
+
+    The user's own, else every kind of machine that is rented under the limits, else a standard
+    one without a price.
+
+    Raises
+    ------
+    InputError
+        If the user owns fewer of them.
+    """
+    owned = [
+        item.count
+        for item in case.limits.owned
+        if catalog.accelerator(item.accelerator).key == accelerator.key
+    ]
+    if owned and count > max(owned):
+        raise InputError(
+            f"the hardware is more than the {accelerator.name} you own",
+            value=count,
+            allowed=f"up to {max(owned)}",
+            remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",
+            field="hardware.count",
+        )
+    if owned:
+        return [replace(owned_system(accelerator, count), counts=(count,))]
+    limits = case.limits.model_copy(
+        update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
+    )
+    rented = [
+        replace(system, counts=(count,))
+        for system in find_systems(catalog, limits, training=False, decoding=decoding)
+        if system.node.accelerators >= count or system.node.inter_bytes_per_s is not None
+    ]
+    return rented or [replace(owned_system(accelerator, count), counts=(count,))]
+
+
+def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case: Case) -> System:
+    """Return the cheapest of the machines that may hold ``count`` accelerators."""
+    kind = case.limits.price_kind
+
+    def price(system: System) -> float:
+        offer, per_hour = cheapest_offer(system, kind)
+        factor = offer.price_factor if offer else 1.0
+        return per_hour * factor * -(-count // system.node.accelerators)
+
+    return min(hardware_systems(accelerator, count, catalog, case), key=price)
+
+
+def supported_precision(
+    case: Case, accelerator: Accelerator, architecture: ModelArchitecture
+) -> str:
+    """Return the recipe to train in: the asked one, or the first proven one the card has."""
+    if isinstance(case.workload, Serving):
+        msg = "a serving workload has a weight format, not a recipe"
+        raise TypeError(msg)
+    if case.workload.precision:
+        return case.workload.precision
+    for name in proven_recipes(architecture):
+        if matmul_peak(accelerator, recipe_named(name).compute) is not None:
+            return name
+    raise InputError(
+        f"{accelerator.name} has no rate in any training format",
+        value=", ".join(accelerator.peak_flops_per_s) or "none",
+        allowed="bf16, fp16 or fp32",
+        remedy="Choose another accelerator.",
+        field="hardware.accelerator",
+    )
+
+
+def best_placement(
+    case: Case,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+) -> Placement:
+    """Return where and how the case's hardware runs it.
+
+    Parameters
+    ----------
+    case : Case
+        With ``hardware``.
+    architecture : ModelArchitecture
+    catalog : Catalog
+    calibration : Calibration
+
+    Returns
+    -------
+    Placement
+        The asked layout; else the fastest that fits, with the host's memory only where none
+        fits without; else the leanest, so that the estimate shows by how much it does not fit.
+
+    Raises
+    ------
+    InputError
+        If the hardware is missing or unknown, or lacks the precision.
+    """
+    if case.hardware is None:
+        raise InputError(
+            "hardware is missing",
+            value=None,
+            allowed="an accelerator and a count",
+            remedy="Add 'hardware: {accelerator: h100-sxm, count: 8}', or use recommend.",
+            field="hardware",
+        )
+    accelerator = catalog.accelerator(case.hardware.accelerator)
+    check_names(case.limits, catalog)
+    count = case.hardware.count
+    decoding = decodes_images(case.workload, architecture)
+    systems: Sequence[System] = hardware_systems(
+        accelerator, count, catalog, case, decoding=decoding
+    )
+    precision = (
+        served_format(case.workload, architecture, accelerator)
+        if isinstance(case.workload, Serving)
+        else supported_precision(case, accelerator, architecture)
+    )
+    if case.layout is None:
+        systems, result = search_and_host(case, architecture, systems, calibration)
+        options: Sequence[Option] = result.options
+    else:
+        options = _arranged(case, case.layout, precision, architecture, systems, calibration)
+    # Where replicas can use all that was asked for, none is left idle.
+    options = [option for option in options if option.count == count] or options
+    within = [
+        option
+        for option in options
+        if meets_time(option, case.limits) and meets_budget(option, case.limits)
+    ]
+    best = best_option(within or options, case.objective)
+    system = (
+        hardware_system(accelerator, count, catalog, case) if best is None else systems[best.system]
+    )
+    layout = case.layout or _leanest(architecture, count, case.workload)
+    if best is not None and case.layout is None:
+        layout, precision = best.layout, best.precision
+    offer, per_hour = cheapest_offer(system, case.limits.price_kind)
+    interruptions = interruptions_of(case, calibration)
+    instances = -(-count // system.node.accelerators) if offer else 0
+    return Placement(
+        accelerator=accelerator,
+        node=system.node,
+        count=count if best is None else best.count,
+        layout=layout,
+        precision=precision,
+        offer=offer,
+        usd_per_hour=None if system.owned else cents.times(per_hour, instances),
+        instances=instances,
+        owned=system.owned,
+        interrupted=interruptions.hours(instances) if interruptions and offer else None,
+    )
+
+
+def _arranged(
+    case: Case,
+    layout: ParallelLayout,
+    precision: str,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> list[Option]:
+    """Return the asked layout on each system, where training time can tell them apart.
+
+    Empty where it is no layout of that count, and for serving: there the price decides.
+    """
+    count = systems[0].counts[0]
+    if isinstance(case.workload, Serving) or layout.accelerators != count:
+        return []
+    recipe = recipe_named(precision)
+    if matmul_peak(systems[0].accelerator, recipe.compute) is None:
+        return []
+    run = resolve_training(case.workload, architecture, recipe)
+    kernels, _ = calibration.kernels_for(systems[0].accelerator)
+    layouts = LayoutArrays.of(layout)
+    candidates = Candidates(
+        layout=layouts.take(np.zeros(len(systems), dtype=np.intp)),
+        hardware=HardwareArrays.stack(
+            [(system.accelerator, system.node, kernels, recipe.compute) for system in systems]
+        ),
+    )
+    hours, _ = evaluate_run_hours(architecture, run, candidates, calibration)
+    spreads = TimeSpreads(architecture, calibration, serving=False, frozen=run.frozen)
+    high = spreads.of(systems[0].accelerator, precision=precision, count=count).high
+    interruptions = interruptions_of(case, calibration)
+    return priced_options(
+        [
+            Configuration(index, count, precision, layouts, 0, time, time * high)
+            for index, time in enumerate(hours.tolist())
+            if np.isfinite(time)
+        ],
+        [Price.of(system, case.limits.price_kind, interruptions) for system in systems],
+    )
+
+
+def _leanest(architecture: ModelArchitecture, count: int, workload: Workload) -> ParallelLayout:
+    """Divide the model as far as the count, its heads and the software allow."""
+    serving = isinstance(workload, Serving)
+    if architecture.unit is not Unit.TOKEN:
+        divided = count > 1 and not serving
+        blocks = any(op.segment for op in architecture.operators)
+        return ParallelLayout(
+            data=count,
+            sharding=Sharding.ZERO3 if divided else Sharding.DDP,
+            recompute=Recompute.FULL if blocks and not serving else Recompute.NONE,
+        )
+    splits = isinstance(workload, Serving) or (
+        "tensor" in DIVIDES[software_of(workload, architecture.unit)]
+    )
+    tensor = max(
+        degree
+        for degree in ((1, 2, 4, 8) if splits else (1,))
+        if count % degree == 0 and architecture.num_attention_heads % degree == 0
+    )
+    if serving:
+        return ParallelLayout(tensor=tensor, data=count // tensor)
+    return ParallelLayout(
+        tensor=tensor,
+        data=count // tensor,
+        sharding=Sharding.ZERO3 if count > tensor else Sharding.DDP,
+        recompute=Recompute.FULL,
+    )

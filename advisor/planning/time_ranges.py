@@ -1,0 +1,84 @@
+"""How far times may lie from what is expected of them."""
+
+from __future__ import annotations
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.assumed_shape import shape_widening
+from advisor.estimate.serving.report import serving_quantity
+from advisor.estimate.training.report import time_quantity
+from advisor.foundation.quantities import Evidence, Range
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.precision import RECIPES
+
+
+class TimeSpreads:
+    """Ranges of times over their expected values, the same as of full estimates.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    calibration : Calibration
+    serving : bool
+        Times per output token instead of hours of a run.
+    frozen : bool
+        Of a run that trains adapters alone.
+    """
+
+    def __init__(
+        self,
+        architecture: ModelArchitecture,
+        calibration: Calibration,
+        *,
+        serving: bool,
+        frozen: bool = False,
+    ) -> None:
+        self._architecture, self._calibration, self._serving = architecture, calibration, serving
+        self._frozen = frozen
+        self._known: dict[tuple[str, str, int], Range] = {}
+        self._kernels: dict[str, tuple[Evidence, bool]] = {}
+        self._ranges: dict[tuple[float, float, Evidence], Range] = {}
+        self._widening = shape_widening(architecture)
+
+    def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
+        """Return the range of one configuration's time, 1 expected.
+
+        Parameters
+        ----------
+        accelerator : Accelerator
+        precision : str
+            Recipe or weight format.
+        count : int
+            Accelerators.
+        """
+        key = (accelerator.key, "", 0) if self._serving else (accelerator.key, precision, count)
+        if key not in self._known:
+            self._known[key] = self._resolved(accelerator, precision, count)
+        return self._known[key]
+
+    def _resolved(self, accelerator: Accelerator, precision: str, count: int) -> Range:
+        architecture, calibration = self._architecture, self._calibration
+        if accelerator.key not in self._kernels:
+            kernels, measured = calibration.kernels_for(accelerator)
+            self._kernels[accelerator.key] = (kernels.evidence, measured)
+        evidence, measured = self._kernels[accelerator.key]
+        if self._serving:
+            interval = calibration.interval(serving_quantity(architecture), measured=measured)
+        else:
+            interval = calibration.training_interval(
+                time_quantity(architecture, frozen=self._frozen),
+                accelerator,
+                measured=measured,
+                compute=RECIPES[precision].compute,
+                count=count,
+            )
+        weakest = interval.evidence.weakest(evidence, architecture.evidence)
+        key = (interval.low, interval.high, weakest)
+        if key not in self._ranges:
+            self._ranges[key] = Range.around(
+                1.0,
+                low_factor=interval.low / self._widening,
+                high_factor=interval.high * self._widening,
+                evidence=weakest,
+            )
+        return self._ranges[key]

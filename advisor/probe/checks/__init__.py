@@ -1,0 +1,1 @@
+"""A report beside data sheet, predictions and real training steps."""

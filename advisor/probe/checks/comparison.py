@@ -1,0 +1,88 @@
+"""Measured rates beside the data sheet's and beside the best that others published."""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from typing import Final
+
+from advisor.calibration.fitting.kernel_tables import ACHIEVABLE
+from advisor.catalog import Catalog
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.foundation.units import TFLOP
+from advisor.probe.report import DeviceReport
+
+MEMORY: Final = "memory"
+FORMAT_ORDER: Final = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8")
+
+
+class RateComparison(Noun):
+    """One rate of a device: a number format's FLOPs/s, or ``memory`` in bytes/s."""
+
+    name: str
+    measured: float
+    at: str
+    """What reached it: the shape of the product, copy or triad."""
+    catalog: float | None
+    """Data sheet's dense peak; None where the catalog has none."""
+    achievable: float | None
+    """Best published rate of this card; None where nobody published one."""
+
+    @property
+    def share(self) -> float | None:
+        """Measured over the data sheet's. [fraction]"""
+        return None if self.catalog is None else self.measured / self.catalog
+
+
+def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateComparison, ...]:
+    """Compare the best rate of each format, and of the memory, with what is published.
+
+    Parameters
+    ----------
+    found : DeviceReport
+    catalog : Catalog
+
+    Returns
+    -------
+    tuple of RateComparison
+        In a fixed order; formats that were not measured are left out.
+    """
+    card = None if found.catalog_key is None else catalog.accelerator(found.catalog_key)
+    best = found.best_matmuls()
+    rows = []
+    for name in (*FORMAT_ORDER, *sorted(set(best) - set(FORMAT_ORDER))):
+        if name in best:
+            row = best[name]
+            rows.append(
+                RateComparison(
+                    name=name,
+                    measured=row.flops_per_s,
+                    at=f"{row.m} x {row.k} by {row.k} x {row.n}",
+                    catalog=card.peak_flops_per_s.get(name) if card else None,
+                    achievable=_achievable().get((card.key, name)) if card else None,
+                )
+            )
+    bandwidth = found.best_bandwidth()
+    if bandwidth is not None:
+        at = next(row.kind.value for row in found.transfers if row.bytes_per_s == bandwidth)
+        rows.append(
+            RateComparison(
+                name=MEMORY,
+                measured=bandwidth,
+                at=at,
+                catalog=card.memory_bandwidth_bytes_per_s if card else None,
+                achievable=None,
+            )
+        )
+    return tuple(rows)
+
+
+@cache
+def _achievable() -> dict[tuple[str, str], float]:
+    """Best published matmul rates by card and format. [FLOPs/s]"""
+    with data_path(ACHIEVABLE).open(encoding="utf-8", newline="") as file:
+        return {
+            (row["accelerator"], row["format"]): float(row["achieved_tflops"]) * TFLOP
+            for row in csv.DictReader(file)
+        }

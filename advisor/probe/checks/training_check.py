@@ -1,0 +1,238 @@
+"""A dry check: one real training step, its time and peak memory beside the prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final
+
+from advisor.catalog.nodes import node_for
+from advisor.errors import ProbeError
+from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.training.memory import training_memory
+from advisor.estimate.training.report import describe_time
+from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.quantities import Range
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout, Recompute
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.probe.checks.step_model import StepModel, architecture_of
+from advisor.probe.measuring.timing import timing_of
+from advisor.probe.report import DeviceKind, StepCheck, StepShape
+
+CPU_SHAPES: Final = (
+    StepShape(
+        name="check-12m",
+        hidden_size=256,
+        layers=4,
+        heads=4,
+        key_value_heads=4,
+        intermediate_size=1024,
+        vocab_size=16_384,
+        sequence_length=256,
+        micro_batch=2,
+    ),
+)
+_DENSE: Final = StepShape(
+    name="check-dense-0.3b",
+    hidden_size=1024,
+    layers=16,
+    heads=16,
+    key_value_heads=16,
+    intermediate_size=2816,
+    vocab_size=32_000,
+    sequence_length=2048,
+    micro_batch=4,
+)
+_GROUPED: Final = StepShape(
+    name="check-grouped-1.2b",
+    hidden_size=2048,
+    layers=16,
+    heads=32,
+    key_value_heads=8,
+    intermediate_size=8192,
+    vocab_size=32_000,
+    sequence_length=2048,
+    micro_batch=4,
+)
+_EXPERTS: Final = StepShape(
+    name="check-experts-1.2b",
+    hidden_size=1024,
+    layers=12,
+    heads=16,
+    key_value_heads=4,
+    intermediate_size=3584,
+    vocab_size=32_000,
+    sequence_length=2048,
+    micro_batch=4,
+    experts=8,
+    active_experts=2,
+)
+GPU_SHAPES: Final = (
+    _DENSE,
+    _DENSE.model_copy(update={"recompute": True}),
+    _GROUPED,
+    _GROUPED.model_copy(update={"recompute": True}),
+    _EXPERTS,
+)
+"""Dense, grouped-query and mixture of experts, two of them with checkpointing; the middle pair
+has the widths of Llama 3.2 1B."""
+WARM_UP_STEPS: Final = 2
+FEWEST_STEPS: Final = 3
+MOST_STEPS: Final = 20
+
+
+def check_step(
+    shape: StepShape,
+    *,
+    kind: DeviceKind,
+    accelerator: Accelerator,
+    calibration: Calibration,
+    budget_s: float = 10.0,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> StepCheck:
+    """Train a small transformer for a few steps.
+
+    Parameters
+    ----------
+    shape : StepShape
+    kind : DeviceKind
+        Where it runs: the first device of that kind.
+    accelerator : Accelerator
+    calibration : Calibration
+        With the machine's own constants where it was probed.
+    budget_s : float, optional
+        Time to spend on the measured steps. [s]
+    cancelled : callable, optional
+        Asked after each step.
+
+    Returns
+    -------
+    StepCheck
+        bf16 autocast over fp32 weights on accelerators, fp32 on processors; AdamW. Memory is what
+        PyTorch allocates for tensors, so None where it does not count them (processors).
+
+    Raises
+    ------
+    ProbeError
+        If PyTorch is missing, the device runs out of memory, or the check is cancelled before
+        the third step.
+    """
+    try:
+        import torch
+        import torch.utils.checkpoint
+    except ImportError:
+        msg = "the check of a training step needs PyTorch: pip install 'gpu-advisor[probe]'"
+        raise ProbeError(msg) from None
+    cuda = kind in (DeviceKind.CUDA, DeviceKind.ROCM)
+    place = {DeviceKind.CPU: "cpu", DeviceKind.MPS: "mps"}.get(kind, "cuda:0")
+    precision = "fp32" if kind is DeviceKind.CPU else "bf16_amp"
+    predicted_s, predicted_bytes = _predicted(shape, precision, accelerator, calibration)
+    try:
+        times, peak = _steps(torch, shape, place, precision, budget_s, cancelled)
+    except torch.OutOfMemoryError:
+        msg = f"{shape.name}: a training step does not fit into the memory of this device"
+        raise ProbeError(msg) from None
+    finally:
+        if cuda:
+            torch.cuda.empty_cache()
+    return StepCheck(
+        shape=shape,
+        accelerator=accelerator.key,
+        precision=precision,
+        parameters=architecture_of(shape).total_parameters,
+        measured=timing_of(times, calls=len(times)),
+        predicted_s=predicted_s,
+        measured_bytes=peak,
+        predicted_bytes=predicted_bytes,
+    )
+
+
+def _predicted(
+    shape: StepShape, precision: str, accelerator: Accelerator, calibration: Calibration
+) -> tuple[Range, Range]:
+    """Return the step's time and the bytes of its tensors as the engine expects them."""
+    architecture = architecture_of(shape)
+    layout = ParallelLayout(
+        micro_batch=shape.micro_batch,
+        recompute=Recompute.FULL if shape.recompute else Recompute.NONE,
+    )
+    run = TrainingRun(
+        tokens=float(shape.micro_batch * shape.sequence_length),
+        sequence_length=shape.sequence_length,
+        global_batch=shape.micro_batch,
+        recipe=RECIPES[precision],
+        optimizer=Optimizer.ADAMW,
+        attention=AttentionKernel.FLASH,
+        software=SoftwareStack.HUGGINGFACE,
+        method=None,
+        lora_rank=0,
+        lora_targets=(),
+        assumptions=(),
+    )
+    time = describe_time(architecture, run, layout, accelerator, node_for(accelerator), calibration)
+    # What PyTorch counts: tensors, without libraries and driver.
+    facts = calibration.memory.model_copy(
+        update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
+    )
+    memory = training_memory(architecture, run, LayoutArrays.of(layout), facts)
+    interval = calibration.interval("training_tensors", measured=True)
+    allocated = Range.around(
+        float(memory.allocated[0]),
+        low_factor=interval.low,
+        high_factor=interval.high,
+        evidence=interval.evidence,
+    )
+    return time.step_s, allocated
+
+
+def _steps(
+    torch: Any,
+    shape: StepShape,
+    place: str,
+    precision: str,
+    budget_s: float,
+    cancelled: Callable[[], bool],
+) -> tuple[list[float], float | None]:
+    """Run the steps; return their times [s] and the peak of allocated bytes."""
+    device = torch.device(place)
+    cuda = device.type == "cuda"
+    before = torch.cuda.memory_allocated(device) if cuda else 0
+    model = StepModel(shape, torch, device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=cuda)
+    size = (shape.micro_batch, shape.sequence_length + 1)
+    torch.set_float32_matmul_precision("high")
+
+    def step() -> float:
+        start = perf_counter()
+        words = torch.randint(shape.vocab_size, size, device=device)
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16_amp"):
+            loss = model.loss(words[:, :-1], words[:, 1:])
+        loss.backward()
+        optimizer.step()
+        if float(loss.detach()) <= 0:  # waits for the device
+            msg = f"{shape.name}: the loss of random tokens cannot be 0"
+            raise ProbeError(msg)
+        if cuda:
+            torch.cuda.synchronize(device)
+        return perf_counter() - start
+
+    for _ in range(WARM_UP_STEPS):
+        step()
+    if cuda:
+        torch.cuda.reset_peak_memory_stats(device)
+    begin, times = perf_counter(), list[float]()
+    while len(times) < FEWEST_STEPS or (
+        len(times) < MOST_STEPS and perf_counter() - begin < budget_s
+    ):
+        if cancelled():
+            if len(times) < FEWEST_STEPS:
+                msg = f"{shape.name}: stopped by the user"
+                raise ProbeError(msg)
+            break
+        times.append(step())
+    peak = float(torch.cuda.max_memory_allocated(device) - before) if cuda else None
+    return times, peak

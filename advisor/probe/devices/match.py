@@ -1,0 +1,45 @@
+"""Which card of the catalog a device is, by its name and memory."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.probe.report import Device, DeviceKind
+
+MEMORY_TOLERANCE: Final = 0.1
+"""Drivers hold back up to a tenth of a card's memory (error correction, firmware)."""
+MEANINGLESS: Final = re.compile(
+    r"\(.*?\)|\b(?:nvidia|amd|intel|apple|tesla|geforce|radeon|instinct|generation|gen|with"
+    r"|\d+-core|gpu|processor|cpu|core|hbm\w*|\d+\s?gb|sxm\d?|oam)\b|@.*"
+)
+"""Makers, sizes and the words for modules: drivers call the H200 on a module ``NVIDIA H200``, and
+name the form of the others (PCIe, NVL)."""
+
+
+def catalog_key(device: Device, catalog: Catalog) -> str | None:
+    """Return the key of the catalog's card, or None where none or several could be meant.
+
+    What is left of both names has to be the same words, and the memory has to agree where the
+    device has its own.
+    """
+    wanted, on_host = _words(device.name), device.kind is DeviceKind.CPU
+    found = [
+        card.key
+        for card in catalog.accelerators
+        if (card.segment is Segment.CPU) == on_host
+        and _words(card.name) == wanted
+        and (on_host or _same_memory(device, card))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _same_memory(device: Device, card: Accelerator) -> bool:
+    return abs(device.memory_bytes / card.memory_reported_bytes - 1) < MEMORY_TOLERANCE
+
+
+def _words(name: str) -> frozenset[str]:
+    text = MEANINGLESS.sub(" ", name.casefold().replace("_", " "))
+    return frozenset(re.findall(r"[a-z0-9]+", text))

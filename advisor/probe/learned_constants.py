@@ -1,0 +1,218 @@
+"""What a report teaches the estimates: the kernels' constants of the measured machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from advisor.calibration.fitting.kernels import MATMUL_PARAMETERS
+from advisor.calibration.fitting.robust import Floats, errors, fit_log_times, quality, rounded
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.constants import load_calibration
+from advisor.equations.roofline import matmul_time_s
+from advisor.errors import InputError
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator, Confidence, Provenance, Segment
+from advisor.nouns.kernels import KernelEfficiency, MatmulEfficiency
+from advisor.nouns.limits import MeasuredMachine, OwnedHardware
+from advisor.probe.devices.backend import operand_and_result_bytes
+from advisor.probe.report import DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report
+
+FEWEST_ROWS: Final = 8
+"""A curve has five constants; on fewer products than this only its upper limit is moved."""
+SIXTEEN_BITS: Final = ("bf16", "fp16")
+LARGEST_SHARE: Final = 1.0
+
+
+def owned_from_report(report: ProbeReport | str | Path) -> tuple[OwnedHardware, ...]:
+    """Return the machine of a probe's report for ``limits.owned``.
+
+    Parameters
+    ----------
+    report : ProbeReport, str or Path
+        A report, or the path of one.
+
+    Returns
+    -------
+    tuple of OwnedHardware
+        With the measured constants; ``recommend`` and ``estimate`` use them for these cards.
+
+    Raises
+    ------
+    InputError
+        If the file is no report, or nothing in it can be planned with.
+    """
+    return owned_hardware(
+        report if isinstance(report, ProbeReport) else read_report(report),
+        catalog=load_catalog(),
+        calibration=load_calibration(),
+    )
+
+
+def owned_hardware(
+    report: ProbeReport, *, catalog: Catalog, calibration: Calibration
+) -> tuple[OwnedHardware, ...]:
+    """Return the machine of a report as hardware that is owned, with its measured constants.
+
+    Parameters
+    ----------
+    report : ProbeReport
+    catalog : Catalog
+    calibration : Calibration
+        Constants of what the probe does not measure (attention).
+
+    Returns
+    -------
+    tuple of OwnedHardware
+        One for each kind of device that was measured. A device that the catalog does not know
+        gets an entry of its own whose peaks are the best measured rates.
+
+    Raises
+    ------
+    InputError
+        If the report has no device with a matrix product and a memory bandwidth.
+    """
+    found = tuple(
+        OwnedHardware(
+            accelerator=accelerator.key,
+            count=sum(other.device.name == each.device.name for other in report.devices),
+            measured=MeasuredMachine(
+                accelerator=accelerator,
+                kernels=measured_kernels(each, accelerator, calibration, date=report.created[:10]),
+            ),
+        )
+        for each in report.devices
+        if each.matmuls and each.best_bandwidth() is not None
+        for accelerator in (measured_accelerator(each, catalog, date=report.created[:10]),)
+    )
+    if not found:
+        raise InputError(
+            "the report has nothing to plan with",
+            value="; ".join(report.problems) or "no measurement",
+            allowed="a device with at least one matrix product and a memory bandwidth",
+            remedy="Run the probe again and let it end.",
+            field="limits.owned",
+        )
+    return found
+
+
+def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) -> Accelerator:
+    """Return the catalog's card with the memory of this one, or an entry for an unknown device."""
+    device = found.device
+    if found.catalog_key is not None:
+        card = catalog.accelerator(found.catalog_key)
+        return card.model_copy(
+            update={"memory_reported_bytes": device.memory_bytes, "memory_reported_derived": False}
+        )
+    bandwidth = found.best_bandwidth()
+    if bandwidth is None:
+        msg = "a device without a measured bandwidth teaches nothing"
+        raise ValueError(msg)
+    on_host = device.kind is DeviceKind.CPU
+    return Accelerator(
+        key="this-machine" if device.index == 0 else f"this-machine-{device.index}",
+        name=device.name,
+        vendor="unknown",
+        architecture=device.name,
+        year=int(date[:4]),
+        segment=Segment.CPU if on_host else Segment.WORKSTATION,
+        form_factor="socket" if on_host else "unknown",
+        memory_marketed_bytes=device.memory_bytes,
+        memory_reported_bytes=device.memory_bytes,
+        memory_reported_derived=False,
+        memory_type="unknown",
+        memory_bandwidth_bytes_per_s=bandwidth,
+        peak_flops_per_s={name: row.flops_per_s for name, row in found.best_matmuls().items()},
+        board_power_w=device.power_limit_w,
+        interconnect=None,
+        pcie_generation=device.pcie_generation,
+        compute_capability=device.compute_capability,
+        purchase_usd=None,
+        purchase_date=None,
+        purchase_kind=None,
+        provenance={
+            "default": Provenance(source="probe", date=date, confidence=Confidence.DERIVED)
+        },
+        notes="Peaks are the best rates that the probe measured.",
+    )
+
+
+def measured_kernels(
+    found: DeviceReport, accelerator: Accelerator, calibration: Calibration, *, date: str
+) -> KernelEfficiency:
+    """Return the constants of a measured device.
+
+    Matrix products and streams are the measured ones. Attention keeps the shape of the
+    generation's curve, its rate moved as the 16-bit products moved.
+    """
+    base, _ = calibration.kernels_for(accelerator)
+    sixteen = [row for row in found.matmuls if row.format in SIXTEEN_BITS]
+    groups = {"default": sixteen or list(found.matmuls)}
+    for row in found.matmuls:
+        if row.format not in SIXTEEN_BITS:
+            groups.setdefault(row.format, []).append(row)
+    curves = {
+        name: _curve(
+            [row for row in rows if row.format in accelerator.peak_flops_per_s],
+            accelerator,
+            base.matmul.get(name, base.matmul["default"]),
+        )
+        for name, rows in groups.items()
+    }
+    before, after = base.matmul["default"].compute, curves["default"].compute
+    bandwidth = found.best_bandwidth() or accelerator.memory_bandwidth_bytes_per_s
+    share = min(LARGEST_SHARE, bandwidth / accelerator.memory_bandwidth_bytes_per_s)
+    return base.scaled(after / before).model_copy(
+        update={
+            "matmul": {**base.matmul, **curves},
+            "elementwise_bandwidth": rounded(share),
+            "fitted_on": (accelerator.key,),
+            "best_share": None,
+            "evidence": Evidence.MEASURED,
+            "source": f"probe of {found.device.name}, {date}",
+        }
+    )
+
+
+def _curve(
+    rows: Sequence[MatmulRate], accelerator: Accelerator, base: MatmulEfficiency
+) -> MatmulEfficiency:
+    """Fit a curve; with too few rows, move the limit of the generation's curve."""
+    if not rows:
+        return base
+    peaks = np.array([accelerator.peak_flops_per_s[row.format] for row in rows])
+    measured = np.array([row.timing.median_s for row in rows])
+    if len(rows) < FEWEST_ROWS:
+        best = float(np.max(np.array([row.flops_per_s for row in rows]) / peaks))
+        return base.model_copy(update={"compute": min(LARGEST_SHARE, rounded(best)), "fit": None})
+    m, n, k = (np.array([float(getattr(row, name)) for row in rows]) for name in ("m", "n", "k"))
+    moved = np.array([operand_and_result_bytes(row.format, row.m, row.n, row.k) for row in rows])
+
+    def times(values: Floats) -> Floats:
+        overhead_s, compute, bandwidth, half_tiles, half_depth = (float(x) for x in values)
+        return np.asarray(
+            matmul_time_s(
+                flops=2.0 * m * n * k,
+                moved_bytes=moved,
+                output_elements=m * n,
+                depth=k,
+                peak_flops_per_s=peaks,
+                bandwidth_bytes_per_s=accelerator.memory_bandwidth_bytes_per_s,
+                overhead_s=overhead_s,
+                compute=compute,
+                bandwidth=bandwidth,
+                half_tiles=half_tiles,
+                half_depth=half_depth,
+            )
+        )
+
+    found = fit_log_times(times, measured, MATMUL_PARAMETERS)
+    values = np.array([rounded(float(value)) for value in found.values])
+    names = (item.name for item in MATMUL_PARAMETERS)
+    curve = MatmulEfficiency(**dict(zip(names, values.tolist(), strict=True)))
+    fit = quality(errors(times(values), measured), at_bound=found.at_bound)
+    return curve.model_copy(update={"fit": fit})

@@ -1,0 +1,1 @@
+"""The measuring loop: what is measured, how, and in which time."""

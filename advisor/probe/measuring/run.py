@@ -1,0 +1,178 @@
+"""The probe: finds the devices, measures them within a time, and reports what it got."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from advisor.catalog import Catalog, load_catalog
+from advisor.errors import InputError
+from advisor.probe.devices.detect import Found, Library, find_devices
+from advisor.probe.devices.match import catalog_key
+from advisor.probe.measuring.plan import (
+    LIMITS_S,
+    Shape,
+)
+from advisor.probe.measuring.session import Session
+from advisor.probe.measuring.timing import Clock, StoppedError
+from advisor.probe.report import (
+    Condition,
+    DeviceReport,
+    Mode,
+    ProbeReport,
+)
+
+W = TypeVar("W", bound=StrEnum)
+
+RESERVE: Final = 0.04
+"""Share of the time that no measurement is given, for samples that take longer than planned."""
+LONGEST_LIMIT_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the probe is."""
+
+    done: int
+    total: int
+    title: str
+    """What is measured now."""
+    elapsed_s: float
+    limit_s: float
+
+
+def _silent(progress: Progress) -> None:
+    """Show nothing."""
+
+
+def _never() -> bool:
+    return False
+
+
+def probe(
+    mode: Mode | str = Mode.SHORT,
+    *,
+    library: Library | str = Library.AUTO,
+    time_limit_s: float | None = None,
+    memory_limit_bytes: float | None = None,
+    progress: Callable[[Progress], None] = _silent,
+    cancelled: Callable[[], bool] = _never,
+    sizes: tuple[Shape, ...] | None = None,
+    catalog: Catalog | None = None,
+    found: Found | None = None,
+) -> ProbeReport:
+    """Measure this machine.
+
+    Parameters
+    ----------
+    mode : Mode or str, optional
+        ``short`` (15 s), ``normal`` (2 min) or ``thorough`` (10 min).
+    library : Library or str, optional
+        ``auto``, ``numpy`` or ``torch``.
+    time_limit_s : float, optional
+        Another time than the mode's; it runs from when the library is loaded. [s]
+    memory_limit_bytes : float, optional
+        Never more than this, nor than half of what is free. [bytes]
+    progress : callable, optional
+        Called before each measurement.
+    cancelled : callable, optional
+        Asked between samples; once it returns True the probe ends within a second and reports
+        what it has.
+    sizes : tuple of (m, n, k), optional
+        Matrix products to measure in place of the mode's.
+    catalog : Catalog, optional
+    found : Found, optional
+        Devices to measure in place of this machine's.
+
+    Returns
+    -------
+    ProbeReport
+        Partial where something failed; ``problems`` says what and why.
+
+    Raises
+    ------
+    InputError
+        If a word is unknown or a limit is out of bounds.
+    ProbeError
+        If PyTorch is asked for and not installed.
+    """
+    mode, library = _word(Mode, mode, "mode"), _word(Library, library, "library")
+    limit_s = _limit(time_limit_s, LIMITS_S[mode], LONGEST_LIMIT_S, "time_limit_s")
+    most_bytes = _limit(memory_limit_bytes, 1e15, 1e15, "memory_limit_bytes")
+    catalog = catalog or load_catalog()
+    created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    found = found or find_devices(library)
+    # Only now: PyTorch may need longer to load than the whole measurement has.
+    clock = Clock(limit_s, cancelled)
+    sessions = [
+        Session(backend, mode, most_bytes, sizes, found.conditions.get(place, Condition))
+        for place, backend in enumerate(found.backends)
+    ]
+    reserve_s = RESERVE * limit_s
+    total, done, stopped = sum(len(session.tasks) for session in sessions), 0, False
+    for session in sessions:
+        for task in session.tasks:
+            progress(Progress(done, total, task.title, clock.elapsed_s, limit_s))
+            try:
+                clock.check()
+                session.run(task, clock, budget_s=(clock.left_s - reserve_s) / (total - done))
+            except StoppedError as stop:
+                session.problems.append(f"{stop}; measurements missing: {total - done}")
+                stopped = True
+                break
+            done += 1
+        if stopped:
+            break
+    progress(Progress(done, total, "done", clock.elapsed_s, limit_s))
+    problems = [*found.problems, *(text for session in sessions for text in session.problems)]
+    reports = [session.report(catalog) for session in sessions]
+    reports += [
+        DeviceReport(device=device, catalog_key=catalog_key(device, catalog))
+        for device in found.described
+    ]
+    return ProbeReport(
+        created=created,
+        mode=mode,
+        backend=sessions[0].backend.software[:100],
+        system=f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        elapsed_s=round(clock.elapsed_s, 3),
+        complete=not stopped,
+        devices=tuple(reports),
+        problems=tuple(dict.fromkeys(map(plain_text, problems))),
+    )
+
+
+def plain_text(text: str) -> str:
+    """Return a library's message as a report may hold it: one line, no control characters."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:300]
+
+
+def _word(kind: type[W], value: str, field: str) -> W:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(
+            f"{field} is unknown",
+            value=value,
+            allowed=", ".join(item.value for item in kind),
+            remedy="Choose one of these.",
+            field=field,
+        ) from None
+
+
+def _limit(value: float | None, default: float, most: float, field: str) -> float:
+    if value is None:
+        return default
+    if not 0 < value <= most:
+        raise InputError(
+            f"{field} is out of bounds",
+            value=value,
+            allowed=f"more than 0, at most {most:.4g}",
+            remedy="Give another limit, or none.",
+            field=field,
+        )
+    return float(value)

@@ -1,0 +1,146 @@
+"""The measuring loop: warm-up, samples until the time is used up, median and spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median, quantiles
+from time import perf_counter
+from typing import Final
+
+from advisor.errors import ProbeError
+from advisor.probe.devices.backend import Backend, Prepared
+from advisor.probe.report import Timing
+
+LONGEST_CALL_S: Final = 0.5
+"""A single call cannot be stopped: longer ones would break the promise of a cancel within 1 s."""
+FEWEST_SAMPLES, MOST_SAMPLES = 3, 100_000
+WARM_UP_CALLS: Final = 2
+WARM_UP_SHARE: Final = 0.25
+"""Of the time of a measurement, for clocks to rise and libraries to choose a kernel."""
+LAUNCHES: Final = 200
+"""Queued in one sample: well under the 1024 that a CUDA stream takes before it blocks the host."""
+LONGEST_LAUNCH_S: Final = 0.5
+"""Thousands of launches are enough. [s]"""
+
+
+class StoppedError(ProbeError):
+    """The user cancelled, or the time is over; what was measured before is kept."""
+
+
+class Clock:
+    """The time limit and the cancel of one probe."""
+
+    def __init__(self, limit_s: float, cancelled: Callable[[], bool]) -> None:
+        self._start = perf_counter()
+        self._limit_s = limit_s
+        self._cancelled = cancelled
+
+    @property
+    def elapsed_s(self) -> float:
+        """Since the probe began. [s]"""
+        return perf_counter() - self._start
+
+    @property
+    def left_s(self) -> float:
+        """Until the limit; negative after it. [s]"""
+        return self._limit_s - self.elapsed_s
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the user asked to stop."""
+        return self._cancelled()
+
+    def check(self) -> None:
+        """Raise ``StoppedError`` after a cancel or past the limit."""
+        if self.cancelled:
+            msg = "stopped by the user"
+            raise StoppedError(msg)
+        if self.left_s <= 0:
+            msg = f"the time limit of {self._limit_s:.0f} s was reached"
+            raise StoppedError(msg)
+
+
+def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clock) -> Timing:
+    """Time one call over many samples.
+
+    Parameters
+    ----------
+    backend : Backend
+    prepared : Prepared
+    budget_s : float
+        Time to spend. At least three samples are taken, whatever they cost. [s]
+    clock : Clock
+
+    Returns
+    -------
+    Timing
+
+    Raises
+    ------
+    StoppedError
+        If a cancel or the limit comes before the third sample.
+    ProbeError
+        If the device fails.
+    """
+    start = perf_counter()
+    clock.check()
+    # The first call pays for compilation, allocation and the choice of a kernel.
+    backend.elapsed_s(prepared.work, first=0, calls=1)
+    once_s = max(backend.elapsed_s(prepared.work, first=1, calls=1), 1e-9)
+    done = WARM_UP_CALLS
+    calls = max(1, round(min(backend.sample_s, budget_s / FEWEST_SAMPLES) / once_s))
+    while perf_counter() - start < WARM_UP_SHARE * budget_s:
+        clock.check()
+        once_s = max(backend.elapsed_s(prepared.work, first=done, calls=calls) / calls, 1e-9)
+        done += calls
+        calls = max(1, round(backend.sample_s / once_s))
+    samples: list[float] = []
+    while _unfinished(len(samples), perf_counter() - start, budget_s):
+        try:
+            clock.check()
+        except StoppedError:
+            if len(samples) < FEWEST_SAMPLES:
+                raise
+            break
+        samples.append(backend.elapsed_s(prepared.work, first=done, calls=calls) / calls)
+        done += calls
+    return timing_of(samples, calls=calls * len(samples))
+
+
+def measure_launch(backend: Backend, *, budget_s: float, clock: Clock) -> Timing:
+    """Time the start of the smallest operation, as `measure` does.
+
+    Raises
+    ------
+    StoppedError, ProbeError
+    """
+    calls, budget_s = LAUNCHES, min(budget_s, LONGEST_LAUNCH_S)
+    work = backend.tiny().work
+    backend.launch_s(work, calls=calls)
+    start, samples = perf_counter(), list[float]()
+    while _unfinished(len(samples), perf_counter() - start, budget_s):
+        clock.check()
+        samples.append(backend.launch_s(work, calls=calls) / calls)
+    return timing_of(samples, calls=calls * len(samples))
+
+
+def _unfinished(samples: int, spent_s: float, budget_s: float) -> bool:
+    return samples < FEWEST_SAMPLES or (samples < MOST_SAMPLES and spent_s < budget_s)
+
+
+def timing_of(samples: list[float], *, calls: int) -> Timing:
+    """Return median and spread of samples of one call's time.
+
+    Examples
+    --------
+    >>> timing = timing_of([1.0, 2.0, 3.0, 4.0, 5.0], calls=5)
+    >>> timing.median_s, timing.spread
+    (3.0, 0.6667)
+    """
+    low, middle, high = quantiles(samples, n=4, method="inclusive")
+    return Timing(
+        median_s=median(samples),
+        spread=round((high - low) / middle, 4),
+        samples=len(samples),
+        calls=calls,
+    )
