@@ -77,11 +77,11 @@ def test_arrows_run_one_way(root: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "source", "arrow"),
     [
-        ("units.py", "from advisor.nouns.hardware import Node", "units -> hardware"),
-        ("equations/memory.py", "from advisor import hardware", "equations -> hardware"),
-        ("equations/memory.py", "import advisor.nouns.layout as la", "equations -> layout"),
-        ("equations/memory.py", "from ..layout import ParallelLayout", "equations -> layout"),
-        ("equations/memory.py", "def f():\n    from advisor import case", "equations -> case"),
+        ("foundation/units.py", "from advisor.nouns.hardware import Node", "foundation -> nouns"),
+        ("equations/memory.py", "from advisor import nouns", "equations -> nouns"),
+        ("equations/memory.py", "import advisor.nouns.layout as la", "equations -> nouns"),
+        ("equations/memory.py", "from ..nouns.layout import ParallelLayout", "equations -> nouns"),
+        ("equations/memory.py", "def f():\n    from advisor import nouns", "equations -> nouns"),
         (
             "equations/memory.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import advisor.errors",
@@ -117,7 +117,7 @@ def test_a_wrong_arrow_is_named(tmp_path: Path, file: str, source: str, arrow: s
         ("equations/memory.py", "import numpy as np\nfrom advisor.foundation.units import GIB"),
         ("equations/memory.py", "from .collectives import ring\nfrom . import roofline"),
         ("planning/rank.py", "from advisor.estimate.results import Estimate"),
-        ("architecture/vision.py", "from . import operators\nfrom ..units import GIB"),
+        ("architecture/vision.py", "from . import operators\nfrom ..foundation.units import GIB"),
         ("__init__.py", "def __getattr__(name):\n    from advisor import api"),
         (
             "__init__.py",
@@ -131,6 +131,17 @@ def test_a_right_arrow_passes(tmp_path: Path, file: str, source: str) -> None:
     write(tmp_path, file, source)
 
     assert wrong_arrows(tmp_path) == []
+
+
+def test_equations_know_only_the_units_of_the_ground_floor(root: Path) -> None:
+    used = {
+        module
+        for path in (root / "advisor" / "equations").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module in modules(node, path.relative_to(root).parent.parts)
+        if module.startswith("advisor.foundation")
+    }
+    assert used == {"advisor.foundation.units"}
 
 
 def test_the_app_script_is_read_too(tmp_path: Path) -> None:

@@ -85,4 +85,4 @@ def test_only_the_score_names_the_unseen_tables() -> None:
         if any(table in path.read_text(encoding="utf-8") for table in UNSEEN)
     }
 
-    assert naming == {"accuracy.py"}
+    assert naming == {"accuracy_page.py"}
