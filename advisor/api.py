@@ -74,7 +74,7 @@ def recommend(
     case: Case | Mapping[str, Any],
     *,
     catalog: Catalog | None = None,
-    told: Callable[[str], object] | None = None,
+    on_sentence: Callable[[str], object] = lambda _: None,
 ) -> Recommendation:
     """Search the catalog: which accelerators, how many, arranged how, for how long, at what cost.
 
@@ -83,7 +83,7 @@ def recommend(
     case : Case or mapping
     catalog : Catalog, optional
         The shipped catalog by default.
-    told : callable, optional
+    on_sentence : callable, optional
         Is called once with the answer in one sentence, as soon as that is known.
 
     Returns
@@ -98,7 +98,11 @@ def recommend(
     case, architecture = resolved(as_case(case))
     catalog, calibration = with_measured(priced(case, catalog), load_calibration(), case.limits)
     return _recommend(
-        case, architecture=architecture, catalog=catalog, calibration=calibration, told=told
+        case,
+        architecture=architecture,
+        catalog=catalog,
+        calibration=calibration,
+        on_sentence=on_sentence,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
-from advisor.estimate.results import Estimate, Parameters
+from advisor.estimate.results import Estimate
 from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import parameters_of
 from advisor.nouns.case import Case
@@ -19,7 +21,7 @@ from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
-from advisor.planning.results import Plan, Ranking, Recommendation, Rejection
+from advisor.planning.results import Candidate, Plan, Ranking, Recommendation, Rejection
 from advisor.planning.search.fewest import fewest_machines
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
@@ -45,7 +47,7 @@ def recommend(
     architecture: ModelArchitecture,
     catalog: Catalog,
     calibration: Calibration,
-    told: Callable[[str], object] | None = None,
+    on_sentence: Callable[[str], object] = lambda _: None,
 ) -> Recommendation:
     """Search the catalog for a case.
 
@@ -57,9 +59,9 @@ def recommend(
         The model of the case, resolved.
     catalog : Catalog
     calibration : Calibration
-    told : callable, optional
-        Is called once with the answer's sentence as soon as it is known: before all that explains
-        it, where something meets the limits.
+    on_sentence : callable, optional
+        Is called once with the answer's sentence as soon as it is known: before the explanation
+        is computed, where something meets the limits.
 
     Returns
     -------
@@ -77,108 +79,210 @@ def recommend(
     check_owned(limits)
     training = not isinstance(case.workload, Serving)
     decoding = decodes_images(case.workload, architecture)
-    found = find_systems(catalog, limits, training=training, decoding=decoding)
-    systems, result = search_and_host(case, architecture, found, calibration)
-    feasible = [
-        option
-        for option in result.options
-        if meets_time(option, limits) and meets_budget(option, limits)
-    ]
-    objectives = (case.objective, *(item for item in Objective if item is not case.objective))
-    estimates: dict[Option, Estimate] = {}
-
-    def full(option: Option) -> Estimate:
-        if option not in estimates:
-            estimates[option] = estimate_configuration(
-                case,
-                placement(option, systems[option.system]),
-                architecture=architecture,
-                calibration=calibration,
-                run=result.runs.get(option.precision),
-            )
-        return estimates[option]
-
-    best = best_option(feasible, case.objective)
-    if told is not None and best is not None:
-        told(sentence(best, systems[best.system], full(best)))
-    for objective in objectives:
-        first = best_option(feasible, objective)
-        if first is not None and not full(first).neighbours:
-            around = neighbours(
-                case,
-                placement(first, systems[first.system]),
-                architecture=architecture,
-                calibration=calibration,
-                run=result.runs.get(first.precision),
-            )
-            estimates[first] = estimates[first].model_copy(update={"neighbours": around})
-    rankings = tuple(
-        Ranking(
-            objective=objective,
-            plans=_plans(
-                feasible,
-                systems,
-                objective,
-                full,
-                most=PLANS_ASKED if objective is case.objective else PLANS_BESIDE,
-            ),
-        )
-        for objective in objectives
+    offered = find_systems(catalog, limits, training=training, decoding=decoding)
+    searched = _Searched(
+        case, architecture, calibration, *search_and_host(case, architecture, offered, calibration)
     )
-    chosen = frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans)
-    batches = isinstance(case.workload, Serving) and not generates(architecture)
-    rejections = _rejections(
-        case,
-        catalog,
-        systems,
-        result,
-        chosen=chosen,
-        best=best,
-        batches=batches,
-        startup_s=calibration.reliability.startup_s,
-    )
+    best = best_option(searched.feasible, case.objective)
+    if best is not None:
+        on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
+    rankings = searched.rankings()
+    rejections = searched.rejections(catalog, rankings, best)
     answer = _answer(rankings[0].plans, rejections, limits)
-    if told is not None and best is None:
-        told(answer)
-    chart = chart_points(
-        feasible or result.options, systems, architecture, case.workload, calibration
-    )
+    if best is None:
+        on_sentence(answer)
+    candidates = searched.candidates()
     return Recommendation(
         case=case,
         answer=answer,
-        parameters=_parameters(architecture, result),
-        batches=batches,
+        parameters=parameters_of(architecture, next(iter(searched.result.runs.values()), None)),
+        batches=searched.batches,
         rankings=rankings,
-        frontier=tuple(item for item in chart if item.on_frontier),
-        candidates=chart,
-        fewest=()
-        if limits.deadline_hours is None
-        else as_candidates(
-            _fewest(case, feasible, systems, result, architecture, calibration),
-            systems,
-            architecture,
-            case.workload,
-            calibration,
-            on_frontier=set(),
-        ),
+        frontier=tuple(item for item in candidates if item.on_frontier),
+        candidates=candidates,
+        fewest=searched.fewest(),
         rejections=rejections,
         advice=advise(
             case,
             architecture,
-            systems,
-            result,
-            feasible=feasible,
+            searched.systems,
+            searched.result,
+            feasible=searched.feasible,
             rankings=rankings,
             prices=catalog.prices,
         ),
-        assumptions=_assumptions(architecture, result, estimates),
-        references=tuple(
-            dict.fromkeys(key for item in estimates.values() for key in item.references)
-        ),
-        searched=result.searched,
-        feasible=len(feasible),
+        assumptions=searched.assumptions(),
+        references=searched.references(),
+        searched=searched.result.searched,
+        feasible=len(searched.feasible),
         catalog_date=catalog.newest_price_date,
     )
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """A searched case, and the full estimates of the few options that its answer shows."""
+
+    case: Case
+    architecture: ModelArchitecture
+    calibration: Calibration
+    systems: Sequence[System]
+    result: SearchResult
+    estimates: dict[Option, Estimate] = field(default_factory=dict)
+
+    @cached_property
+    def feasible(self) -> list[Option]:
+        """Options that meet every limit."""
+        limits = self.case.limits
+        return [
+            option
+            for option in self.result.options
+            if meets_time(option, limits) and meets_budget(option, limits)
+        ]
+
+    @property
+    def batches(self) -> bool:
+        """Whether the case serves a network that answers whole batches."""
+        return isinstance(self.case.workload, Serving) and not generates(self.architecture)
+
+    def estimate(self, option: Option) -> Estimate:
+        """Return an option in full, term by term."""
+        if option not in self.estimates:
+            self.estimates[option] = estimate_configuration(
+                self.case,
+                placement(option, self.systems[option.system]),
+                architecture=self.architecture,
+                calibration=self.calibration,
+                run=self.result.runs.get(option.precision),
+            )
+        return self.estimates[option]
+
+    def rankings(self) -> tuple[Ranking, ...]:
+        """Return the best plans by the asked objective, and the best by each other one."""
+        asked = self.case.objective
+        objectives = (asked, *(item for item in Objective if item is not asked))
+        for objective in objectives:
+            first = best_option(self.feasible, objective)
+            if first is not None:
+                self._add_neighbours(first)
+        return tuple(
+            Ranking(
+                objective=objective,
+                plans=self._plans(objective, PLANS_ASKED if objective is asked else PLANS_BESIDE),
+            )
+            for objective in objectives
+        )
+
+    def _add_neighbours(self, option: Option) -> None:
+        estimate = self.estimate(option)
+        if estimate.neighbours:
+            return
+        around = neighbours(
+            self.case,
+            placement(option, self.systems[option.system]),
+            architecture=self.architecture,
+            calibration=self.calibration,
+            run=self.result.runs.get(option.precision),
+        )
+        self.estimates[option] = estimate.model_copy(update={"neighbours": around})
+
+    def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
+        ordered = best_per_accelerator(self.feasible, self.systems, objective)
+        plans = []
+        for rank, option in enumerate(ordered[:most]):
+            system, estimate = self.systems[option.system], self.estimate(option)
+            following = ordered[rank + 1] if rank + 1 < len(ordered) else None
+            runner_up = None if following is None else (following, self.systems[following.system])
+            plans.append(
+                Plan(
+                    rank=rank + 1,
+                    title=title(option, system),
+                    sentence=sentence(option, system, estimate),
+                    why=why(option, estimate, objective, runner_up),
+                    estimate=estimate,
+                )
+            )
+        return tuple(plans)
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Return the points of the chart of cost against time."""
+        return chart_points(
+            self.feasible or self.result.options,
+            self.systems,
+            self.architecture,
+            self.case.workload,
+            self.calibration,
+        )
+
+    def fewest(self) -> tuple[Candidate, ...]:
+        """Return the smallest number of each accelerator that meets a deadline, fewest first."""
+        case = self.case
+        if case.limits.deadline_hours is None:
+            return ()
+        interruptions = interruptions_of(case, self.calibration)
+        found = fewest_machines(
+            fewest(self.feasible, self.systems),
+            self.systems,
+            architecture=self.architecture,
+            runs=self.result.runs,
+            limits=case.limits,
+            calibration=self.calibration,
+            prices=[
+                Price.of(system, case.limits.price_kind, interruptions) for system in self.systems
+            ],
+        )
+        return as_candidates(
+            sorted(found, key=fewest_first),
+            self.systems,
+            self.architecture,
+            case.workload,
+            self.calibration,
+            on_frontier=set(),
+        )
+
+    def rejections(
+        self, catalog: Catalog, rankings: Sequence[Ranking], best: Option | None
+    ) -> tuple[Rejection, ...]:
+        """Say why each accelerator that is in no plan lost."""
+        case, result = self.case, self.result
+        options: dict[str, list[Option]] = {}
+        for option in result.options:
+            options.setdefault(self.systems[option.system].accelerator.key, []).append(option)
+        outcome = Outcome(
+            options=options,
+            least_memory_bytes=result.least_memory_bytes,
+            searched=result.with_format,
+            rentable=frozenset(system.accelerator.key for system in self.systems),
+            startup_s=self.calibration.reliability.startup_s,
+        )
+        answer = "batch" if self.batches else "token"
+        return reject(
+            catalog,
+            case.limits,
+            outcome,
+            chosen=frozenset(plan.estimate.accelerator for item in rankings for plan in item.plans),
+            best=best,
+            best_name="" if best is None else label(best, self.systems[best.system]),
+            objective=case.objective,
+            formats=result.formats,
+            memory_remedy=memory_remedy(case),
+            answer=answer if isinstance(case.workload, Serving) else "",
+        )
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return everything that was assumed, each once."""
+        stated = list(self.architecture.assumptions)
+        for run in self.result.runs.values():
+            stated.extend(run.assumptions)
+        for estimate in self.estimates.values():
+            stated.extend(estimate.assumptions)
+        return tuple(dict.fromkeys(stated))
+
+    def references(self) -> tuple[str, ...]:
+        """Return the keys of all sources, each once."""
+        return tuple(
+            dict.fromkeys(key for item in self.estimates.values() for key in item.references)
+        )
 
 
 def placement(option: Option, system: System) -> Placement:
@@ -197,55 +301,6 @@ def placement(option: Option, system: System) -> Placement:
     )
 
 
-def _plans(
-    feasible: Sequence[Option],
-    systems: Sequence[System],
-    objective: Objective,
-    full: Callable[[Option], Estimate],
-    *,
-    most: int,
-) -> tuple[Plan, ...]:
-    ordered = best_per_accelerator(feasible, systems, objective)
-    plans = []
-    for rank, option in enumerate(ordered[:most]):
-        system = systems[option.system]
-        estimate = full(option)
-        following = ordered[rank + 1] if rank + 1 < len(ordered) else None
-        runner_up = None if following is None else (following, systems[following.system])
-        plans.append(
-            Plan(
-                rank=rank + 1,
-                title=title(option, system),
-                sentence=sentence(option, system, estimate),
-                why=why(option, estimate, objective, runner_up),
-                estimate=estimate,
-            )
-        )
-    return tuple(plans)
-
-
-def _fewest(
-    case: Case,
-    feasible: Sequence[Option],
-    systems: Sequence[System],
-    result: SearchResult,
-    architecture: ModelArchitecture,
-    calibration: Calibration,
-) -> list[Option]:
-    """Return the smallest number of each accelerator that meets the limits, fewest first."""
-    interruptions = interruptions_of(case, calibration)
-    found = fewest_machines(
-        fewest(feasible, systems),
-        systems,
-        architecture=architecture,
-        runs=result.runs,
-        limits=case.limits,
-        calibration=calibration,
-        prices=[Price.of(system, case.limits.price_kind, interruptions) for system in systems],
-    )
-    return sorted(found, key=fewest_first)
-
-
 def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Constraints) -> str:
     if plans:
         return plans[0].sentence
@@ -262,42 +317,6 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     )
 
 
-def _rejections(
-    case: Case,
-    catalog: Catalog,
-    systems: Sequence[System],
-    result: SearchResult,
-    *,
-    chosen: frozenset[str],
-    best: Option | None,
-    batches: bool,
-    startup_s: float,
-) -> tuple[Rejection, ...]:
-    answer = "batch" if batches else "token"
-    options: dict[str, list[Option]] = {}
-    for option in result.options:
-        options.setdefault(systems[option.system].accelerator.key, []).append(option)
-    outcome = Outcome(
-        options=options,
-        least_memory_bytes=result.least_memory_bytes,
-        searched=result.with_format,
-        rentable=frozenset(system.accelerator.key for system in systems),
-        startup_s=startup_s,
-    )
-    return reject(
-        catalog,
-        case.limits,
-        outcome,
-        chosen=chosen,
-        best=best,
-        best_name="" if best is None else label(best, systems[best.system]),
-        objective=case.objective,
-        formats=result.formats,
-        memory_remedy=memory_remedy(case),
-        answer=answer if isinstance(case.workload, Serving) else "",
-    )
-
-
 def memory_remedy(case: Case) -> str:
     """Return what lowers the memory need of this workload most, smallest sacrifice first."""
     workload = case.workload
@@ -310,19 +329,3 @@ def memory_remedy(case: Case) -> str:
             return "LoRA trains adapters only; 8-bit optimizer states halve the rest."
         return "Shorten the sequence or choose a smaller model."
     return "More accelerators share the states; shorter sequences save activations."
-
-
-def _parameters(architecture: ModelArchitecture, result: SearchResult) -> Parameters:
-    run = next(iter(result.runs.values()), None)
-    return parameters_of(architecture, run)
-
-
-def _assumptions(
-    architecture: ModelArchitecture, result: SearchResult, estimates: dict[Option, Estimate]
-) -> tuple[str, ...]:
-    stated = list(architecture.assumptions)
-    for run in result.runs.values():
-        stated.extend(run.assumptions)
-    for estimate in estimates.values():
-        stated.extend(estimate.assumptions)
-    return tuple(dict.fromkeys(stated))

@@ -138,7 +138,7 @@ def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str],
     if kept:
         told(kept[0].answer)
     else:
-        kept.append(api.recommend(case, told=told))
+        kept.append(api.recommend(case, on_sentence=told))
     return Answer(inputs, kept[0], problems)
 
 

@@ -397,7 +397,7 @@ def test_the_answer_is_told_once_and_first(deadline_hours: float) -> None:
     told: list[str] = []
     case = LORA | {"limits": {"deadline_hours": deadline_hours}}
 
-    found = advisor.recommend(case, told=told.append)
+    found = advisor.recommend(case, on_sentence=told.append)
 
     assert told == [found.answer]
 

@@ -235,10 +235,10 @@ def parameters() -> Parameters:
     )
 
 
-def recommend_aloud(case: Case, told: Callable[[str], object]) -> Recommendation:
+def recommend_aloud(case: Case, on_sentence: Callable[[str], object]) -> Recommendation:
     """As `recommend`; tells the answer first, as the engine does."""
     found = recommend(case)
-    told(found.answer)
+    on_sentence(found.answer)
     return found
 
 

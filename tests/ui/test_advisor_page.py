@@ -347,7 +347,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
 ) -> None:
     page.run()
 
-    def refuse(case: Case, told: Callable[[str], object]) -> Recommendation:
+    def refuse(case: Case, on_sentence: Callable[[str], object]) -> Recommendation:
         if case.workload.kind == "fine_tuning" and case.workload.tokens == 20e6:
             raise InputError(
                 "tokens are too many",
@@ -356,7 +356,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
                 remedy="Train on fewer.",
                 field="workload.tokens",
             )
-        return factory.recommend_aloud(case, told)
+        return factory.recommend_aloud(case, on_sentence)
 
     monkeypatch.setattr("advisor.api.recommend", refuse)
     page.text_input(key="in_tokens").set_value("20M").run()
@@ -371,7 +371,7 @@ def test_an_error_of_the_engine_is_told_at_its_field(
 def test_an_unexpected_error_shows_no_traceback(
     page: AppTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(case: Case, told: Callable[[str], object]) -> Recommendation:
+    def fail(case: Case, on_sentence: Callable[[str], object]) -> Recommendation:
         raise ZeroDivisionError("secret path")
 
     monkeypatch.setattr("advisor.api.recommend", fail)

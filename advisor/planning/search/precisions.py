@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
@@ -17,13 +18,13 @@ from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.workload import Pretraining, Serving
+from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import Configuration, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
 from advisor.planning.search.serving import replica_table, search_serving
 from advisor.planning.search.systems import System, by_host_memory
-from advisor.planning.search.training import search_training
+from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
@@ -52,6 +53,43 @@ class SearchResult:
     """Resolved training workloads by recipe; empty for serving."""
 
 
+@dataclass(slots=True)
+class _Findings:
+    """What the searches of a case have found so far, one after another."""
+
+    systems: Sequence[System]
+    prices: Sequence[Price]
+    options: list[Option] = field(default_factory=list)
+    alternatives: list[Option] = field(default_factory=list)
+    least_memory_bytes: dict[str, float] = field(default_factory=dict)
+    searched: int = 0
+
+    def price(self, configurations: Iterable[Configuration], *, advised: bool) -> None:
+        """Add priced configurations, among the alternatives where they are only advised."""
+        target = self.alternatives if advised else self.options
+        target += priced_options(list(configurations), self.prices)
+
+    def miss(self, needs: Mapping[int, float]) -> None:
+        """Add the least memory that systems need on which nothing fits. [bytes]"""
+        for index, need in needs.items():
+            key = self.systems[index].accelerator.key
+            self.least_memory_bytes[key] = min(self.least_memory_bytes.get(key, inf), need)
+
+    def result(
+        self, able: Iterable[int], formats: Iterable[str], runs: dict[str, TrainingRun]
+    ) -> SearchResult:
+        """Return all of it; ``able`` are the systems that have one of the asked formats."""
+        return SearchResult(
+            options=tuple(self.options),
+            alternatives=tuple(self.alternatives),
+            searched=self.searched,
+            least_memory_bytes=self.least_memory_bytes,
+            with_format=frozenset(self.systems[index].accelerator.key for index in able),
+            formats=tuple(dict.fromkeys(formats)),
+            runs=runs,
+        )
+
+
 def search(
     case: Case,
     architecture: ModelArchitecture,
@@ -77,7 +115,7 @@ def search(
     """
     if isinstance(case.workload, Serving):
         return _search_serving(case, case.workload, architecture, systems, calibration)
-    return _search_training(case, architecture, systems, calibration, hosted=hosted)
+    return _search_training(case, case.workload, architecture, systems, calibration, hosted=hosted)
 
 
 def search_and_host(
@@ -112,16 +150,13 @@ def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
 
 def _search_training(
     case: Case,
+    workload: Training,
     architecture: ModelArchitecture,
     systems: Sequence[System],
     calibration: Calibration,
     *,
     hosted: bool,
 ) -> SearchResult:
-    workload = case.workload
-    if isinstance(workload, Serving):
-        msg = "a serving workload has no training search"
-        raise TypeError(msg)
     asked = workload.precision
     proven = (asked,) if asked else proven_recipes(architecture)
     # Stacks for 8-bit training are made for language models.
@@ -133,55 +168,32 @@ def _search_training(
     }
     # Recipes that few cards need have few numbers of accelerators, so small spaces.
     spaces: dict[frozenset[int], LayoutSpace] = {}
-    options: list[Option] = []
-    alternatives: list[Option] = []
-    least: dict[str, float] = {}
-    searched = 0
     served: set[int] = set()
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
+    findings = _Findings(systems, prices)
     frozen = next(iter(runs.values())).frozen
     spreads = TimeSpreads(architecture, calibration, serving=False, frozen=frozen)
     for name, run in runs.items():
+        advised = name in lower
         indices = [
             index
             for index, system in enumerate(systems)
             if matmul_peak(system.accelerator, run.recipe.compute) is not None
-            and (name in lower or index not in served)
+            and (advised or index not in served)
         ]
         counts = frozenset(count for index in indices for count in systems[index].counts)
         if counts not in spaces:
             spaces[counts] = LayoutSpace(architecture, run, counts, calibration, hosted=hosted)
-        space = spaces[counts]
-        flops = model_flops_per_token(architecture, run) * run.tokens
-        reachable = [
-            within_reach(systems[index], run, flops, case.limits, space.has_layouts)
-            for index in indices
-        ]
-        result = search_training(architecture, run, reachable, space, calibration)
-        searched += result.searched
-        target = alternatives if name in lower else options
-        located = [(indices[found.system], found) for found in result.found]
-        misses = {indices[place]: need for place, need in result.least_memory_bytes.items()}
-        # A card that was left with counts that do not fit is searched whole, so that it is
-        # rejected for the limit it misses and not for memory.
-        solved = {index for index, _ in located}
-        again = [
-            index
-            for index, tried in zip(indices, reachable, strict=True)
-            if name not in lower and index not in solved and tried.counts != systems[index].counts
-        ]
-        if again:
-            rest = search_training(
-                architecture, run, [systems[index] for index in again], space, calibration
-            )
-            searched += rest.searched
-            located += [(again[found.system], found) for found in rest.found]
-            for index in again:
-                misses.pop(index, None)
-            misses |= {again[place]: need for place, need in rest.least_memory_bytes.items()}
-        target += priced_options(
-            [
+        recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration)
+        recipe.try_reachable(systems, indices)
+        if not advised:
+            recipe.try_left_out(systems, indices)
+            served.update(indices)
+            findings.miss(recipe.misses)
+        findings.searched += recipe.searched
+        findings.price(
+            (
                 Configuration(
                     index,
                     found.count,
@@ -194,24 +206,60 @@ def _search_training(
                         systems[index].accelerator, precision=name, count=found.count
                     ).high,
                 )
-                for index, found in located
-            ],
-            prices,
+                for index, found in recipe.found
+            ),
+            advised=advised,
         )
-        if name not in lower:
-            served.update(indices)
-            for index, value in misses.items():
-                key = systems[index].accelerator.key
-                least[key] = min(least.get(key, float("inf")), value)
-    return SearchResult(
-        options=tuple(options),
-        alternatives=tuple(alternatives),
-        searched=searched,
-        least_memory_bytes=least,
-        with_format=frozenset(systems[index].accelerator.key for index in served),
-        formats=tuple(dict.fromkeys(RECIPES[name].compute for name in proven)),
-        runs=runs,
-    )
+    return findings.result(served, (RECIPES[name].compute for name in proven), runs)
+
+
+@dataclass(slots=True)
+class _RecipeSearch:
+    """The search of one recipe: what it found, and the need of systems on which nothing fits."""
+
+    case: Case
+    architecture: ModelArchitecture
+    run: TrainingRun
+    space: LayoutSpace
+    calibration: Calibration
+    found: list[tuple[int, Found]] = field(default_factory=list)
+    """System and its fastest layout at one count."""
+    misses: dict[int, float] = field(default_factory=dict)
+    searched: int = 0
+    cut: set[int] = field(default_factory=set)
+    """Systems that were tried at some of their counts alone."""
+
+    def try_reachable(self, systems: Sequence[System], indices: Sequence[int]) -> None:
+        """Search the counts that can meet the limits at the data sheet's peak."""
+        flops = model_flops_per_token(self.architecture, self.run) * self.run.tokens
+        reachable = [
+            within_reach(systems[index], self.run, flops, self.case.limits, self.space.has_layouts)
+            for index in indices
+        ]
+        self._try(reachable, indices)
+        self.cut = {
+            index
+            for index, tried in zip(indices, reachable, strict=True)
+            if tried.counts != systems[index].counts
+        }
+
+    def try_left_out(self, systems: Sequence[System], indices: Sequence[int]) -> None:
+        """Search a card whole that was left with counts that do not fit.
+
+        It is then rejected for the limit that it misses, and not for memory.
+        """
+        solved = {index for index, _ in self.found}
+        again = [index for index in indices if index in self.cut and index not in solved]
+        if again:
+            for index in again:
+                self.misses.pop(index, None)
+            self._try([systems[index] for index in again], again)
+
+    def _try(self, systems: Sequence[System], indices: Sequence[int]) -> None:
+        result = search_training(self.architecture, self.run, systems, self.space, self.calibration)
+        self.searched += result.searched
+        self.found += [(indices[found.system], found) for found in result.found]
+        self.misses |= {indices[at]: need for at, need in result.least_memory_bytes.items()}
 
 
 def served_format(
@@ -239,17 +287,15 @@ def _search_serving(
         if serves_in(system.accelerator, own[index]):
             sizes = WEIGHT_FORMATS[own[index]].bytes_per_parameter, KV_CACHE_FORMATS[caches[index]]
             groups.setdefault(sizes, []).append(index)
-    options: list[Option] = []
-    alternatives: list[Option] = []
-    least: dict[str, float] = {}
-    searched = 0
     prices = [Price.of(system, case.limits.price_kind) for system in systems]
+    findings = _Findings(systems, prices)
     spreads = TimeSpreads(architecture, calibration, serving=True)
     for (size, _), indices in groups.items():
         members = [systems[index] for index in indices]
         table = replica_table(architecture, members, workload.concurrency)
         smaller = [name for name in lower if WEIGHT_FORMATS[name].bytes_per_parameter < size]
         for name in (own[indices[0]], *smaller):
+            advised = name in smaller
             result = search_serving(
                 architecture,
                 workload,
@@ -260,15 +306,13 @@ def _search_serving(
                 case.limits,
                 calibration,
             )
-            searched += result.searched
-            target = alternatives if name in smaller else options
-            located = [(indices[found.system], found) for found in result.found]
-            target += priced_options(
-                [
+            findings.searched += result.searched
+            findings.price(
+                (
                     Configuration(
                         index,
                         found.count,
-                        name if name in smaller else own[index],
+                        name if advised else own[index],
                         found.layouts,
                         found.row,
                         found.tpot_s,
@@ -279,21 +323,12 @@ def _search_serving(
                         found.ttft_s,
                         found.tokens_per_s,
                     )
-                    for index, found in located
-                ],
-                prices,
+                    for found in result.found
+                    for index in [indices[found.system]]
+                ),
+                advised=advised,
             )
-            if name not in smaller:
-                for place, value in result.least_memory_bytes.items():
-                    key = members[place].accelerator.key
-                    least[key] = min(least.get(key, float("inf")), value)
-    able = {index for indices in groups.values() for index in indices}
-    return SearchResult(
-        options=tuple(options),
-        alternatives=tuple(alternatives),
-        searched=searched,
-        least_memory_bytes=least,
-        with_format=frozenset(systems[index].accelerator.key for index in able),
-        formats=tuple(dict.fromkeys(WEIGHT_FORMATS[name].compute for name in own)),
-        runs={},
-    )
+            if not advised:
+                findings.miss({indices[at]: need for at, need in result.least_memory_bytes.items()})
+    able = (index for indices in groups.values() for index in indices)
+    return findings.result(able, (WEIGHT_FORMATS[name].compute for name in own), {})
