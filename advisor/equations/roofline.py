@@ -196,3 +196,82 @@ def bandwidth_time_s(
     0.002
     """
     return overhead_s + moved_bytes / (bandwidth_bytes_per_s * efficiency)
+
+
+def product_bytes(
+    *,
+    rows: Number,
+    depth: Number,
+    width: Number,
+    matrices: Number,
+    bytes_per_parameter: Number,
+    bytes_per_activation: Number,
+) -> Number:
+    r"""Bytes that a product with stored weights moves: each matrix once, inputs and outputs.
+
+    Parameters
+    ----------
+    rows : float or ndarray
+        Tokens, each counted once for every matrix that it visits, :math:`m`.
+    depth, width : float or ndarray
+        Inner and outer dimension of one matrix on this rank, :math:`k` and :math:`n`.
+    matrices : float or ndarray
+        Matrices that are read, :math:`E`: 1, or the experts that the tokens visit.
+    bytes_per_parameter, bytes_per_activation : float or ndarray
+        Formats, :math:`b_w` and :math:`b_a`. [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: B = b_w E k n + b_a m (k + n)
+
+    Examples
+    --------
+    >>> product_bytes(
+    ...     rows=1,
+    ...     depth=4096,
+    ...     width=4096,
+    ...     matrices=1,
+    ...     bytes_per_parameter=2,
+    ...     bytes_per_activation=2,
+    ... )
+    33570816
+    """
+    weights = matrices * depth * width * bytes_per_parameter
+    return weights + rows * (depth + width) * bytes_per_activation
+
+
+def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
+    r"""Part of a product's time that reading explains, where the roofs join by squares.
+
+    Parameters
+    ----------
+    total_s : float or ndarray
+        Time of the product, :math:`t`. [s]
+    memory_s : float or ndarray
+        Time of its reading and writing alone, :math:`t_m`. [s]
+
+    Returns
+    -------
+    float or ndarray
+        0 where nothing runs. [s]
+
+    Notes
+    -----
+    .. math:: t \approx \sqrt{t_c^2 + t_m^2}, \qquad s_m = t_m^2 / t
+
+    Each roof takes its square's share, so the parts sum to the time.
+
+    Examples
+    --------
+    >>> float(memory_roof_s(total_s=5.0, memory_s=3.0))
+    1.8
+    """
+    total = np.asarray(total_s)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share: Number = np.where(total > 0, memory_s * memory_s / total, 0.0)
+    return share

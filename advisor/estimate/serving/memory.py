@@ -8,6 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.architecture.table.operators import OperatorKind, Part
+from advisor.equations.serving_memory import (
+    forward_peak_bytes,
+    longest_in_piece,
+    sampler_bytes,
+)
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats, LayoutArrays, Shares
 from advisor.estimate.serving.demand import (
@@ -28,8 +33,6 @@ LOADED_SHARE = 0.05
 """Share of the weights that is as uncertain as what the engine holds itself: loaders pad, keep
 scales and towers. Start-up logs of vLLM load up to 2 % more than the arithmetic, of gpt-oss-20b 7 %
 (expert matrices padded to tiles where Marlin kernels multiply), of small models in 4 bits 20 %."""
-RESIDUAL_COPIES = 3.0
-"""Residual stream, block input and block output live beside the widest operator's tensors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +112,21 @@ def serving_memory(
     """
     engine, process = calibration.serving, calibration.memory
     hidden = served.model.hidden_size
-    step_bytes = SIXTEEN_BIT_BYTES * batched_tokens(engine, memory_bytes)
-    forward = step_bytes * (_widest(served) / layout.tensor + RESIDUAL_COPIES * hidden)
-    sequences = sampled_sequences(engine, memory_bytes)
-    sampler = engine.sampling_bytes_per_logit * sequences * float(served.model.vocab_size)
-    sampling = sampler + step_bytes * hidden > forward
+    step_tokens = batched_tokens(engine, memory_bytes)
+    forward = forward_peak_bytes(
+        step_tokens=step_tokens,
+        bytes_per_element=SIXTEEN_BIT_BYTES,
+        widest_elements=_widest(served),
+        hidden_size=hidden,
+        tensor_parallel=layout.tensor,
+    )
+    sampler = sampler_bytes(
+        sequences=sampled_sequences(engine, memory_bytes),
+        vocab_size=float(served.model.vocab_size),
+        bytes_per_logit=engine.sampling_bytes_per_logit,
+    )
+    stream = SIXTEEN_BIT_BYTES * step_tokens * hidden
+    sampling = sampler + stream > forward
     length = load.cached_prompt(served) + load.output_tokens
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
@@ -121,7 +134,7 @@ def serving_memory(
     terms = {
         "weights": _weights(served, layout),
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
-        "activations": np.where(sampling, step_bytes * hidden, forward),
+        "activations": np.where(sampling, stream, forward),
         "logits": np.where(sampling, sampler, 0.0),
         "workspace": engine.graph_bytes
         + engine.library_bytes
@@ -228,8 +241,9 @@ def _longest(served: ServedModel, layout: LayoutArrays, room: Floats) -> Floats:
         filled = cached_bytes_per_sequence(served, layout, float(start))
         # One token more shows the slope of the piece that begins here.
         slope = cached_bytes_per_sequence(served, layout, start + 1.0) - filled
-        with np.errstate(divide="ignore"):
-            reached = np.where(slope > 0, start + (room - filled) / slope, np.inf)
+        reached = longest_in_piece(
+            room_bytes=room, start_tokens=float(start), filled_bytes=filled, slope_bytes=slope
+        )
         ending = np.inf if end is None else float(end)
         longest = np.where(room >= filled, np.minimum(reached, ending), longest)
     return longest

@@ -15,7 +15,13 @@ from advisor.equations.collectives import (
     all_to_all_time_s,
     point_to_point_time_s,
 )
-from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
+from advisor.equations.roofline import (
+    attention_time_s,
+    bandwidth_time_s,
+    matmul_time_s,
+    memory_roof_s,
+    product_bytes,
+)
 from advisor.equations.serving import (
     direct_all_reduce_time_s,
     experts_touched,
@@ -137,8 +143,7 @@ def engine_step(
             # Without rows of its phase a matrix does not run, nor is it read.
             runs = content.of(matrix.part, matrix.phase) > 0
             total = np.where(runs, total, 0.0)
-            # The roofs join by squares, so each takes its square's share of the time.
-            reading = np.where(total > 0, memory * memory / total, 0.0)
+            reading = memory_roof_s(total_s=total, memory_s=memory)
             weights = weights + matrix.layers * reading
             compute = compute + matrix.layers * (total - reading)
             fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
@@ -189,8 +194,14 @@ def _matrix_time(
         held = np.ones_like(tokens)
         efficiency = hardware.matmul_compute
     rows = tokens * matrix.active_experts
-    moved = held * depth * width * matrix.bytes_per_parameter
-    moved = moved + rows * (depth + width) * SIXTEEN_BIT_BYTES
+    moved = product_bytes(
+        rows=rows,
+        depth=depth,
+        width=width,
+        matrices=held,
+        bytes_per_parameter=matrix.bytes_per_parameter,
+        bytes_per_activation=SIXTEEN_BIT_BYTES,
+    )
     time = matmul_time_s(
         flops=2.0 * rows * depth * width,
         moved_bytes=moved,

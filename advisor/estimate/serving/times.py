@@ -11,6 +11,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.equations.continuous_batching import (
+    first_token_s,
+    prefill_extra_s,
+    prompt_service_s,
+    prompts_sharing_step,
+)
 from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
 from advisor.estimate.candidates import Candidates, Floats, Shares, matmul_peak
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, batched_tokens
@@ -173,13 +179,22 @@ def serving_times(
         decode_s = decode.total
         # A lone request starts its step for the prompt alone; else the prompt takes a seat in
         # a step that runs anyway.
-        carrying = np.where(batch > 1, decode_s, 0.0)
-        # Prompts that arrive within one step share it, up to its limit of tokens.
-        together = np.clip(requests / load.output_tokens, 1.0, np.maximum(1 / occupied, 1.0))
-        extra = prompt_s / together
-        extra = extra + chunks * np.maximum(mixed.total - carrying, 0.0)
-        stages = layout.pipeline if engine.chunks_follow else 1.0
-        first_token = prompt_s + (chunks + stages - 1) / stages * mixed.total
+        running = np.where(batch > 1, decode_s, 0.0)
+        extra = prefill_extra_s(
+            prompt_overhead_s=prompt_s,
+            prompts_sharing=prompts_sharing_step(
+                concurrency=requests, output_tokens=load.output_tokens, steps_per_prompt=occupied
+            ),
+            chunks=chunks,
+            mixed_step_s=mixed.total,
+            running_step_s=running,
+        )
+        first_token = first_token_s(
+            prompt_overhead_s=prompt_s,
+            chunks=chunks,
+            mixed_step_s=mixed.total,
+            chunks_at_once=layout.pipeline if engine.chunks_follow else 1.0,
+        )
         # Stages work on different micro-batches: a prompt delays each of them by its share.
         others = extra / layout.pipeline * (requests - 1) / requests
         rate = request_rate_per_s(
@@ -196,8 +211,13 @@ def serving_times(
             steps=occupied,
         )
         generation = (load.output_tokens - 1) * tpot
-        # Short prompts ride almost for free, yet no faster than steps full of them.
-        service = np.maximum(occupied * carrying + extra, occupied * full.total) / layout.pipeline
+        service = prompt_service_s(
+            steps_per_prompt=occupied,
+            running_step_s=running,
+            extra_s=extra,
+            full_step_s=full.total,
+            pipeline=layout.pipeline,
+        )
         wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=generation)
         ttft = engine.request_overhead_s + first_token + np.where(requests > 1, wait, 0.0)
         # Differences of infinite steps have no value: a missing link makes every time infinite.

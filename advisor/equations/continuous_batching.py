@@ -1,0 +1,190 @@
+r"""Continuous batching: what one prompt costs an engine that answers many requests at once.
+
+A step of the engine carries the running sequences, one token each, and at most :math:`B` prompt
+tokens. Every function takes floats or arrays and broadcasts.
+
+References
+----------
+.. [1] Agrawal et al., Sarathi-Serve, 2024, arXiv:2403.02310, sections 3 and 4.
+.. [2] Kwon et al., PagedAttention, 2023, arXiv:2309.06180, section 4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def prompts_sharing_step(
+    *, concurrency: Number, output_tokens: Number, steps_per_prompt: Number
+) -> Number:
+    r"""Prompts that arrive within one step and share it.
+
+    Parameters
+    ----------
+    concurrency : float or ndarray
+        Requests in flight on the engine, :math:`N`.
+    output_tokens : float or ndarray
+        Generated tokens per request, :math:`O`. [tokens]
+    steps_per_prompt : float or ndarray
+        Prompt over the engine's token limit, :math:`n = P / B`.
+
+    Returns
+    -------
+    float or ndarray
+        At least 1.
+
+    Notes
+    -----
+    .. math:: m = \min\left(\max\left(\frac{N}{O}, 1\right), \max\left(\frac{1}{n}, 1\right)\right)
+
+    A request ends every :math:`O` steps, so :math:`N / O` start in each. Takes requests as out of
+    phase.
+
+    Examples
+    --------
+    >>> float(prompts_sharing_step(concurrency=512, output_tokens=128, steps_per_prompt=0.5))
+    2.0
+    """
+    together: Number = np.clip(
+        concurrency / output_tokens, 1.0, np.maximum(1 / steps_per_prompt, 1.0)
+    )
+    return together
+
+
+def prefill_extra_s(
+    *,
+    prompt_overhead_s: Number,
+    prompts_sharing: Number,
+    chunks: Number,
+    mixed_step_s: Number,
+    running_step_s: Number,
+) -> Number:
+    r"""Time that one prompt adds to the steps that carry it.
+
+    Parameters
+    ----------
+    prompt_overhead_s : float or ndarray
+        Host time to set up a prompt, :math:`h`. [s]
+    prompts_sharing : float or ndarray
+        Prompts that set up together, :math:`m`.
+    chunks : float or ndarray
+        Steps that carry the prompt, :math:`c`.
+    mixed_step_s : float or ndarray
+        Step that carries a chunk of prompt beside the running sequences, :math:`M`. [s]
+    running_step_s : float or ndarray
+        Step that runs anyway, :math:`d`; 0 where a lone request starts it. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: E = \frac{h}{m} + c\,\max(M - d, 0)
+
+    Examples
+    --------
+    >>> float(
+    ...     prefill_extra_s(
+    ...         prompt_overhead_s=0.0,
+    ...         prompts_sharing=1.0,
+    ...         chunks=2.0,
+    ...         mixed_step_s=0.5,
+    ...         running_step_s=0.25,
+    ...     )
+    ... )
+    0.5
+    """
+    added = np.maximum(mixed_step_s - running_step_s, 0.0)
+    extra: Number = prompt_overhead_s / prompts_sharing + chunks * added
+    return extra
+
+
+def first_token_s(
+    *, prompt_overhead_s: Number, chunks: Number, mixed_step_s: Number, chunks_at_once: Number
+) -> Number:
+    r"""Time from the start of a prompt to its first token.
+
+    Parameters
+    ----------
+    prompt_overhead_s : float or ndarray
+        Host time to set up a prompt, :math:`h`. [s]
+    chunks : float or ndarray
+        Steps that carry the prompt, :math:`c`.
+    mixed_step_s : float or ndarray
+        Step through all pipeline stages, :math:`M`. [s]
+    chunks_at_once : float or ndarray
+        Chunks of one prompt in flight: the pipeline stages :math:`p` where the engine lets chunks
+        follow each other, else 1.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: F = h + \frac{c + p - 1}{p}\,M
+
+    Examples
+    --------
+    >>> first_token_s(prompt_overhead_s=0.0, chunks=4.0, mixed_step_s=0.5, chunks_at_once=1.0)
+    2.0
+    """
+    return prompt_overhead_s + (chunks + chunks_at_once - 1) / chunks_at_once * mixed_step_s
+
+
+def prompt_service_s(
+    *,
+    steps_per_prompt: Number,
+    running_step_s: Number,
+    extra_s: Number,
+    full_step_s: Number,
+    pipeline: Number,
+) -> Number:
+    r"""Time for which one prompt occupies the engine.
+
+    Parameters
+    ----------
+    steps_per_prompt : float or ndarray
+        Prompt over the engine's token limit, :math:`n`.
+    running_step_s : float or ndarray
+        Step that runs anyway, :math:`d`. [s]
+    extra_s : float or ndarray
+        What the prompt adds to the steps that carry it, :math:`E`. [s]
+    full_step_s : float or ndarray
+        Step full of prompt tokens, :math:`f`. [s]
+    pipeline : float or ndarray
+        Stages that work on different prompts, :math:`p`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: s = \frac{\max(n d + E,\; n f)}{p}
+
+    A short prompt rides almost for free, yet no faster than steps full of prompts.
+
+    Examples
+    --------
+    >>> float(
+    ...     prompt_service_s(
+    ...         steps_per_prompt=0.5,
+    ...         running_step_s=0.25,
+    ...         extra_s=0.125,
+    ...         full_step_s=1.0,
+    ...         pipeline=1.0,
+    ...     )
+    ... )
+    0.5
+    """
+    alone = steps_per_prompt * running_step_s + extra_s
+    service: Number = np.maximum(alone, steps_per_prompt * full_step_s) / pipeline
+    return service

@@ -1,0 +1,141 @@
+"""Memory of a serving engine beside its weights: the peak of a full step, and the longest context.
+
+Every function takes floats or arrays and broadcasts.
+
+References
+----------
+.. [1] vLLM, ``vllm/v1/worker/gpu_worker.py``, ``determine_available_memory``: the engine profiles
+   one full step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+RESIDUAL_COPIES = 3.0
+"""Residual stream, block input and block output live beside the widest operator's tensors."""
+
+
+def forward_peak_bytes(
+    *,
+    step_tokens: Number,
+    bytes_per_element: Number,
+    widest_elements: Number,
+    hidden_size: Number,
+    tensor_parallel: Number,
+) -> Number:
+    r"""Activations of one full step inside the blocks.
+
+    Parameters
+    ----------
+    step_tokens : float or ndarray
+        The engine's limit of tokens in a step, :math:`B`. [tokens]
+    bytes_per_element : float or ndarray
+        Format of activations, :math:`b`. [bytes]
+    widest_elements : float or ndarray
+        Inputs and outputs of the widest operator of a block, :math:`w`. [elements/token]
+    hidden_size : float or ndarray
+        Width of the residual stream, :math:`h`. [elements/token]
+    tensor_parallel : float or ndarray
+        Ranks that divide the widest operator, :math:`t`.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = b B \left(\frac{w}{t} + 3 h\right)
+
+    Leaves out workspaces of kernels.
+
+    Examples
+    --------
+    >>> forward_peak_bytes(
+    ...     step_tokens=8192,
+    ...     bytes_per_element=2,
+    ...     widest_elements=28672.0,
+    ...     hidden_size=4096,
+    ...     tensor_parallel=1,
+    ... ) / 2**20
+    640.0
+    """
+    return (
+        bytes_per_element
+        * step_tokens
+        * (widest_elements / tensor_parallel + RESIDUAL_COPIES * hidden_size)
+    )
+
+
+def sampler_bytes(*, sequences: Number, vocab_size: Number, bytes_per_logit: Number) -> Number:
+    r"""Tensors of the sampler: logits, their sorted copy and probabilities.
+
+    Parameters
+    ----------
+    sequences : float or ndarray
+        Rows that the engine makes room for, :math:`S`.
+    vocab_size : float or ndarray
+        :math:`V`.
+    bytes_per_logit : float or ndarray
+        All copies of one logit together, :math:`b`. [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = b S V
+
+    Examples
+    --------
+    >>> sampler_bytes(sequences=256, vocab_size=128_256, bytes_per_logit=16) / 2**20
+    501.0
+    """
+    return bytes_per_logit * sequences * vocab_size
+
+
+def longest_in_piece(
+    *, room_bytes: Number, start_tokens: Number, filled_bytes: Number, slope_bytes: Number
+) -> Number:
+    r"""Longest sequence whose cache fits, where the cache grows in a straight line.
+
+    Parameters
+    ----------
+    room_bytes : float or ndarray
+        Room for the cache of one sequence, :math:`R`. [bytes]
+    start_tokens : float or ndarray
+        Length at which the line begins, :math:`x_0`. [tokens]
+    filled_bytes : float or ndarray
+        Cache at that length, :math:`C_0`. [bytes]
+    slope_bytes : float or ndarray
+        Cache of one more token, :math:`c`. [bytes/token]
+
+    Returns
+    -------
+    float or ndarray
+        Infinite where the cache does not grow: every layer is windowed or recurrent. [tokens]
+
+    Notes
+    -----
+    .. math:: x = x_0 + \frac{R - C_0}{c}
+
+    Examples
+    --------
+    >>> float(
+    ...     longest_in_piece(room_bytes=1e6, start_tokens=0.0, filled_bytes=0.0, slope_bytes=100.0)
+    ... )
+    10000.0
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        length: Number = np.where(
+            np.asarray(slope_bytes) > 0,
+            start_tokens + (room_bytes - filled_bytes) / slope_bytes,
+            np.inf,
+        )
+    return length
