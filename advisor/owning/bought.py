@@ -20,6 +20,20 @@ Number = float | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """What stands around packs of cards: so many packs fill so many machines together."""
+
+    packs: int
+    machines: int
+    host_share: float
+    """Rest of the machines over the price of their cards."""
+    host_usd: float
+    """What the rest of one machine costs at least. [USD]"""
+    network_share: float
+    """Network between machines over the price of the cards; 0 where one machine is enough."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of card, bought in machines as they are timed, at the expected inputs."""
 
@@ -42,18 +56,29 @@ class Kind:
             raise ValueError(msg)
         return price
 
-    def usd(self, count: int, groups: Number = 1.0) -> Number:
-        """Price of groups of ``count`` cards with their machines; small ones share them. [USD]"""
+    def machine(self, count: int) -> Machine:
+        """Return the machines that packs of ``count`` cards need; small packs share one."""
         per_machine = owned_node(self.card, count).accelerators
         alone = int(instances_needed(accelerators=count, per_instance=per_machine))
-        together = max(1, per_machine // count)
-        return capital_usd(
-            accelerators=count * groups,
-            purchase_usd=self.purchase_usd,
+        return Machine(
+            packs=max(1, per_machine // count),
+            machines=alone,
             host_share=self.input("host_share"),
-            network_share=self.input("network_share") if alone > 1 else 0.0,
-            machines=alone * instances_needed(accelerators=groups, per_instance=together),
             host_usd=self._host_usd(per_machine),
+            network_share=self.input("network_share") if alone > 1 else 0.0,
+        )
+
+    def usd(self, count: int, packs: Number = 1.0) -> Number:
+        """Price of packs of ``count`` cards with their machines. [USD]"""
+        machine = self.machine(count)
+        shared = instances_needed(accelerators=packs, per_instance=machine.packs)
+        return capital_usd(
+            accelerators=count * packs,
+            purchase_usd=self.purchase_usd,
+            host_share=machine.host_share,
+            network_share=machine.network_share,
+            machines=machine.machines * shared,
+            host_usd=machine.host_usd,
         )
 
     def rated_w(self, count: float) -> float:

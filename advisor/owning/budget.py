@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from typing import Final
-
-import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
@@ -22,7 +20,7 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import OwnedHardware
 from advisor.nouns.workload import Serving
 from advisor.owning.bought import Kind
-from advisor.owning.card_mix import Floats, Item, best_mix
+from advisor.owning.card_mix import Item, best_mix
 from advisor.owning.results import BudgetAnswer, Purchase
 from advisor.planning.search.options import Option, meets_time
 from advisor.planning.search.precisions import search
@@ -158,26 +156,37 @@ def _groups(
 def _item(kind: Kind, count: int, value: float, budget: float) -> Item:
     """Return groups of ``count`` cards as they count in a mix: shares of money, power, slots."""
     owning = kind.owning
+    each, packs_per_group = _packs(kind, count)
+    machine = kind.machine(each)
+    usd = each * kind.purchase_usd
+    return Item(
+        value=value,
+        packs_per_group=packs_per_group,
+        pack_uses=(
+            usd * (1 + machine.network_share) / budget,
+            each * kind.rated_w(1) / (owning.power_limit_w or inf),
+            each / (owning.slots or inf),
+        ),
+        packs_per_machine=machine.packs / machine.machines,
+        host_per_pack=usd * machine.host_share / budget,
+        host_per_machine=machine.host_usd / budget,
+        at_most=MOST_GROUPS,
+    )
 
-    def uses(groups: Floats) -> Floats:
-        usd, cards = _bought(kind, count, groups)
-        watts = cards * kind.rated_w(1) / (owning.power_limit_w or inf)
-        return np.stack((usd / budget, watts, cards / (owning.slots or inf)), axis=1)
 
-    least = count * kind.purchase_usd / budget
-    numbers = np.arange(1.0, min(MOST_GROUPS, int(1 / least + 1e-9)) + 1)
-    fits = (uses(numbers) <= 1 + 1e-9).all(axis=1)
-    return Item(value=value, uses=uses, most=int(np.sum(fits)))
-
-
-def _bought(kind: Kind, count: int, groups: Floats) -> tuple[Floats, Floats]:
-    """Price [USD] and number of cards of groups of ``count``, bought in whole baseboards."""
+def _packs(kind: Kind, count: int) -> tuple[int, float]:
+    """Cards that are bought together, whole baseboards, and how many of those one group takes."""
     pack = sold_together(kind.card)
     if count < pack:
-        each, number = pack, np.ceil(count * groups / pack)
-    else:
-        each, number = -(-count // pack) * pack, groups
-    return np.asarray(kind.usd(each, number)), each * number
+        return pack, count / pack
+    return -(-count // pack) * pack, 1.0
+
+
+def _bought(kind: Kind, count: int, groups: int) -> tuple[float, float]:
+    """Price [USD] and number of cards of groups of ``count``, bought in whole baseboards."""
+    each, packs_per_group = _packs(kind, count)
+    number = ceil(groups * packs_per_group - 1e-9)
+    return float(kind.usd(each, number)), each * number
 
 
 def _group(option: Option, kind: Kind, budget: float) -> Group:
@@ -227,16 +236,16 @@ def _words(item: Purchase) -> str:
 
 def _purchase(group: Group, number: int, case: Case) -> Purchase:
     serving = isinstance(case.workload, Serving)
-    usd, cards = _bought(group.kind, group.count, np.asarray(float(number)))
+    usd, cards = _bought(group.kind, group.count, number)
     return Purchase(
         accelerator=group.kind.card.key,
         accelerator_name=group.kind.card.name,
         count=group.count,
         groups=number,
-        usd=cents.rounded(float(usd)),
+        usd=cents.rounded(usd),
         price_of=group.kind.card.price_words(),
         at_launch_price=group.kind.card.at_launch_price(),
-        rated_w=group.kind.rated_w(float(cards)),
+        rated_w=group.kind.rated_w(cards),
         hours=group.hours,
         tokens_per_s=group.throughput * number if serving else None,
     )

@@ -1,8 +1,8 @@
-"""The best mix of groups of cards under several limits: exact, by branch and bound."""
+"""The best mix of groups of cards under several limits: exact, by mixed-integer programming."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,34 +13,38 @@ Floats = NDArray[np.float64]
 
 WORTH_ADDING: Final = 1.05
 """Each further kind has to raise the value by this factor: other machines are a burden."""
-
-WEIGHTS: Final = np.array(
-    [
-        [a, b, c]
-        for a in (0.0, 0.25, 0.5, 1.0)
-        for b in (0.0, 0.25, 0.5, 1.0)
-        for c in (0.0, 0.25, 0.5, 1.0)
-        if max(a, b, c) == 1.0
-    ]
-)
-"""Any weighted sum of the limits bounds the value; the tightest of these is taken."""
-
-SMALLEST: Final = 1e-12
-"""Stands for nothing left of a limit, which some groups do not need."""
-
 ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
 class Item:
-    """Groups of one kind."""
+    """Groups of one kind. What they use is stated in shares of the limits; the first is money."""
 
     value: float
     """Of one group."""
-    uses: Callable[[Floats], Floats]
-    """Numbers of groups -> shares of each limit that they use together, (number, limits)."""
-    most: int
-    """Groups that fit alone."""
+    pack_uses: tuple[float, ...]
+    """Shares that one pack takes: the cards that are sold together, without their machine."""
+    packs_per_group: float = 1.0
+    packs_per_machine: float = 1.0
+    host_per_pack: float = 0.0
+    host_per_machine: float = 0.0
+    """Shares of the money that the rest of the machines costs: the larger of the two sums."""
+    at_most: int = 1_000_000
+
+    def uses(self, groups: Floats) -> Floats:
+        """Return the shares that numbers of groups use together, (number, limits)."""
+        packs = np.ceil(groups * self.packs_per_group - ROUNDING)
+        machines = np.ceil(packs / self.packs_per_machine - ROUNDING)
+        shares: Floats = packs[:, None] * np.array(self.pack_uses)
+        shares[:, 0] += np.maximum(packs * self.host_per_pack, machines * self.host_per_machine)
+        return shares
+
+    @property
+    def most(self) -> int:
+        """Groups that fit alone."""
+        each = max(self.pack_uses) * self.packs_per_group
+        numbers = np.arange(1.0, min(self.at_most, int(1 / each + ROUNDING)) + 1)
+        return int(np.sum((self.uses(numbers) <= 1 + ROUNDING).all(axis=1)))
 
 
 def best_mix(items: Sequence[Item]) -> dict[int, int]:
@@ -49,7 +53,6 @@ def best_mix(items: Sequence[Item]) -> dict[int, int]:
     Parameters
     ----------
     items : sequence of Item
-        What they use is stated in shares of three limits, of which no sum may exceed one.
 
     Returns
     -------
@@ -59,109 +62,98 @@ def best_mix(items: Sequence[Item]) -> dict[int, int]:
 
     Notes
     -----
-    Depth first over kinds, all numbers of one kind at once. A branch is left where bounds show
-    that it cannot win: whole groups of one more kind, or, of several, with weights :math:`w` on
-    the limits, what remains of them times the highest value for each weighted unit (surrogate
-    relaxation). No mix is left out that could be better, so the answer is exact.
+    For each number of kinds one mixed-integer program, solved to optimality by HiGHS. More kinds
+    are tried until the best mix of any number of kinds could not make up for its burden.
+
+    References
+    ----------
+    .. [1] Huangfu and Hall, Parallelizing the dual revised simplex method, 2018,
+       doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
     usable = _undominated(items)
-    usable.sort(key=lambda place: -items[place].value * items[place].most)
-    return _Search([items[place] for place in usable], usable).run()
+    chosen: dict[int, int] = {}
+    if not usable:
+        return chosen
+    program = _Program([items[place] for place in usable])
+    score, ceiling = 0.0, program.solve(kinds=len(usable))[0]
+    for kinds in range(1, len(usable) + 1):
+        if ceiling / WORTH_ADDING ** (kinds - 1) <= score:
+            break
+        value, counts = program.solve(kinds=kinds)
+        burdened = value / WORTH_ADDING ** (np.count_nonzero(counts) - 1)
+        if burdened > score * (1 + ROUNDING):
+            score = burdened
+            chosen = {usable[at]: int(counts[at]) for at in np.flatnonzero(counts)}
+    return chosen
 
 
-class _Search:
-    """The items in the order of the search, with what bounds them."""
+class _Program:
+    """Columns: groups, packs, machines, money for hosts, and whether a kind is bought at all."""
 
-    def __init__(self, items: Sequence[Item], places: Sequence[int]) -> None:
-        self.places = places
+    def __init__(self, items: Sequence[Item]) -> None:
+        number, limits = len(items), len(items[0].pack_uses)
         self.values = np.array([item.value for item in items])
-        self.numbers = [np.arange(1, item.most + 1, dtype=float) for item in items]
-        self.uses = [item.uses(counts) for item, counts in zip(items, self.numbers, strict=True)]
-        # What a group uses at least, where several of them share machines.
-        self.least = np.array(
+        self.most = np.array([item.most for item in items], dtype=float)
+        each = np.eye(number)
+        none = np.zeros((number, number))
+
+        def per_item(name: str) -> Floats:
+            return np.diag([float(getattr(item, name)) for item in items])
+
+        used = np.zeros((limits, 5 * number))
+        used[:, number : 2 * number] = np.array([item.pack_uses for item in items]).T
+        used[0, 3 * number : 4 * number] = 1.0
+        self.rows = np.vstack(
             [
-                (uses / counts[:, None]).min(axis=0)
-                for uses, counts in zip(self.uses, self.numbers, strict=True)
+                np.hstack([per_item("packs_per_group"), -each, none, none, none]),
+                np.hstack([none, each, -per_item("packs_per_machine"), none, none]),
+                np.hstack([none, per_item("host_per_pack"), none, -each, none]),
+                np.hstack([none, none, per_item("host_per_machine"), -each, none]),
+                np.hstack([each, none, none, none, -np.diag(self.most)]),
+                used,
+                np.hstack([np.zeros(4 * number), np.ones(number)])[None],
             ]
-        ).reshape(-1, WEIGHTS.shape[1])
-        self.ahead = np.zeros((len(items) + 1, len(WEIGHTS)))
-        for index in range(len(items) - 1, -1, -1):
-            weighed = WEIGHTS @ self.least[index]
-            density = np.full(len(WEIGHTS), np.inf)
-            np.divide(self.values[index], weighed, out=density, where=weighed > 0)
-            self.ahead[index] = np.maximum(self.ahead[index + 1], density)
-        self.score = 0.0
-        self.counts: dict[int, int] = {}
-
-    def run(self) -> dict[int, int]:
-        """Return the best mix."""
-        self._descend(0, np.ones(WEIGHTS.shape[1]), 0.0, {})
-        return self.counts
-
-    def _bound(self, left: Floats, value: Floats, index: int, kinds: int) -> Floats:
-        """Bound the score of mixes with at least one more kind, from ``index`` on.
-
-        ``left`` is (mixes, limits). Either one more kind, whole groups of it, or several.
-        """
-        if index >= len(self.values):
-            return np.zeros(len(left))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = left[:, None, :] / self.least[None, index:, :]
-        groups = np.floor(np.nanmin(each, axis=2) + ROUNDING)
-        one = value + np.max(groups * self.values[index:], axis=1)
-        room = np.maximum(left @ WEIGHTS.T, SMALLEST)
-        several = value + np.min(room * self.ahead[index], axis=1)
-        burden: float = WORTH_ADDING**kinds
-        bound: Floats = np.maximum(
-            np.minimum(one, several) / burden, several / (burden * WORTH_ADDING)
         )
-        return bound
+        self.upper = np.concatenate([np.zeros(5 * number), np.full(limits, 1 + ROUNDING)])
+        packs = np.ceil(self.most * [item.packs_per_group for item in items])
+        machines = np.ceil(packs / [item.packs_per_machine for item in items])
+        self.high = np.concatenate([self.most, packs, machines, np.ones(2 * number)])
+        self.integral = np.repeat([1, 1, 1, 0, 1], number)
 
-    def _descend(self, start: int, left: Floats, value: float, picked: dict[int, int]) -> None:
-        burden = WORTH_ADDING ** len(picked)
-        for index in range(start, len(self.values)):
-            ahead = self._bound(left[None], np.array([value]), index, len(picked))
-            if ahead[0] <= self.score:
-                return
-            remaining = left - self.uses[index]
-            fits = (remaining >= -ROUNDING).all(axis=1)
-            if not fits.any():
-                continue
-            remaining, counts = np.maximum(remaining[fits], 0.0), self.numbers[index][fits]
-            reached = value + counts * self.values[index]
-            top = int(np.argmax(reached))
-            place = self.places[index]
-            if reached[top] / burden > self.score:
-                self.score = float(reached[top] / burden)
-                self.counts = picked | {place: int(counts[top])}
-            bounds = self._bound(remaining, reached, index + 1, len(picked) + 1)
-            for row in np.argsort(-bounds):
-                if bounds[row] <= self.score:
-                    break
-                self._descend(
-                    index + 1,
-                    remaining[row],
-                    float(reached[row]),
-                    picked | {place: int(counts[row])},
-                )
+    def solve(self, *, kinds: int) -> tuple[float, Floats]:
+        """Return the highest value of mixes of at most so many kinds, and its counts."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        number = len(self.values)
+        found = milp(
+            c=np.concatenate([-self.values / self.values.max(), np.zeros(4 * number)]),
+            constraints=LinearConstraint(self.rows, ub=np.append(self.upper, kinds)),
+            bounds=Bounds(0, self.high),
+            integrality=self.integral,
+            options={"mip_rel_gap": 0.0},
+        )
+        counts = np.round(found.x[:number])
+        return float(counts @ self.values), counts
 
 
 def _undominated(items: Sequence[Item]) -> list[int]:
     """Return the places of items that no other replaces with less of everything."""
-    usable = [place for place, item in enumerate(items) if item.most > 0]
+    most = [item.most for item in items]
+    usable = [place for place, number in enumerate(most) if number > 0]
     kept: list[int] = []
-    for place in sorted(usable, key=lambda each: -items[each].value * items[each].most):
-        item = items[place]
-        numbers = np.arange(1, item.most + 1, dtype=float)
-        uses = item.uses(numbers)
-        if not any(_replaces(items[other], item, numbers, uses) for other in kept):
+    for place in sorted(usable, key=lambda each: -items[each].value * most[each]):
+        numbers = np.arange(1.0, most[place] + 1)
+        uses = items[place].uses(numbers)
+        if not any(
+            _replaces(items[other], most[other], items[place], numbers, uses) for other in kept
+        ):
             kept.append(place)
     return kept
 
 
-def _replaces(other: Item, item: Item, numbers: Floats, uses: Floats) -> bool:
+def _replaces(other: Item, most: int, item: Item, numbers: Floats, uses: Floats) -> bool:
     """Whether so many of ``other`` as are worth one ``item`` never use more than it."""
     times = np.ceil(item.value / other.value - ROUNDING)
-    if times * item.most > other.most:
+    if times * len(numbers) > most:
         return False
     return bool((other.uses(numbers * times) <= uses + ROUNDING).all())

@@ -9,17 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.owning.card_mix import Floats, Item, best_mix
+from advisor.owning.card_mix import Item, best_mix
 
 
 def item(value: float, *shares: float) -> Item:
     """Return groups of which each takes the same shares of the limits."""
-    uses = np.array(shares)
-    return Item(
-        value=value,
-        uses=lambda groups: groups[:, None] * uses,
-        most=int(1 / max(shares) + 1e-9),
-    )
+    return Item(value=value, pack_uses=shares)
 
 
 def every_mix(items: list[Item]) -> float:
@@ -69,9 +64,24 @@ def test_a_second_kind_must_be_worth_its_trouble() -> None:
 
 def test_machines_are_shared() -> None:
     """Two groups share a machine of 0.2: four of 0.1 take 0.4 + 2 x 0.2, five 0.5 + 3 x 0.2."""
+    shared = Item(value=1, pack_uses=(0.1, 0.0, 0.0), packs_per_machine=2, host_per_machine=0.2)
+    assert best_mix([shared]) == {0: 4}
 
-    def uses(groups: Floats) -> Floats:
-        usd = groups * 0.1 + np.ceil(groups / 2) * 0.2
-        return np.stack([usd, groups * 0, groups * 0], axis=1)
 
-    assert best_mix([Item(value=1, uses=uses, most=5)]) == {0: 4}
+def test_small_groups_share_a_baseboard() -> None:
+    """Groups of two of a board of eight: four fill one of 0.4, so eight use 0.8."""
+    board = Item(value=1, pack_uses=(0.4, 0.0, 0.0), packs_per_group=0.25)
+    assert best_mix([board]) == {0: 8}
+
+
+def test_hosts_cost_the_larger_of_their_two_sums() -> None:
+    """Half of the card's 0.2, or 0.15 a machine: 0.3 each beside a share of 0.1, 0.35 beside it."""
+    assert best_mix([Item(value=1, pack_uses=(0.2, 0, 0), host_per_pack=0.1)]) == {0: 3}
+    dear = Item(value=1, pack_uses=(0.2, 0, 0), host_per_pack=0.1, host_per_machine=0.15)
+    assert best_mix([dear]) == {0: 2}
+
+
+def test_a_group_may_need_several_machines() -> None:
+    """Five cards, one to a machine of 0.1: 0.4 + 5 x 0.1 is within the budget once."""
+    apart = Item(value=1, pack_uses=(0.4, 0, 0), packs_per_machine=0.2, host_per_machine=0.1)
+    assert best_mix([apart]) == {0: 1}
