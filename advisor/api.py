@@ -15,6 +15,7 @@ from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
+from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import input_error, load_case, parse_case
 from advisor.nouns.hardware import Accelerator
@@ -329,6 +330,8 @@ def export(
     from advisor.export import export_answer, format_named
 
     form = format_named(to)
+    if checkpoint is not None:
+        weights_name(checkpoint, field="--checkpoint")
     case = as_case(case)
     if answer is None:
         find = recommend if case.hardware is None else estimate

@@ -29,7 +29,10 @@ empty: {}
 
 @pytest.mark.parametrize(
     "name",
-    ["gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"],
+    [
+        *("gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"),
+        "launch_versions.yaml",
+    ],
 )
 def test_the_shipped_files_read_as_pyyaml_reads_them(root: Path, name: str) -> None:
     path = root / "data" / name

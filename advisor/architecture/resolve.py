@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
+from pydantic import ValidationError
+
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
 from advisor.architecture.config.hub import fetch_config
 from advisor.architecture.config.huggingface import architecture_from_config
@@ -17,6 +19,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize
 from advisor.errors import InputError
 from advisor.nouns.case import ModelSource
+from advisor.nouns.case_files import input_error
 
 IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safetensors")
 """What a folder is read by, in this order."""
@@ -41,6 +44,13 @@ def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> Mode
         If the preset is unknown, the configuration or weights file unusable, the hub out of
         reach or the family unsupported.
     """
+    try:
+        return _resolved(source, sample)
+    except ValidationError as error:  # a file's text or size that no noun takes
+        raise input_error(error) from None
+
+
+def _resolved(source: ModelSource, sample: SampleSize | None) -> ModelArchitecture:
     pruning = source.pruning or 0.0
     if source.preset is not None:
         return load_preset(source.preset, sample, pruning)

@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from advisor.foundation import names
 from advisor.nouns.hardware import Confidence, Segment
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1)]
+Text = Annotated[names.Text, Field(min_length=1)]
+Name = Annotated[names.Name, Field(min_length=1)]
 IsoDate = Annotated[str, Field(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")]
 Key = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
@@ -49,7 +51,7 @@ class MemoryRule(Record):
 class InterconnectRecord(Record):
     """Fast links, as published: both directions together."""
 
-    name: Text
+    name: Name
     bidirectional_gb_per_s: Positive
     """Per accelerator. [GB/s]"""
     domain_size: Annotated[int, Field(ge=2)]
@@ -66,19 +68,19 @@ class PurchaseRecord(Record):
 class AcceleratorRecord(Record):
     """One entry of ``gpu_catalog.yaml``."""
 
-    name: Text
-    vendor: Text
-    architecture: Text
+    name: Name
+    vendor: Name
+    architecture: Name
     year: Annotated[int, Field(ge=2010, le=2035)]
     segment: Segment
-    form_factor: Text
+    form_factor: Name
     memory_gb: Positive
     """As marketed. [GB]"""
     memory_reported_mib: Positive | None = None
     """As the driver shows it. [MiB]"""
     memory_reported_rule: Key | None = None
     """Rule that derives it where no figure is published."""
-    memory_type: Text
+    memory_type: Name
     memory_bandwidth_gb_per_s: Positive
     cache_mib: Positive | None = None
     """Last-level cache of a processor. [MiB]"""
@@ -95,11 +97,11 @@ class AcceleratorRecord(Record):
     purchase: PurchaseRecord | None = None
     no_purchase: Text | None = None
     """Why there is no price to buy it."""
-    sources: dict[str, Key]
+    sources: dict[Name, Key]
     """From field (or ``dense_tflops.fp32``) to key of the registry; ``default`` for the rest."""
     inference_only: bool = False
     """True for parts without a training software stack."""
-    notes: str = ""
+    notes: names.Text = ""
 
     @model_validator(mode="after")
     def _one_reported_memory(self) -> AcceleratorRecord:
@@ -134,9 +136,9 @@ class CapabilityRecord(Record):
     """Lowest driver for that toolkit on Linux x86_64."""
     pytorch: Version
     """First release whose wheels run on it."""
-    sources: dict[str, Key]
+    sources: dict[Name, Key]
     """From field to key of the registry; ``default`` for the rest."""
-    notes: str = ""
+    notes: names.Text = ""
 
 
 class CatalogFile(Record):
@@ -155,10 +157,10 @@ class CatalogFile(Record):
 class OfferRecord(Record):
     """One line of ``cloud_offers.csv``."""
 
-    provider: Text
-    instance_type: Text
-    region: Text
-    tier: Text
+    provider: Name
+    instance_type: Name
+    region: Name
+    tier: Name
     accelerator: Key
     accelerators: Annotated[int, Field(ge=1)]
     vcpus: Positive | None = None
@@ -169,13 +171,13 @@ class OfferRecord(Record):
     """Whole instance. [currency/h]"""
     spot_per_hour: Positive | None = None
     price_date: IsoDate
-    intra_node: str = ""
+    intra_node: names.Text = ""
     """Empty where the source does not state it."""
     network_gbit_per_s: Positive | None = None
     """Whole instance, per direction. [Gbit/s]"""
     source: Key
     confidence: Confidence
-    notes: str = ""
+    notes: names.Text = ""
 
     @model_validator(mode="after")
     def _has_a_price(self) -> OfferRecord:

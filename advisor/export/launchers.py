@@ -6,11 +6,19 @@ from collections.abc import Callable
 from math import ceil
 from typing import Final
 
-import yaml
-
 from advisor.export.formats import Format, cannot
 from advisor.export.megatron import megatron_launch
-from advisor.export.script import Launch, command, commented, preparation, torchrun
+from advisor.export.quoting import comments, kubernetes_text, yaml_text
+from advisor.export.script import (
+    Launch,
+    Variable,
+    Word,
+    command,
+    installation,
+    preparation,
+    torchrun,
+    written_file,
+)
 from advisor.export.serving import PORT, vllm_launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.trl import accelerate_config, deepspeed_config, trl_launch
@@ -20,8 +28,8 @@ from advisor.nouns.workload import Serving, SoftwareStack
 
 START: Final = ("#!/usr/bin/env bash",)
 STRICT: Final = "set -euo pipefail"
-FIRST_HOST: Final = "$MASTER_ADDR"
-RANK: Final = "$NODE_RANK"
+FIRST_HOST: Final = Variable("MASTER_ADDR")
+RANK: Final = Variable("NODE_RANK")
 RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 """Names under which the vendors' device plugins offer cards to Kubernetes."""
 SHARED_MEMORY: Final = "16Gi"
@@ -79,7 +87,9 @@ def _launch(setup: Setup) -> Launch:
     return trl_launch(setup)
 
 
-def _start(setup: Setup, launch: Launch, *, rank: str = RANK, host: str = FIRST_HOST) -> list[str]:
+def _start(
+    setup: Setup, launch: Launch, *, rank: Word = RANK, host: Word = FIRST_HOST
+) -> list[str]:
     """Return the command of one machine."""
     if isinstance(setup.workload, Serving):
         return command(launch.program, launch.options)
@@ -94,7 +104,7 @@ def _text(*parts: tuple[str, ...] | list[str]) -> str:
 
 def _shell(setup: Setup) -> str:
     launch = _launch(setup)
-    head = commented((*setup.header, *launch.notes, *_installed(launch)))
+    head = comments((*setup.header, *launch.notes, *_installed(launch)))
     several: list[str] = []
     if setup.machines > 1 and not isinstance(setup.workload, Serving):
         several = [
@@ -105,7 +115,7 @@ def _shell(setup: Setup) -> str:
 
 
 def _installed(launch: Launch) -> tuple[str, ...]:
-    return ("Needs: " + "; ".join(launch.install),)
+    return ("Needs: " + "; ".join(installation(launch)),)
 
 
 def _accelerate(setup: Setup) -> str:
@@ -122,7 +132,7 @@ def _accelerate(setup: Setup) -> str:
         on_each if setup.machines > 1 else "Start it with:",
         *(f"  {line}" for line in (*preparation(launch), *use)),
     )
-    return _text(commented(head)) + accelerate_config(setup)
+    return _text(comments(head)) + accelerate_config(setup)
 
 
 def _slurm(setup: Setup) -> str:
@@ -139,15 +149,15 @@ def _slurm(setup: Setup) -> str:
         orders.append(f"#SBATCH --time={minutes}")
     first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
     # Every task expands its own rank, so the command is a script of its own.
-    inner = ["cat > job.sh <<'SCRIPT'", STRICT, *_start(setup, launch, rank="$SLURM_NODEID")]
+    job = _text((STRICT,), _start(setup, launch, rank=Variable("SLURM_NODEID")))
     return _text(
         START,
         orders,
-        commented((*setup.header, *launch.notes, *_installed(launch))),
+        comments((*setup.header, *launch.notes, *_installed(launch))),
         (STRICT,),
         preparation(launch),
         (first, f"export MASTER_ADDR {' '.join(launch.variables)}".rstrip()),
-        [*inner, "SCRIPT", "srun bash job.sh"],
+        [*written_file("job.sh", job), "srun bash job.sh"],
     )
 
 
@@ -169,23 +179,23 @@ def _skypilot(setup: Setup) -> str:
         resources["ports"] = PORT
     host = 'MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     run = [STRICT, host, *preparation(launch)]
-    run += _start(setup, launch, rank="$SKYPILOT_NODE_RANK")
+    run += _start(setup, launch, rank=Variable("SKYPILOT_NODE_RANK"))
     content = {
         "name": setup.slug,
         "num_nodes": setup.machines,
         "resources": resources,
-        "setup": _text(launch.install),
+        "setup": _text(installation(launch)),
         "run": _text(run),
     }
-    return _text(commented((*setup.header, *launch.notes))) + _yaml(content)
+    return _text(comments((*setup.header, *launch.notes))) + yaml_text(content)
 
 
 def _kubernetes(setup: Setup) -> str:
     launch = _launch(setup)
-    head = _text(commented((*setup.header, *launch.notes)))
+    head = _text(comments((*setup.header, *launch.notes)))
     if isinstance(setup.workload, Serving):
-        return head + "---\n".join(_yaml(item) for item in _deployment(setup, launch))
-    return head + "---\n".join(_yaml(item) for item in _job(setup, launch))
+        return head + "---\n".join(yaml_text(item) for item in _deployment(setup, launch))
+    return head + "---\n".join(yaml_text(item) for item in _job(setup, launch))
 
 
 def _pod(setup: Setup, launch: Launch, lines: list[str]) -> dict[str, object]:
@@ -196,7 +206,7 @@ def _pod(setup: Setup, launch: Launch, lines: list[str]) -> dict[str, object]:
             {
                 "name": name,
                 "image": launch.image,
-                "command": ["bash", "-c", _text(lines)],
+                "command": ["bash", "-c", kubernetes_text(_text(lines))],
                 "resources": {"limits": cards},
                 "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
                 # Gated weights need a token: kubectl create secret generic hf --from-literal=...
@@ -235,8 +245,8 @@ def _job(setup: Setup, launch: Launch) -> list[dict[str, object]]:
     """Return a job with one pod for each machine, and the service by which they find the first."""
     name, labels = setup.slug, {"app": setup.slug}
     host = f"{name}-0.{name}"
-    lines = [STRICT, *launch.install, *preparation(launch)]
-    lines += _start(setup, launch, rank="$JOB_COMPLETION_INDEX", host=host)
+    lines = [STRICT, *installation(launch), *preparation(launch)]
+    lines += _start(setup, launch, rank=Variable("JOB_COMPLETION_INDEX"), host=host)
     pod = {**_pod(setup, launch, lines), "restartPolicy": "Never", "subdomain": name}
     job: dict[str, object] = {
         "apiVersion": "batch/v1",
@@ -259,25 +269,6 @@ def _job(setup: Setup, launch: Launch) -> list[dict[str, object]]:
         "spec": {"clusterIP": "None", "selector": labels, "publishNotReadyAddresses": True},
     }
     return [service, job]
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes scripts as blocks, and no anchors."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-
-def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _block)
-
-
-def _yaml(content: dict[str, object]) -> str:
-    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=10_000)
 
 
 _WRITERS: Final[dict[Format, Callable[[Setup], str]]] = {

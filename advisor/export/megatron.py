@@ -12,9 +12,10 @@ from typing import Final
 
 from advisor.architecture.table.operators import Operator
 from advisor.export.formats import cannot
-from advisor.export.script import Launch, Options
+from advisor.export.script import Launch, Options, Variable
 from advisor.export.setup import Setup
 from advisor.export.trl import accumulation, batch_notes
+from advisor.export.versions import image_of, version_of
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.workload import Optimizer
 
@@ -67,7 +68,7 @@ RECOMPUTE: Final[Mapping[Recompute, Options]] = {
 }
 FULLY_SHARDED: Final = {Sharding.ZERO2: "optim_grads", Sharding.ZERO3: "optim_grads_params"}
 """Sharding -> ``--data-parallel-sharding-strategy``."""
-CLONE: Final = "git clone --depth 1 https://github.com/NVIDIA/Megatron-LM"
+REPOSITORY: Final = "https://github.com/NVIDIA/Megatron-LM"
 LEARNING_RATE: Final = "3e-4"
 """Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
 OWN_DATA: Final = (
@@ -122,6 +123,7 @@ def megatron_launch(setup: Setup) -> Launch:
     # Before Blackwell, split matrices and sequences need one connection, and Megatron asks for it;
     # full sharding needs several.
     one = not sharded and layout.tensor * layout.context > 1
+    release = version_of("megatron-lm")
     return Launch(
         program=("Megatron-LM/pretrain_gpt.py",),
         options=(
@@ -129,14 +131,14 @@ def megatron_launch(setup: Setup) -> Launch:
             ("--mock-data",),
             ("--tokenizer-type", "NullTokenizer"),
             ("--vocab-size", str(setup.model.vocab_size)),
-            ("--save", "$OUTPUT"),
+            ("--save", Variable("OUTPUT")),
             ("--save-interval", "1000"),
             ("--log-interval", "10"),
             ("--eval-iters", "0"),
         ),
-        install=(CLONE,),
+        install=(("git", "clone", "--depth", "1", "--branch", release, REPOSITORY),),
         environment={"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if one else {},
-        image="nvcr.io/nvidia/pytorch:25.10-py3",
+        image=image_of("megatron", setup.accelerator.vendor),
         variables={"OUTPUT": ("output", "folder for checkpoints")},
         notes=(
             *batch_notes(setup),

@@ -6,11 +6,11 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
+from advisor.export.quoting import csv_cell, html_text, markdown_text
 from advisor.foundation.formatting import citation, term_value
 from advisor.foundation.quantities import Range, Term
 from advisor.planning.explain.sentences import way_out_sentence
@@ -164,67 +164,71 @@ def _filled(report: Report) -> Iterator[Section]:
 
 
 def _markdown(report: Report) -> str:
-    lines = [f"# {report.title}", "", report.made, ""]
+    lines = [f"# {markdown_text(report.title)}", "", markdown_text(report.made), ""]
     for part in _filled(report):
         lines += [f"## {part.title}", ""]
         for text in part.paragraphs:
-            lines += [text, ""]
+            lines += [markdown_text(text), ""]
         if part.rows:
-            lines += [_row(part.columns), _row(["---"] * len(part.columns))]
+            lines += [_row(part.columns), "| " + " | ".join(["---"] * len(part.columns)) + " |"]
             lines += [*(_row(row) for row in part.rows), ""]
         if part.items:
-            lines += [*(f"- {item}" for item in part.items), ""]
+            lines += [*(f"- {markdown_text(item)}" for item in part.items), ""]
     return "\n".join(lines)
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(map(markdown_text, cells)) + " |"
 
 
 def _html(report: Report) -> str:
-    title = escape(report.title)
+    title = html_text(report.title)
     parts = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}</title><style>{STYLE}</style></head><body>",
-        f'<h1>{title}</h1>\n<p class="made">{escape(report.made)}</p>',
+        f'<h1>{title}</h1>\n<p class="made">{html_text(report.made)}</p>',
     ]
     for part in _filled(report):
-        parts.append(f"<h2>{escape(part.title)}</h2>")
-        parts += [f"<p>{escape(text)}</p>" for text in part.paragraphs]
+        parts.append(f"<h2>{html_text(part.title)}</h2>")
+        parts += [f"<p>{html_text(text)}</p>" for text in part.paragraphs]
         if part.rows:
             parts.append(f"<table><thead>{_cells('th', part.columns)}</thead><tbody>")
             parts += [_cells("td", row) for row in part.rows]
             parts.append("</tbody></table>")
         if part.items:
             kind = ' class="source"' if part.title == "Sources" else ""
-            items = "".join(f"<li{kind}>{escape(item)}</li>" for item in part.items)
+            items = "".join(f"<li{kind}>{html_text(item)}</li>" for item in part.items)
             parts.append(f"<ul>{items}</ul>")
     return "\n".join((*parts, "</body></html>", ""))
 
 
 def _cells(tag: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}>{html_text(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def _csv(answer: Recommendation | Estimate) -> str:
     """Return candidates (of a recommendation) or terms (of an estimate) as figures."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
+
+    def write(*cells: object) -> None:
+        writer.writerow(map(csv_cell, cells))
+
     if isinstance(answer, Estimate):
-        writer.writerow(("number", "term", "value", "unit", "formula", "source"))
+        write("number", "term", "value", "unit", "formula", "source")
         for title, terms in sections(answer):
             for term in terms:
                 cells = (term.title, term.value, term.unit, term.formula, term.reference or "")
-                writer.writerow((title, *cells))
+                write(title, *cells)
         return stream.getvalue()
     names = ("hours", "tpot_ms", "cost_usd")
     bounds = [f"{name}_{bound}" for name in names for bound in ("low", "expected", "high")]
     head = ("label", "accelerator", "count", "provider", "instance_type", "on_frontier")
-    writer.writerow((*head, *bounds))
+    write(*head, *bounds)
     for item in answer.candidates:
         figures = [figure for name in names for figure in _bounds(getattr(item, name))]
-        writer.writerow((*(getattr(item, name) for name in head), *figures))
+        write(*(getattr(item, name) for name in head), *figures)
     return stream.getvalue()
 
 

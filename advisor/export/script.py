@@ -1,16 +1,32 @@
-"""Shell text: programs with their options, files written on the way, quoting."""
+"""Launches as lists of words, and the shell that starts them.
+
+A word is a text as it is or the name of a variable; nothing but `command` and `preparation` makes
+shell of them.
+"""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from advisor.export.quoting import here_document, shell_word
+from advisor.foundation.names import visible
+
 MASTER_PORT: Final = 29_500
 """PyTorch's own default."""
-Options = tuple[tuple[str, ...], ...]
-"""Each option with its values; a value that starts with ``$`` is a shell variable."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of the shell, in place of a word."""
+
+    name: str
+
+
+Word = str | Variable
+Options = tuple[tuple[Word, ...], ...]
+"""Each option with its values."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +36,8 @@ class Launch:
     program: tuple[str, ...]
     """Program, or what ``torchrun`` starts."""
     options: Options
-    install: tuple[str, ...]
-    """Shell lines that install what is needed."""
+    install: tuple[tuple[str, ...], ...]
+    """Commands that install what is needed."""
     image: str
     """Container image that has the most of it."""
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -34,47 +50,54 @@ class Launch:
     """What differs from the plan, for the head of the file."""
 
 
-def commented(lines: Iterable[str]) -> list[str]:
-    """Return lines as comments of a shell script or of YAML."""
-    return [f"# {line}" for line in lines]
-
-
 def preparation(launch: Launch) -> list[str]:
     """Return the shell lines that set variables and write files."""
     lines = [
-        f': "${{{name}:={default}}}"  # {meaning}'
+        f"{name}=${{{name}:-{shell_word(default)}}}  # {visible(meaning)}"
         for name, (default, meaning) in launch.variables.items()
     ]
-    lines += [f"export {name}={value}" for name, value in launch.environment.items()]
+    lines += [f"export {name}={shell_word(value)}" for name, value in launch.environment.items()]
     for name, content in launch.files.items():
-        lines += [f"cat > {name} <<'END'", *content.splitlines(), "END"]
+        lines += written_file(name, content)
     return lines
 
 
-def command(program: Iterable[str], options: Options) -> list[str]:
+def written_file(name: str, content: str) -> list[str]:
+    """Return the shell lines that write a file."""
+    first, *others = here_document(content)
+    return [f"cat > {shell_word(name)} {first}", *others]
+
+
+def installation(launch: Launch) -> list[str]:
+    """Return the shell lines that install what is needed."""
+    return [" ".join(map(_spelled, words)) for words in launch.install]
+
+
+def command(program: Iterable[Word], options: Options) -> list[str]:
     """Return a command, one option on each line."""
-    words = [" ".join(_quoted(word) for word in program)]
-    words += [" ".join((name, *map(_quoted, values))) for name, *values in options]
+    words = [" ".join(map(_spelled, part)) for part in (tuple(program), *options)]
     return [f"{'  ' if index else ''}{word}" + " \\" for index, word in enumerate(words[:-1])] + [
         f"  {words[-1]}"
     ]
 
 
-def _quoted(word: str) -> str:
-    return f'"{word}"' if word.startswith("$") else shlex.quote(word)
+def _spelled(word: Word) -> str:
+    return f'"${word.name}"' if isinstance(word, Variable) else shell_word(word)
 
 
-def torchrun(launch: Launch, *, machines: int, per_machine: int, rank: str, host: str) -> list[str]:
+def torchrun(
+    launch: Launch, *, machines: int, per_machine: int, rank: Word, host: Word
+) -> list[str]:
     """Return the command that starts one process for each accelerator of a machine.
 
     Parameters
     ----------
     launch : Launch
     machines, per_machine : int
-    rank : str
-        Shell expression of this machine's number, from 0.
-    host : str
-        Shell expression of the first machine's name.
+    rank : str or Variable
+        This machine's number, from 0.
+    host : str or Variable
+        The first machine's name.
     """
     where: Options = (("--standalone",),)
     if machines > 1:

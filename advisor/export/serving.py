@@ -8,6 +8,7 @@ from typing import Final
 from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options
 from advisor.export.setup import Setup
+from advisor.export.versions import image_of, pip_install
 from advisor.nouns.workload import Serving
 
 PORT: Final = 8000
@@ -16,7 +17,6 @@ DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """Weight format -> ``--dtype``."""
 QUANTIZED_ON_LOADING: Final = {"fp8": "fp8", "nf4": "bitsandbytes"}
 """Weight format -> ``--quantization``, where vLLM quantises a 16-bit checkpoint itself."""
-IMAGES: Final = {"NVIDIA": "vllm/vllm-openai:latest", "AMD": "rocm/vllm:latest"}
 
 
 def vllm_launch(setup: Setup) -> Launch:
@@ -57,8 +57,8 @@ def vllm_launch(setup: Setup) -> Launch:
     return Launch(
         program=("vllm", "serve", setup.weights),
         options=options,
-        install=("pip install vllm",),
-        image=IMAGES[setup.accelerator.vendor],
+        install=(pip_install("vllm"),),
+        image=image_of("vllm", setup.accelerator.vendor),
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from math import ceil
 from typing import Final
 
-import yaml
-
 from advisor.export.formats import KINDS, Format, cannot
-from advisor.export.script import MASTER_PORT, Launch, Options
+from advisor.export.quoting import json_text, yaml_text
+from advisor.export.script import MASTER_PORT, Launch, Options, Variable
 from advisor.export.setup import Setup
+from advisor.export.versions import image_of, pip_install
 from advisor.nouns.layout import Offload, Recompute, Sharding
 from advisor.nouns.workload import (
     AttentionKernel,
@@ -56,7 +55,7 @@ ADAPTER_RATE: Final = "2e-4"
 """QLoRA (Dettmers et al. 2023, arXiv:2305.14314, table 9), 7B and 13B."""
 ALPHA_PER_RANK: Final = 2
 """As TRL's defaults, ``lora_alpha`` 32 for ``lora_r`` 16."""
-IMAGES: Final = {"NVIDIA": "huggingface/trl:latest", "AMD": "rocm/pytorch:latest"}
+NEEDS: Final = ("trl", "peft", "bitsandbytes", "deepspeed", "liger-kernel")
 DATASETS: Final = {
     None: ("sft", "trl-lib/tldr"),
     Preference.DPO: ("dpo", "trl-lib/tldr-preference"),
@@ -119,8 +118,8 @@ def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
     steps = ceil(run.tokens / run.tokens_per_step)
     options: Options = (
         ("--model_name_or_path", setup.weights),
-        ("--dataset_name", "$DATASET"),
-        ("--output_dir", "$OUTPUT"),
+        ("--dataset_name", Variable("DATASET")),
+        ("--output_dir", Variable("OUTPUT")),
         ("--max_length", str(run.sequence_length)),
         ("--per_device_train_batch_size", str(layout.micro_batch)),
         ("--gradient_accumulation_steps", str(accumulation(setup))),
@@ -151,8 +150,8 @@ def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
     return Launch(
         program=("-m", f"trl.scripts.{script}"),
         options=options,
-        install=("pip install 'trl[peft,quantization]' deepspeed liger-kernel",),
-        image=IMAGES[setup.accelerator.vendor],
+        install=(pip_install(*NEEDS),),
+        image=image_of("trl", setup.accelerator.vendor),
         variables={
             "DATASET": (dataset, "your data: a dataset of the hub, or a folder"),
             "OUTPUT": ("output", "folder for checkpoints"),
@@ -241,7 +240,7 @@ def deepspeed_config(setup: Setup) -> str:
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
     }
-    return json.dumps(content, indent=2) + "\n"
+    return json_text(content)
 
 
 def accelerate_config(setup: Setup) -> str:
@@ -261,7 +260,7 @@ def accelerate_config(setup: Setup) -> str:
         content |= {"rdzv_backend": "static", "same_network": True}
     if not uses_deepspeed(setup):
         content["distributed_type"] = "MULTI_GPU" if setup.estimate.count > 1 else "NO"
-        return yaml.safe_dump(content, sort_keys=False)
+        return yaml_text(content)
     stage = zero_stage(setup)
     content["distributed_type"] = "DEEPSPEED"
     content["deepspeed_config"] = {
@@ -274,4 +273,4 @@ def accelerate_config(setup: Setup) -> str:
         "zero3_save_16bit_model": stage == STAGES[Sharding.ZERO3],
         "deepspeed_multinode_launcher": "standard",
     }
-    return yaml.safe_dump(content, sort_keys=False)
+    return yaml_text(content)

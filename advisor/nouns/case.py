@@ -9,19 +9,18 @@ from typing import Annotated, Any, Final
 from pydantic import Field, model_validator
 
 from advisor.errors import InputError
+from advisor.foundation.names import HubId, Name, PathOrText
 from advisor.foundation.noun import Noun
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.money import Owning, Renting
 from advisor.nouns.workload import Serving, Workload
 
-HubId = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,96}/[0-9A-Za-z_.-]{1,96}$")]
-
 
 class AssumedShape(Noun):
     """Fields of the shape that a parameter count does not tell; None leaves them assumed."""
 
-    like: Annotated[str, Field(min_length=1, max_length=40)] | None = None
+    like: Annotated[Name, Field(min_length=1, max_length=40)] | None = None
     """Published model whose shape is scaled, e.g. ``Llama 3.1 8B``; the nearest by size."""
     num_hidden_layers: Annotated[int, Field(ge=1, le=10_000)] | None = None
     hidden_size: Annotated[int, Field(ge=8, le=1_000_000, multiple_of=8)] | None = None
@@ -39,13 +38,13 @@ SOURCES: Final = ("preset", "config", "hub", "parameters", "stack")
 class ModelSource(Noun):
     """Where the model's shape comes from, exactly one of five fields; and changes to it."""
 
-    preset: str | None = None
-    config: str | dict[str, Any] | None = None
+    preset: Name | None = None
+    config: PathOrText | dict[str, Any] | None = None
     """Path of a ``config.json``, its text or its parsed content; or the path of a ``.safetensors``
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
     parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = None
-    stack: str | dict[str, Any] | None = None
+    stack: PathOrText | dict[str, Any] | None = None
     """A network of one's own, as layers: path of a YAML file, its text or its content."""
     shape: AssumedShape | None = None
     """Beside ``parameters``: what is known of the shape."""
@@ -72,7 +71,7 @@ class Hardware(Noun):
     Where a layout is given, count and ``layout.data`` complete each other.
     """
 
-    accelerator: str
+    accelerator: Name
     count: Annotated[int, Field(ge=1, le=16384)] = 1
 
 

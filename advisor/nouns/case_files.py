@@ -121,10 +121,11 @@ def parse_case(text: str) -> Mapping[str, Any]:
 def input_error(error: ValidationError) -> InputError:
     """Return the first problem that pydantic found, in the project's words."""
     first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
     own = first.get("ctx", {}).get("error")
     if isinstance(own, InputError):  # a validator that says it all
+        own.field = own.field or field
         return own
-    field = ".".join(str(part) for part in first["loc"])
     others = error.error_count() - 1
     more = f" ({others} more problem{'s' if others > 1 else ''})" if others else ""
     kind = first["type"]

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.foundation.dates import LAUNCH_DAYS, age_days
+from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -33,9 +34,9 @@ class Confidence(StrEnum):
 class Provenance(Noun):
     """Where one catalog value comes from."""
 
-    source: str
+    source: Name
     """Key into the catalog's ``sources``."""
-    date: str
+    date: Name
     """Date of the source, or the date on which it was read. ISO 8601, possibly truncated."""
     confidence: Confidence
 
@@ -55,7 +56,7 @@ class Segment(StrEnum):
 class Interconnect(Noun):
     """The fast links that join accelerators without the network."""
 
-    name: str
+    name: Name
     bytes_per_s: Positive
     """Per accelerator and per direction. [bytes/s]"""
     domain_size: Annotated[int, Field(ge=1)]
@@ -65,44 +66,44 @@ class Interconnect(Noun):
 class Accelerator(Noun):
     """One accelerator (or CPU socket): dense rates with fp32 accumulation only."""
 
-    key: str
-    name: str
-    vendor: str
-    architecture: str
+    key: Name
+    name: Name
+    vendor: Name
+    architecture: Name
     year: int
     segment: Segment
-    form_factor: str
+    form_factor: Name
     memory_marketed_bytes: Positive
     """For display only."""
     memory_reported_bytes: Positive
     """What the driver shows; decides what fits. [bytes]"""
     memory_reported_derived: bool
     """True where no reported figure is published and it was derived from the marketed one."""
-    memory_type: str
+    memory_type: Name
     memory_bandwidth_bytes_per_s: Positive
     cache_bytes: Positive | None = None
     """Last-level cache of a processor; None: its effect is left out. [bytes]"""
-    peak_flops_per_s: dict[str, float]
+    peak_flops_per_s: dict[Name, float]
     """Dense peak by format: fp32, tf32, bf16, fp16, fp8, fp4, int8, int4. Absent = unsupported
     or unknown. Integer formats count operations."""
-    peak_flops_per_s_fp16_accumulate: dict[str, float] = Field(default_factory=dict)
+    peak_flops_per_s_fp16_accumulate: dict[Name, float] = Field(default_factory=dict)
     """Dense peak with fp16 accumulation, for display (GeForce doubles it)."""
     board_power_w: Positive | None
     interconnect: Interconnect | None
     """None where accelerators meet over PCIe or the network only."""
     pcie_generation: int | None
-    compute_capability: str | None
+    compute_capability: Name | None
     purchase_usd: Positive | None
-    purchase_date: str | None
-    purchase_kind: str | None
+    purchase_date: Name | None
+    purchase_kind: Name | None
     """``msrp`` | ``street`` | ``estimate``."""
-    no_purchase: str | None = None
+    no_purchase: Text | None = None
     """Why there is no price to buy it; None where there is one, or nothing is known."""
-    provenance: dict[str, Provenance]
+    provenance: dict[Name, Provenance]
     """By field name; the key ``default`` covers fields without one of their own."""
     inference_only: bool = False
     """True for parts without a training software stack."""
-    notes: str = ""
+    notes: Text = ""
 
     @property
     def shares_host_memory(self) -> bool:
@@ -146,7 +147,7 @@ class Node(Noun):
     """Host to accelerator, per direction. [bytes/s]"""
     host_vcpus: Positive | None = None
     """Hardware threads of the host; None: not stated."""
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Text, ...] = ()
 
     @property
     def host_cores(self) -> float:
@@ -164,13 +165,13 @@ class PriceKind(StrEnum):
 class Quote(Noun):
     """A price in the provider's own currency, and the rate that turned it into US dollars."""
 
-    currency: str
+    currency: Name
     """ISO 4217."""
     on_demand_per_hour: Positive | None
     spot_per_hour: Positive | None
     usd: Positive
     """US dollars for one unit of the currency."""
-    rate_date: str
+    rate_date: Name
     """ISO 8601; empty for a rate that the user gave."""
 
     @property
@@ -188,17 +189,17 @@ class Quote(Noun):
 class SoftwareSupport(Noun):
     """Software that a compute capability needs at least."""
 
-    capability: str
-    cuda: str
+    capability: Name
+    cuda: Name
     """Lowest toolkit that targets it."""
-    last_cuda: str | None
+    last_cuda: Name | None
     """Last toolkit that does; None where current ones do."""
-    driver: str
+    driver: Name
     """Lowest driver for that toolkit on Linux x86_64."""
-    pytorch: str
+    pytorch: Name
     """First release whose wheels run on it."""
-    notes: str
-    provenance: dict[str, Provenance]
+    notes: Text
+    provenance: dict[Name, Provenance]
     """By field name; ``default`` covers the rest."""
 
     def source_of(self, field: str) -> Provenance:
@@ -225,13 +226,13 @@ FROM_TIER: Final = "on-demand list, from"
 class Offer(Noun):
     """One rentable instance type of one provider, with its price on a date."""
 
-    key: str
+    key: Name
     """``provider/instance_type/region/tier`` slug, unique in the catalog."""
-    provider: str
-    instance_type: str
-    tier: str
-    region: str
-    accelerator: str
+    provider: Name
+    instance_type: Name
+    tier: Name
+    region: Name
+    accelerator: Name
     """Key of the accelerator."""
     accelerators: Annotated[int, Field(ge=1)]
     """Accelerators in the whole instance."""
@@ -242,9 +243,9 @@ class Offer(Noun):
     spot_usd_per_hour: Positive | None
     price_factor: Annotated[float, Field(ge=1)] = 1.0
     """Upper end of the price over the price; over 1 only for a price "from", never of spot."""
-    price_date: str
+    price_date: Name
     """As the source states it, ISO 8601 or truncated."""
-    intra_node: str
+    intra_node: Text
     """Link between accelerators of the instance, in the source's words."""
     inter_node_bytes_per_s: Positive | None
     """Network of the whole instance per direction. [bytes/s]"""
@@ -252,7 +253,7 @@ class Offer(Noun):
     billing: Billing = Billing()
     quote: Quote | None = None
     """The price as the provider states it; None where that is in US dollars."""
-    notes: str = ""
+    notes: Text = ""
 
     @property
     def is_from(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.engines import BackendFacts, Fraction, NonNegative
@@ -25,7 +26,7 @@ class FitQuality(Noun):
     held_out_median_error: NonNegative | None = None
     """On an accelerator that the curve has not seen; None where there is no other to fit on."""
     held_out_p90_error: NonNegative | None = None
-    at_bound: tuple[str, ...] = ()
+    at_bound: tuple[Name, ...] = ()
     """Constants that ran into a bound of the fit: not to be read physically."""
 
 
@@ -66,12 +67,12 @@ class AttentionEfficiency(Noun):
 class KernelEfficiency(Noun):
     """All kernels of one architecture generation."""
 
-    matmul: dict[str, MatmulEfficiency]
+    matmul: dict[Name, MatmulEfficiency]
     """By compute format; ``default`` serves formats without an entry of their own."""
-    experts: dict[str, MatmulEfficiency] = Field(default_factory=dict)
+    experts: dict[Name, MatmulEfficiency] = Field(default_factory=dict)
     """Grouped products of routed experts by format of their weights, ``default`` in 16 bits; those
     without an entry run as ``matmul``."""
-    expert_format: str = "default"
+    expert_format: Name = "default"
     """Format of the experts that are served."""
     attention: AttentionEfficiency
     elementwise_bandwidth: Fraction
@@ -90,13 +91,13 @@ class KernelEfficiency(Noun):
     streamed: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Most memory bandwidth for each fp32 vector operation of the cards fitted on: what their
     multiprocessors were seen to keep in flight. [bytes]"""
-    fitted_on: tuple[str, ...] = ()
+    fitted_on: tuple[Name, ...] = ()
     """Accelerators whose kernels were measured."""
     best_share: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """Best 16-bit matmul rate over the dense peak that goes with these constants: what the
     shares of other cards are compared with."""
     evidence: Evidence
-    source: str
+    source: Text
 
     def scaled(self, factor: float) -> KernelEfficiency:
         """Return these constants with all arithmetic rates times ``factor``, at most the peak."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
+from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.kernels import KernelEfficiency
@@ -34,7 +35,7 @@ class MeasuredMachine(Noun):
 class OwnedHardware(Noun):
     """Cards that the user has already: their rental price is zero."""
 
-    accelerator: str
+    accelerator: Name
     count: Annotated[int, Field(ge=1, le=16384)] = 1
     measured: MeasuredMachine | None = None
     """From a report of the probe, where there is one."""
@@ -58,10 +59,10 @@ class Constraints(Noun):
     """Serving: time to first token. [ms]"""
     max_tpot_ms: PositiveLimit | None = None
     """Serving: time per output token. [ms]"""
-    providers: tuple[str, ...] = ()
+    providers: tuple[Name, ...] = ()
     """Allow only these; empty allows all."""
-    regions: tuple[str, ...] = ()
-    accelerators: tuple[str, ...] = ()
+    regions: tuple[Name, ...] = ()
+    accelerators: tuple[Name, ...] = ()
     """Allow only these catalog keys; empty allows all."""
     max_accelerators: Annotated[int, Field(ge=1, le=16384)] = 512
     """More than this is seldom rented on demand."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -23,7 +24,7 @@ class Owning(Noun):
     """Horizon: how long the machines are kept, one to five years. [months]"""
     hours_per_month: Annotated[float, Field(gt=0, le=HOURS_PER_MONTH)] | None = None
     """Hours in use; None: all 730 when serving, 200 when training. [h]"""
-    place: str = "usa"
+    place: Name = "usa"
     """Key of ``data/energy.csv``: country, US state or cloud region."""
     purchase_usd: Price | None = None
     """One accelerator; None takes the catalog's price. [USD]"""

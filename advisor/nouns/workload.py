@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 
@@ -148,7 +149,7 @@ class _Training(_Sized):
     evaluation_tokens: PositiveAmount | None = None
     """Evaluated during the whole run, forward passes alone; in samples for networks that take
     those. None leaves evaluation out."""
-    precision: str | None = None
+    precision: Name | None = None
     """Name of a recipe; None lets the search choose among those that the card supports."""
     optimizer: Optimizer = Optimizer.ADAMW
     attention: AttentionKernel = AttentionKernel.FLASH
@@ -222,9 +223,9 @@ class Serving(_Sized):
     guidance: bool | None = None
     """Diffusion models: classifier-free guidance, which doubles every pass. None: as pipelines of
     the model do it."""
-    weight_format: str | None = None
+    weight_format: Name | None = None
     """None lets the search choose; estimates take the model's own 16-bit format."""
-    kv_cache_format: str | None = None
+    kv_cache_format: Name | None = None
 
     @field_validator("weight_format")
     @classmethod

@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, ValidationError
 
 from advisor.errors import InputError
+from advisor.foundation import names
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 
@@ -21,11 +22,8 @@ MAX_DEVICES: Final = 64
 MAX_ROWS: Final = 2000
 """Measurements of one kind on one device."""
 
-PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"
-"""No control characters: a terminal would obey them."""
-
-Text = Annotated[str, Field(max_length=300, pattern=PRINTABLE)]
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=PRINTABLE)]
+Text = Annotated[names.Text, Field(max_length=300)]
+Name = Annotated[names.Name, Field(min_length=1, max_length=100)]
 NumberFormat = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "int8"]
 Count = Annotated[int, Field(ge=0, le=100_000)]
 Size = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -88,7 +86,7 @@ class Device(Noun):
     """Processors that this process may use, or multiprocessors."""
     cache_bytes: Bytes | None = None
     """Last level of cache. [bytes]"""
-    compute_capability: Annotated[str, Field(max_length=10)] | None = None
+    compute_capability: Annotated[names.Name, Field(max_length=10)] | None = None
     power_limit_w: Annotated[float, Field(gt=0, le=1e5)] | None = None
     pcie_generation: Annotated[int, Field(ge=1, le=9)] | None = None
     pcie_lanes: Annotated[int, Field(ge=1, le=64)] | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
 from advisor.errors import InputError
+from advisor.foundation.names import printable
 
 MAX_CONFIG_BYTES: Final = 5_000_000
 MAX_DEPTH: Final = 40
@@ -169,14 +170,14 @@ class ConfigFields:
         Raises
         ------
         InputError
-            If it is of another type.
+            If it is of another type, or not printable.
         """
         spelling, value = self._find(name)
         if value is None:
             return default
         if not isinstance(value, str):
             self.fail(f"config field {spelling} is not text", spelling, value, "a string")
-        return value
+        return printable(value, field=f"config field {spelling}")
 
     def texts(self, name: str, *, length: int, allowed: Iterable[str]) -> tuple[str, ...] | None:
         """Return a list of ``length`` known strings, or None where it is absent."""

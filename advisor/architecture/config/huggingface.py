@@ -20,6 +20,7 @@ from advisor.architecture.mixers.transformer import routed, transformer_operator
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize
 from advisor.errors import UnsupportedArchitectureError
+from advisor.foundation.names import display_name
 from advisor.foundation.quantities import Evidence
 
 LLAMA_FIELDS: Final = (
@@ -120,7 +121,9 @@ def architecture_from_config(
         *(*assumptions, *(_defaulted(text, fields) if text is not config else ()), *guessed),
         *(*trimmed, *_left_out(fields), *notes),
     )
-    shown = name or _published_name(fields) or kind or "pasted config"
+    shown = display_name(
+        name or _published_name(fields) or kind or "pasted config", field="the model's name"
+    )
     if not isinstance(shape, TransformerShape):
         from advisor.architecture.stack.compile import stack_architecture
 
@@ -162,8 +165,8 @@ def _positions(fields: ConfigFields, family: Family) -> int | None:
 
 def _published_name(fields: ConfigFields) -> str:
     """Return the last part of the path that the configuration was saved from."""
-    path = fields.text("_name_or_path", "").rstrip("/")
-    return path.rpartition("/")[2][:96]
+    path = fields.text("_name_or_path", "").strip().rstrip("/")
+    return path.rpartition("/")[2]
 
 
 def assembled(

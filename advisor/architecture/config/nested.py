@@ -12,6 +12,7 @@ from advisor.architecture.config.class_defaults import (
 )
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.mixers.shapes import Tower
+from advisor.foundation.names import visible
 
 TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
 """Where multimodal configurations nest their text tower."""
@@ -78,7 +79,7 @@ def _built_by_default(
     inner = text_tower_defaults(kind)
     defaults = class_defaults(str(inner["model_type"]), nested=True)
     ignored = [
-        f"{name} {defaults[name]} (the file says {str(config[name])[:40]})"
+        f"{name} {defaults[name]} (the file says {visible(str(config[name])[:40])})"
         for name in defaults
         if config.get(name, defaults[name]) != defaults[name]
     ]

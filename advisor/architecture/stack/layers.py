@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from advisor.architecture.table.operators import Part
+from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 
 Width = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -54,7 +55,7 @@ class Linear(Noun):
 
     out: Width
     bias: bool = True
-    target: str | None = None
+    target: Name | None = None
     """Adapter target that it answers to."""
     tied: bool = False
     """Its matrix is that of an embedding, where it is counted."""

@@ -14,6 +14,7 @@ from advisor.architecture.stack.layers import Label, Layer
 from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
+from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 
 MAX_STACK_BYTES: Final = 200_000
@@ -91,7 +92,7 @@ class WrittenInput(Noun):
 class WrittenStack(Noun):
     """What a user writes, layers aside."""
 
-    name: Annotated[str, Field(min_length=1, max_length=96)] = "custom stack"
+    name: Annotated[Name, Field(min_length=1, max_length=96)] = "custom stack"
     input: WrittenInput
     others: dict[Label, StackInput] = Field(default_factory=dict)
     layers: tuple[Layer, ...] = Field(min_length=1)
@@ -234,6 +235,10 @@ def _layer(raw: object, where: str, depth: int, counter: list[int]) -> Noun:
 def _invalid(error: ValidationError, where: str) -> NoReturn:
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+    own = first.get("ctx", {}).get("error")
+    if isinstance(own, InputError):
+        own.field = f"{FIELD}.{place[:160]}"
+        raise own from None
     _refuse(f"{place[:160]} is not usable", first["input"], first["msg"][:160], place[:160])
 
 

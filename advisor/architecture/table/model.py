@@ -8,6 +8,7 @@ from pydantic import Field
 
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.architecture.table.sample import SampleSize, Unit
+from advisor.foundation.names import HubId, Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 
@@ -22,15 +23,15 @@ class ModelArchitecture(Noun):
     computed from ``operators`` alone.
     """
 
-    name: str
-    family: str
+    name: Name
+    family: Name
     """Model family in the publisher's words, for display only."""
-    hub_id: str | None = None
-    source: str
+    hub_id: HubId | None = None
+    source: Name
     """``preset`` | ``config`` | ``weights`` | ``parameters``."""
     evidence: Evidence
     """``derived`` from a full description; ``assumed`` from a parameter count."""
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Text, ...] = ()
     hidden_size: Annotated[int, Field(ge=1)]
     num_hidden_layers: Annotated[int, Field(ge=1)]
     num_attention_heads: Annotated[int, Field(ge=1)]
@@ -41,7 +42,7 @@ class ModelArchitecture(Noun):
     """Positions are rows of a table: there is nothing beyond the last."""
     num_experts: int = 1
     experts_per_token: int = 1
-    weight_format: str = "bf16"
+    weight_format: Name = "bf16"
     """Storage format of the published weights; key into ``precision.WEIGHT_FORMATS``."""
     tied_embeddings: bool = False
     branches_per_layer: Annotated[int, Field(ge=1)] = 2
@@ -54,7 +55,7 @@ class ModelArchitecture(Noun):
     """What one token of the rows is."""
     sample: SampleSize | None = None
     """Size of the input that the rows were built for, where they depend on one."""
-    other_towers: tuple[str, ...] = ()
+    other_towers: tuple[Name, ...] = ()
     """First parts of the names of rows that read images or sound beside a text tower."""
     operators: tuple[Operator, ...]
 

@@ -119,7 +119,7 @@ def _from_gguf(path: Path) -> ModelArchitecture:
     header = _whole_gguf(path)
     config = config_from_gguf(header)
     name = header.metadata.get("general.name")
-    shown = name.strip()[:96] if isinstance(name, str) else ""
+    shown = name.strip() if isinstance(name, str) else ""
     built = architecture_from_config(config, name=shown or path.stem, source=SOURCE)
     family = str(header.metadata["general.architecture"])
     found = counted(header.table, block_count(header.metadata, family))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from advisor.catalog.live.names import ONLINE, PROVIDERS, TITLES
 from advisor.errors import RefreshError
+from advisor.foundation.names import visible
 
 if TYPE_CHECKING:
     import gpuhunt
@@ -216,7 +217,7 @@ def _reason(error: BaseException) -> str:
     """What went wrong, in one line and without addresses: like reasons read alike."""
     cause = getattr(error, "reason", None) or error
     text = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
-    return str(text)[:120] or type(error).__name__
+    return visible(str(text)[:120]) or type(error).__name__
 
 
 @contextmanager

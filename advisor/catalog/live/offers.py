@@ -14,6 +14,8 @@ from advisor.catalog.keys import offer_key, slug
 from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.names import TITLES, Name, find_name
 from advisor.catalog.live.prices import SOURCE
+from advisor.errors import InputError
+from advisor.foundation.names import display_name
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Confidence, Offer, Provenance
 
@@ -117,8 +119,16 @@ def _possible(row: Row) -> bool:
         all(isfinite(value) and value >= 0 for value in sizes)
         and row.usd_per_hour > 0
         and 1 <= row.gpus <= MOST_GPUS
-        and bool(row.instance and row.location and row.gpu_name)
+        and all(map(_nameable, (row.instance, row.location, row.gpu_name)))
     )
+
+
+def _nameable(text: str) -> bool:
+    """Whether a name may stand in tables and files."""
+    try:
+        return bool(display_name(text, field="the name"))
+    except InputError:
+        return False
 
 
 def _plausible(found: _Named) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Offer
 
@@ -17,9 +18,9 @@ SOURCE = "gpuhunt-live"
 class LiveProvider(Noun):
     """Offers of one provider, all of one date."""
 
-    name: str
+    name: Name
     """As in the catalog."""
-    version: str
+    version: Name
     """Of its catalog, as gpuhunt states it."""
     date: Annotated[str, Field(pattern=r"^20\d\d-\d\d-\d\d$")]
     """Day of the prices. ISO 8601."""
@@ -30,7 +31,7 @@ class LivePrices(Noun):
     """The content of the cache."""
 
     fetched_at: AwareDatetime
-    gpuhunt: str
+    gpuhunt: Name
     """Version of the package that fetched them."""
     providers: tuple[LiveProvider, ...]
 

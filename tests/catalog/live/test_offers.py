@@ -1,7 +1,9 @@
 """Whatever a provider answers, what comes out are offers that hold, or nothing."""
 
+from dataclasses import replace
 from math import isfinite
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.names import PROVIDERS
 from advisor.catalog.live.offers import convert
 from advisor.catalog.loader import load_snapshot
+from tests.hostile import DISPLAYED_ONLY_BY_PATHS, REFUSED
 
 SNAPSHOT = load_snapshot()
 KEYS = {card.key for card in SNAPSHOT.accelerators}
@@ -43,3 +46,16 @@ def test_nonsense_becomes_offers_that_hold_or_nothing(rows: list[Row], provider:
         for price in prices:
             assert price is None or (isfinite(price) and 0.005 <= price / offer.accelerators <= 200)
     assert len(found.offers) + found.refused + sum(found.unknown.values()) <= len(rows)
+
+
+@pytest.mark.parametrize("name", {**REFUSED, **DISPLAYED_ONLY_BY_PATHS}.values())
+@pytest.mark.parametrize("field", ["instance", "location", "gpu_name"])
+def test_a_row_with_a_hostile_name_is_refused(field: str, name: str) -> None:
+    row = Row("p5.48xlarge", "us-east-1", 40.0, 192, 2048, 8, "H100", 80.0, False, ())
+    good = convert([row], provider="aws", date="2026-11-20", snapshot=())
+    assert len(good.offers) == 1
+    found = convert(
+        [row, replace(row, **{field: name})], provider="aws", date="2026-11-20", snapshot=()
+    )
+    assert found.refused == 1
+    assert found.offers == good.offers

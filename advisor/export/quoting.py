@@ -1,0 +1,122 @@
+"""How a text stands in each kind of file: one function each, and no other way in.
+
+Whatever a text holds, it stays a word, a value, a comment or a cell.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import yaml
+
+from advisor.foundation.names import visible
+
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""First characters of a cell that spreadsheets compute (OWASP ASVS 5.0, 1.2.10, read
+2026-11-22)."""
+_MARKDOWN: Final = re.compile(r"[\\`*\[\]<>|]|(?<!\w)[_~]|[_~](?!\w)")
+"""What starts code, emphasis, a link, a tag or a cell; ``_`` inside a word starts nothing."""
+_EXPANDED: Final = re.compile(r"\$(?=[$(])")
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word of a shell's command.
+
+    Examples
+    --------
+    >>> shell_word("$(touch p)")
+    "'$(touch p)'"
+    """
+    return shlex.quote(text)
+
+
+def here_document(content: str) -> list[str]:
+    """Return the lines after a command that hand it a text as it is.
+
+    The line that ends the text is one that the text does not hold.
+    """
+    lines = content.removesuffix("\n").split("\n")
+    end = "END"
+    while end in lines:
+        end += "_"
+    return [f"<<'{end}'", *lines, end]
+
+
+def comments(lines: Iterable[str]) -> list[str]:
+    r"""Return each text as one line of a comment, of a shell script or of YAML.
+
+    Examples
+    --------
+    >>> comments(["a model\ntouch p"])
+    ['# a model\\x0atouch p']
+    """
+    return [f"# {visible(line)}" for line in lines]
+
+
+def yaml_text(content: Mapping[str, object]) -> str:
+    """Return a mapping as YAML, texts of several lines as blocks."""
+    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, width=10_000)
+
+
+def json_text(content: Mapping[str, object]) -> str:
+    """Return a mapping as JSON."""
+    return json.dumps(content, indent=2) + "\n"
+
+
+def kubernetes_text(script: str) -> str:
+    """Return a script as an argument of a container.
+
+    Kubernetes puts the value of a variable in place of ``$(NAME)`` and reads ``$$`` as ``$``
+    (field ``command`` of its API's Container, read 2026-11-22).
+    """
+    return _EXPANDED.sub("$$", script)
+
+
+def markdown_text(text: str) -> str:
+    r"""Return a text as Markdown that shows it as it is, in a paragraph, a heading or a cell.
+
+    Examples
+    --------
+    >>> print(markdown_text("<b> [x](y) bf16_mixed"))
+    \<b\> \[x\](y) bf16_mixed
+    """
+    return _MARKDOWN.sub(lambda found: "\\" + found[0], visible(text))
+
+
+def html_text(text: str) -> str:
+    """Return a text as HTML, in an element or a quoted attribute."""
+    return html.escape(visible(text))
+
+
+def csv_cell(value: object) -> object:
+    """Return a cell that no spreadsheet computes: numbers as they are, formulas as texts.
+
+    Examples
+    --------
+    >>> csv_cell("=1+1"), csv_cell(-1.5)
+    ("'=1+1", -1.5)
+    """
+    if not isinstance(value, str):
+        return value
+    shown = visible(value)
+    return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes scripts as blocks, and no anchors."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _block)

@@ -1,0 +1,119 @@
+"""Which versions generated files install and run: ``data/launch_versions.yaml``."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, ValidationError
+
+from advisor.errors import CatalogError
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+
+FILE: Final = "launch_versions.yaml"
+Version = Annotated[
+    str, Field(max_length=128, pattern=r"^([A-Za-z_][0-9A-Za-z_.-]*)?[0-9][0-9A-Za-z_.-]*$")
+]
+"""A tag by the rules of container registries that has a digit: ``latest`` names no version."""
+Day = Annotated[str, Field(pattern=r"^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")]
+
+
+class Package(Noun):
+    """A package at one version."""
+
+    version: Version
+    date: Day
+    """When the source was read. ISO 8601."""
+    source: Annotated[str, Field(min_length=1)]
+
+
+class Image(Package):
+    """A container image at one version."""
+
+    image: Annotated[str, Field(pattern=r"^[0-9a-z][0-9a-z._/-]{0,254}$")]
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
+    """Of its content, where it is known."""
+
+    @property
+    def name(self) -> str:
+        """The image as container programs take it."""
+        pinned = f"{self.image}:{self.version}"
+        return f"{pinned}@{self.digest}" if self.digest else pinned
+
+
+class Versions(Noun):
+    """The whole of ``launch_versions.yaml``."""
+
+    packages: Annotated[dict[str, Package], Field(min_length=1)]
+    images: Annotated[dict[str, Image], Field(min_length=1)]
+
+
+def read_versions(path: Path) -> Versions:
+    """Read the versions.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, is not YAML, or has a wrong field; the message names it.
+    """
+    try:
+        return Versions.model_validate(read_yaml(path))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = [str(part) for part in first["loc"]]
+        given = first["input"]
+        raise CatalogError(
+            file=path.name,
+            entry=".".join(where[:2]),
+            field=".".join(where[2:]),
+            value=given if isinstance(given, str) else type(given).__name__,
+            remedy=f"{first['msg']}.",
+        ) from None
+
+
+@cache
+def _versions() -> Versions:
+    return read_versions(data_path(FILE))
+
+
+def version_of(package: str) -> str:
+    """Return the version of a package.
+
+    Raises
+    ------
+    CatalogError
+        If the file does not name it.
+    """
+    found = _versions().packages.get(package)
+    return found.version if found else _absent("packages", package)
+
+
+def image_of(program: str, vendor: str) -> str:
+    """Return the image that holds a program for a vendor's cards.
+
+    Raises
+    ------
+    CatalogError
+        If the file does not name it.
+    """
+    name = f"{program}-{vendor.lower()}"
+    found = _versions().images.get(name)
+    return found.name if found else _absent("images", name)
+
+
+def pip_install(*packages: str) -> tuple[str, ...]:
+    """Return the command that installs packages, each at its version."""
+    return ("pip", "install", *(f"{name}=={version_of(name)}" for name in packages))
+
+
+def _absent(part: str, name: str) -> str:
+    raise CatalogError(
+        file=FILE,
+        entry=f"{part}.{name}",
+        field="version",
+        value=None,
+        remedy="Add it with its version, date and source.",
+    )

@@ -1,0 +1,241 @@
+"""What a text may be that a person, a file or a price feed names: the one check at the door.
+
+A name that passes holds nothing that a terminal, a spreadsheet or a program's options would obey.
+The nouns carry these checks as types, so that no reader can forget them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, ValidationInfo
+
+from advisor.errors import InputError
+
+MAX_NAME: Final = 200
+"""Longest name. [characters]"""
+MAX_PATH: Final = 1_024
+"""Longest path, as macOS allows; Linux allows four times as much. [characters]"""
+MAX_TEXT: Final = 10_000
+"""Longest sentence or note. [characters]"""
+FORMULA: Final = "=+-@"
+"""First characters that make a spreadsheet's formula of a cell; ``-`` also makes an option."""
+INSIDE_TEXTS: Final = ("{", "[")
+"""First characters of the text of a configuration, given instead of its path."""
+_PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
+_LENGTH: Final = "at most {limit:,} characters"
+
+
+def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
+    """Return a text of bounded length that no terminal obeys.
+
+    Parameters
+    ----------
+    text : str
+    field : str
+        What it is, for the message.
+    limit : int
+        Most characters.
+
+    Returns
+    -------
+    str
+        The text as it is.
+
+    Raises
+    ------
+    InputError
+        If it is too long, or holds control characters, line breaks of any alphabet, marks that
+        turn the direction of writing, lone surrogates or characters without a meaning.
+
+    Examples
+    --------
+    >>> printable("Llama 3.1 8B", field="name")
+    'Llama 3.1 8B'
+    """
+    if len(text) > limit:
+        _refuse(f"{field} is too long", text, _LENGTH.format(limit=limit), "Shorten it.")
+    bad = _unprintable(text)
+    if bad is not None:
+        _refuse(
+            f"{field} holds the character U+{ord(bad):04X}, which cannot be printed",
+            text,
+            "letters, digits, signs and blanks on one line",
+            "Remove that character.",
+        )
+    return text
+
+
+def display_name(text: str, *, field: str) -> str:
+    """Return a name that may stand in a table, a sentence, a comment or a script.
+
+    Parameters
+    ----------
+    text : str
+    field : str
+        What it is, for the message.
+
+    Returns
+    -------
+    str
+        The name as it is.
+
+    Raises
+    ------
+    InputError
+        If it is not `printable`, has over 200 characters, or starts like an option or a formula.
+
+    Examples
+    --------
+    >>> display_name("Qwen3 (30B)", field="name")
+    'Qwen3 (30B)'
+    """
+    printable(text, field=field, limit=MAX_NAME)
+    if text.lstrip().startswith(tuple(FORMULA)):
+        _refuse(
+            f"{field} starts like an option or a formula",
+            text,
+            "a name that starts with none of = + - @",
+            "Rename it.",
+        )
+    return text
+
+
+def path_name(text: str, *, field: str) -> str:
+    """Return a path that may be given to a program.
+
+    Raises
+    ------
+    InputError
+        If it is empty, not `printable`, longer than 1,024 characters, or starts like an option.
+
+    Examples
+    --------
+    >>> path_name("models/config.json", field="model.config")
+    'models/config.json'
+    """
+    printable(text, field=field, limit=MAX_PATH)
+    if not text.strip() or text.startswith("-"):
+        _refuse(
+            f"{field} is no path",
+            text,
+            "the path of a file or folder that does not start with '-'",
+            "Put ./ before a path that starts with '-'.",
+        )
+    return text
+
+
+def is_hub_id(text: str) -> bool:
+    """Return whether a text is ``organisation/name``, or a bare name, by the hub's own rules.
+
+    Notes
+    -----
+    Letters, digits and ``- _ .``, at most 96 in each part, no sign at either end of one, neither
+    ``--`` nor ``..``, and no ``.git`` at the end (``huggingface_hub``, ``validate_repo_id``, read
+    2026-11-22).
+
+    Examples
+    --------
+    >>> [is_hub_id(text) for text in ("Qwen/Qwen3-8B", "gpt2", "-x/y", "a/b/c", "a/b--c")]
+    [True, True, False, False, False]
+    """
+    parts = text.split("/")
+    ends = text.endswith(".git") or "--" in text or ".." in text
+    return not ends and len(parts) <= 2 and all(_PART.fullmatch(part) for part in parts)
+
+
+def hub_id(text: str, *, field: str) -> str:
+    """Return ``organisation/name``.
+
+    Raises
+    ------
+    InputError
+        If it is anything else.
+    """
+    if "/" not in text or not is_hub_id(text):
+        _refuse(
+            f"{field} is no hub id",
+            text,
+            "organisation/name, each of at most 96 letters, digits and - _ . inside",
+            "Copy the id from the model's page, e.g. Qwen/Qwen3-8B.",
+        )
+    return text
+
+
+def weights_name(text: str, *, field: str) -> str:
+    """Return a hub id or a path, as launched programs take either.
+
+    Raises
+    ------
+    InputError
+        If it is neither.
+    """
+    return text if is_hub_id(text) else path_name(text, field=field)
+
+
+def given_inside(text: str) -> bool:
+    """Return whether a text is a configuration itself, and not the path of one."""
+    return text.lstrip("\ufeff \t\r\n").startswith(INSIDE_TEXTS) or "\n" in text.strip()
+
+
+def visible(text: str) -> str:
+    r"""Return a text on one line, in which what cannot be printed is spelled out.
+
+    Examples
+    --------
+    >>> visible("one\ntwo")
+    'one\\x0atwo'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        _spelled(character) if _unprintable(character) else character for character in text
+    )
+
+
+def _spelled(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
+
+
+def _unprintable(text: str) -> str | None:
+    """Return the first character that cannot be printed; blanks of every width can."""
+    if text.isprintable():
+        return None
+    others = (one for one in text if not one.isprintable() and unicodedata.category(one) != "Zs")
+    return next(others, None)
+
+
+def _refuse(what: str, text: str, allowed: str, remedy: str) -> None:
+    raise InputError(what, value=text, allowed=allowed, remedy=remedy)
+
+
+def _field(info: ValidationInfo) -> str:
+    return info.field_name or "the text"
+
+
+def _text(text: str, info: ValidationInfo) -> str:
+    return printable(text, field=_field(info))
+
+
+def _name(text: str, info: ValidationInfo) -> str:
+    return display_name(text, field=_field(info))
+
+
+def _hub_id(text: str, info: ValidationInfo) -> str:
+    return hub_id(text, field=_field(info))
+
+
+def _path_or_text(text: str, info: ValidationInfo) -> str:
+    return text if given_inside(text) else path_name(text, field=_field(info))
+
+
+Text = Annotated[str, AfterValidator(_text)]
+"""A sentence or a note; may be empty."""
+Name = Annotated[str, AfterValidator(_name)]
+"""A name or a key; may be empty."""
+HubId = Annotated[str, AfterValidator(_hub_id)]
+PathOrText = Annotated[str, AfterValidator(_path_or_text)]
+"""The path of a file, or what it would hold."""

@@ -1,0 +1,303 @@
+"""Whatever a model is called, its exports run the named programs and nothing else.
+
+Every door either refuses a hostile name in one sentence, or the file that takes it is executed
+among stub programs in an empty folder.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from markdown_it import MarkdownIt
+
+import advisor
+from advisor.architecture.config.fields import load_config_text
+from advisor.cli import main
+from advisor.errors import InputError
+from tests.export.stubs import Ran, Stubs
+from tests.hostile import DISPLAYED_ONLY_BY_PATHS, HARMLESS_WHEN_QUOTED, REFUSED
+from tests.weights import gguf, llama_gguf, write_gguf
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 1000,
+    "max_position_embeddings": 4096,
+}
+STACK = "name: {}\ninput: {{features: 8}}\nlayers: [{{linear: 16}}, relu, {{linear: 2}}]\n"
+LONGEST_MESSAGE = 600
+TRAIN: dict[str, Any] = {
+    "workload": {"kind": "fine_tuning", "method": "full", "tokens": 1e6, "sequence_length": 512},
+    "hardware": {"accelerator": "h100-sxm", "count": 16},
+    "layout": {"sharding": "zero3", "recompute": "full"},
+}
+SERVE: dict[str, Any] = {
+    "workload": {
+        "kind": "serving",
+        "input_tokens": 100,
+        "output_tokens": 100,
+        "concurrency": 4,
+        "weight_format": "bf16",
+    },
+    "hardware": {"accelerator": "h100-sxm", "count": 1},
+}
+NUMBERS: dict[str, Any] = {
+    "workload": {"kind": "pretraining", "samples": 1e6},
+    "hardware": {"accelerator": "h100-sxm"},
+}
+REPORTS = ("markdown", "html", "csv", "json")
+LAUNCHES = {
+    "train": ("torchrun", "slurm", "kubernetes", "skypilot", "accelerate", "deepspeed"),
+    "serve": ("vllm", "slurm", "kubernetes", "skypilot"),
+}
+WRITTEN = {"ds_config.json", "job.sh"}
+"""Files that scripts say they write."""
+TAGS = set(
+    "html head meta title style body h1 h2 p table thead tbody tr th td ul li".split()  # noqa: SIM905
+)
+"""Elements of a report."""
+
+
+def in_config(name: str, folder: Path) -> dict[str, Any]:
+    return {"config": {**CONFIG, "_name_or_path": name}}
+
+
+def pasted(name: str, folder: Path) -> dict[str, Any]:
+    """As the page and its links give a configuration."""
+    return {"config": load_config_text(json.dumps({**CONFIG, "_name_or_path": name}))}
+
+
+def unknown_type(name: str, folder: Path) -> dict[str, Any]:
+    return {"config": {**CONFIG, "model_type": name}}
+
+
+def in_gguf(name: str, folder: Path) -> dict[str, Any]:
+    pairs, tensors = llama_gguf(
+        layers=2, hidden=256, heads=4, groups=2, width=512, vocab=256, tied=False
+    )
+    pairs["general.name"] = name
+    return {"config": str(write_gguf(folder / "model.gguf", gguf(pairs, tensors)))}
+
+
+def file_name(name: str, folder: Path) -> dict[str, Any]:
+    safe = name.replace("/", "_").replace("\0", "\n")
+    inside = folder / safe
+    inside.mkdir()
+    pairs, tensors = llama_gguf(
+        layers=2, hidden=256, heads=4, groups=2, width=512, vocab=256, tied=False
+    )
+    pairs["general.name"] = ""
+    return {"config": str(write_gguf(inside / f"{safe}.gguf", gguf(pairs, tensors)))}
+
+
+DOORS: dict[str, Callable[[str, Path], dict[str, Any]]] = {
+    "config": in_config,
+    "link": pasted,
+    "model_type": unknown_type,
+    "gguf": in_gguf,
+    "file name": file_name,
+}
+NAMES = {**REFUSED, **DISPLAYED_ONLY_BY_PATHS, **HARMLESS_WHEN_QUOTED}
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
+    return Stubs(tmp_path_factory.mktemp("stubs"))
+
+
+def one_sentence(text: str) -> None:
+    """A refusal is short, on one line, and nothing in it moves a cursor."""
+    assert len(text) <= LONGEST_MESSAGE
+    assert text.isprintable()
+
+
+def scripts(text: str, to: str) -> Iterator[str]:
+    """The shell that a file holds, as the program that takes the file would run it."""
+    if to in {"torchrun", "vllm", "slurm"}:
+        yield text
+    elif to == "kubernetes":
+        for item in yaml.safe_load_all(text):
+            if item["kind"] != "Service":
+                [container] = item["spec"]["template"]["spec"]["containers"]
+                first, second, script = container["command"]
+                assert (first, second) == ("bash", "-c")
+                # Of the variables none is set; Kubernetes leaves their names.
+                yield script.replace("$$", "$")
+    elif to == "skypilot":
+        content = yaml.safe_load(text)
+        yield content["setup"]
+        yield content["run"]
+    elif to == "accelerate":
+        lines = [line for line in text.splitlines() if line.startswith("#   ")]
+        yield "\n".join(line.removeprefix("#   ") for line in lines)
+    else:
+        json.loads(text)
+
+
+def runs_only_stubs(stubs: Stubs, text: str, to: str) -> list[list[str]]:
+    calls: list[list[str]] = []
+    for script in scripts(text, to):
+        ran: Ran = stubs.run(script)
+        assert ran.files <= WRITTEN, (to, ran.files, script)
+        calls += ran.calls
+    return calls
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(key for key, _ in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def shown(page: str) -> _Elements:
+    found = _Elements()
+    found.feed(page)
+    found.close()
+    return found
+
+
+def check_report(text: str, to: str, name: str) -> None:
+    if to == "json":
+        assert name in json.loads(text)["model"]
+    elif to == "csv":
+        for row in csv.reader(io.StringIO(text)):
+            for cell in row:
+                assert cell[:1] not in ("=", "+", "-", "@") or re.fullmatch(r"-?[\d.e+-]+", cell)
+    elif to == "html":
+        found = shown(text)
+        assert found.tags <= TAGS
+        assert found.attributes <= {"lang", "charset", "name", "content", "class"}
+        assert name in "".join(found.words)
+    else:
+        found = shown(MarkdownIt("commonmark", {"html": True}).enable("table").render(text))
+        assert found.tags <= TAGS
+        assert not found.attributes
+        assert name in "".join(found.words)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("door", DOORS)
+def test_a_name_is_refused_or_harmless(door: str, name: str, stubs: Stubs, tmp_path: Path) -> None:
+    try:
+        model = DOORS[door](name, tmp_path)
+        serving = advisor.estimate({"model": model, **SERVE})
+    except InputError as error:
+        one_sentence(str(error))
+        assert name not in HARMLESS_WHEN_QUOTED.values()
+        return
+    except (OSError, UnicodeEncodeError):
+        assert door in {"gguf", "file name"}  # neither format nor file system holds it
+        return
+    assert name not in {*REFUSED.values(), *DISPLAYED_ONLY_BY_PATHS.values()}
+    assert serving.model.isprintable()
+    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"])
+    if door == "config":  # behind the doors all names take one way
+        training = {"model": model, **TRAIN}
+        check_exports(training, advisor.estimate(training), stubs, LAUNCHES["train"])
+
+
+def check_exports(
+    case: dict[str, Any], answer: advisor.Estimate, stubs: Stubs, launches: tuple[str, ...]
+) -> None:
+    for to in launches:
+        text = advisor.export(case, to, answer=answer, checkpoint="org/name").content
+        calls = runs_only_stubs(stubs, text, to)
+        words = ["org/name"] if to != "deepspeed" else []
+        assert [word for call in calls for word in call if word == "org/name"] == words
+    for to in REPORTS:
+        check_report(advisor.export(case, to, answer=answer).content, to, answer.model)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
+    for work, case in (("train", TRAIN), ("serve", SERVE)):
+        full = {"model": {"config": CONFIG}, **case}
+        answer = advisor.estimate(full)
+        for to in LAUNCHES[work]:
+            try:
+                text = advisor.export(full, to, answer=answer, checkpoint=name).content
+            except InputError as error:
+                one_sentence(str(error))
+                assert name in REFUSED.values()
+                continue
+            assert name not in REFUSED.values()
+            calls = runs_only_stubs(stubs, text, to)
+            if to != "deepspeed":
+                assert name in calls[-1]
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_stack_is_refused_or_shown_as_it_is(name: str) -> None:
+    case = {"model": {"stack": STACK.format(json.dumps(name))}, **NUMBERS}
+    try:
+        answer = advisor.estimate(case)
+    except InputError as error:
+        one_sentence(str(error))
+        assert name not in HARMLESS_WHEN_QUOTED.values()
+        return
+    assert name in HARMLESS_WHEN_QUOTED.values()
+    for to in REPORTS:
+        check_report(advisor.export(case, to, answer=answer).content, to, name)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("field", ["preset", "hub", "config", "stack", "accelerator", "precision"])
+def test_a_case_names_nothing_of_the_kind(field: str, name: str) -> None:
+    case: dict[str, Any] = {"model": {"preset": "llama-3.1-8b"}, **TRAIN}
+    if field == "accelerator":
+        case["hardware"] = {"accelerator": name}
+    elif field == "precision":
+        case["workload"] = {**case["workload"], "precision": name}
+    else:
+        case["model"] = {field: name}
+    with pytest.raises(InputError) as refused:
+        advisor.estimate(case)
+    one_sentence(str(refused.value))
+
+
+@pytest.mark.parametrize("name", REFUSED.values(), ids=REFUSED)
+def test_the_command_line_says_so_in_one_sentence(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG), encoding="utf-8")
+    line = ["export", "--model", str(config), "--task", "serve", "--to", "vllm"]
+    line += ["--accelerator", "h100-sxm", f"--checkpoint={name}"]
+    assert main(line) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    one_sentence(said.err.removesuffix("\n"))
+    assert "--checkpoint" in said.err
+
+
+def test_images_and_packages_stand_at_a_version() -> None:
+    for work, case in (("train", TRAIN), ("serve", SERVE)):
+        for to in LAUNCHES[work]:
+            full = {"model": {"config": CONFIG}, **case}
+            text = advisor.export(full, to, checkpoint="org/name").content
+            assert "latest" not in text
+            for line in re.findall(r"pip install (.*)", text):
+                assert all(re.fullmatch(r"[a-z-]+==[\d.]+", word) for word in line.split())
+            if to == "kubernetes":
+                for image in re.findall(r"image: (.*)", text):
+                    assert re.fullmatch(r"[a-z0-9./-]+:[\w.-]*\d[\w.-]*", image)
