@@ -125,6 +125,8 @@ NOUNS = (
     *(Case, ModelArchitecture, Accelerator, Offer, ProbeReport, WrittenStack, LivePrices),
     OfferRecord,
 )
+READ_LATER = {"ModelSource.config", "ModelSource.stack"}
+"""A path, or a whole text that its reader checks."""
 OWN_WORDS = {Operator}
 """Made by this program alone: its texts are names of rows."""
 
@@ -162,7 +164,7 @@ def unchecked(kind: Any, metadata: tuple[Any, ...] = ()) -> bool:
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
 def test_every_text_of_a_noun_is_checked(noun: type[BaseModel]) -> None:
-    wrong = [
+    wrong = {
         f"{model.__name__}.{name}"
         for model in models_in(noun, set())
         for name, field in model.model_fields.items()
@@ -173,7 +175,8 @@ def test_every_text_of_a_noun_is_checked(noun: type[BaseModel]) -> None:
                 *(part for item in field.metadata for part in getattr(item, "metadata", ())),
             ),
         )
-    ]
+    }
+    wrong -= READ_LATER
     assert not wrong, f"give these a type of advisor.foundation.names: {', '.join(wrong)}"
 
 

@@ -22,8 +22,6 @@ MAX_TEXT: Final = 10_000
 """Longest sentence or note. [characters]"""
 FORMULA: Final = "=+-@"
 """First characters that make a spreadsheet's formula of a cell; ``-`` also makes an option."""
-INSIDE_TEXTS: Final = ("{", "[")
-"""First characters of the text of a configuration, given instead of its path."""
 _PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
 _LENGTH: Final = "at most {limit:,} characters"
 
@@ -175,11 +173,6 @@ def weights_name(text: str, *, field: str) -> str:
     return text if is_hub_id(text) else path_name(text, field=field)
 
 
-def given_inside(text: str) -> bool:
-    """Return whether a text is a configuration itself, and not the path of one."""
-    return text.lstrip("\ufeff \t\r\n").startswith(INSIDE_TEXTS) or "\n" in text.strip()
-
-
 def visible(text: str) -> str:
     r"""Return a text on one line, in which what cannot be printed is spelled out.
 
@@ -228,14 +221,8 @@ def _hub_id(text: str, info: ValidationInfo) -> str:
     return hub_id(text, field=_field(info))
 
 
-def _path_or_text(text: str, info: ValidationInfo) -> str:
-    return text if given_inside(text) else path_name(text, field=_field(info))
-
-
 Text = Annotated[str, AfterValidator(_text)]
 """A sentence or a note; may be empty."""
 Name = Annotated[str, AfterValidator(_name)]
 """A name or a key; may be empty."""
 HubId = Annotated[str, AfterValidator(_hub_id)]
-PathOrText = Annotated[str, AfterValidator(_path_or_text)]
-"""The path of a file, or what it would hold."""

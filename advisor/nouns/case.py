@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, model_validator
 
 from advisor.errors import InputError
-from advisor.foundation.names import HubId, Name, PathOrText
+from advisor.foundation.names import HubId, Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
@@ -39,12 +39,12 @@ class ModelSource(Noun):
     """Where the model's shape comes from, exactly one of five fields; and changes to it."""
 
     preset: Name | None = None
-    config: PathOrText | dict[str, Any] | None = None
+    config: str | dict[str, Any] | None = None
     """Path of a ``config.json``, its text or its parsed content; or the path of a ``.safetensors``
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
     parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = None
-    stack: PathOrText | dict[str, Any] | None = None
+    stack: str | dict[str, Any] | None = None
     """A network of one's own, as layers: path of a YAML file, its text or its content."""
     shape: AssumedShape | None = None
     """Beside ``parameters``: what is known of the shape."""

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import isfinite
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -54,8 +55,8 @@ def test_a_row_with_a_hostile_name_is_refused(field: str, name: str) -> None:
     row = Row("p5.48xlarge", "us-east-1", 40.0, 192, 2048, 8, "H100", 80.0, False, ())
     good = convert([row], provider="aws", date="2026-11-20", snapshot=())
     assert len(good.offers) == 1
-    found = convert(
-        [row, replace(row, **{field: name})], provider="aws", date="2026-11-20", snapshot=()
-    )
+    change: dict[str, Any] = {field: name}
+    rows = [row, replace(row, **change)]
+    found = convert(rows, provider="aws", date="2026-11-20", snapshot=())
     assert found.refused == 1
     assert found.offers == good.offers
