@@ -57,8 +57,7 @@ def export_answer(
         made = f"Made on {today.isoformat()} by gpu-advisor"
         newest = answer.catalog_date if isinstance(answer, Recommendation) else ""
         made += f" with prices up to {newest}." if newest else "."
-        made += f" Opens again at {link}" if link else ""
-        return Export.of(to, report_file(answer, to, made=made))
+        return Export.of(to, report_file(answer, to, made=made, link=link))
     plan = answer if isinstance(answer, Estimate) else _first(answer)
     accelerator = catalog.accelerator(plan.accelerator)
     offers = (item for item in catalog.offers if item.key == plan.cost.offer)

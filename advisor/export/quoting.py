@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import quote
 
 import yaml
 
@@ -21,6 +22,7 @@ FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 2026-11-22)."""
 _MARKDOWN: Final = re.compile(r"[\\`*\[\]<>|]|(?<!\w)[_~]|[_~](?!\w)")
 """What starts code, emphasis, a link, a tag or a cell; ``_`` inside a word starts nothing."""
+_IN_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=-._~"
 _EXPANDED: Final = re.compile(r"\$(?=[$(])")
 
 
@@ -86,6 +88,17 @@ def markdown_text(text: str) -> str:
     \<b\> \[x\](y) bf16_mixed
     """
     return _MARKDOWN.sub(lambda found: "\\" + found[0], visible(text))
+
+
+def markdown_link(address: str) -> str:
+    """Return an address as a link of Markdown.
+
+    Examples
+    --------
+    >>> markdown_link("https://example.org/?a=x_-y&b=<i>")
+    '<https://example.org/?a=x_-y&b=%3Ci%3E>'
+    """
+    return f"<{quote(address, safe=_IN_ADDRESSES)}>"
 
 
 def html_text(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
-from advisor.export.quoting import csv_cell, html_text, markdown_text
+from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
 from advisor.foundation.formatting import citation, term_value
 from advisor.foundation.quantities import Range, Term
 from advisor.planning.explain.sentences import way_out_sentence
@@ -43,6 +43,8 @@ p.made, li.source { color: #6B6862; font-size: .85rem; }
 }
 """
 
+OPENS: Final = "Opens again at"
+
 
 @dataclass(frozen=True)
 class Section:
@@ -61,11 +63,15 @@ class Report:
 
     title: str
     made: str
-    """When, by what and from which prices it was made, and the link to it."""
+    """When, by what and from which prices it was made."""
+    link: str | None
+    """Address that opens the answer."""
     sections: tuple[Section, ...]
 
 
-def report_file(answer: Recommendation | Estimate, to: Format, *, made: str) -> str:
+def report_file(
+    answer: Recommendation | Estimate, to: Format, *, made: str, link: str | None = None
+) -> str:
     """Return the content of a report.
 
     Parameters
@@ -75,18 +81,22 @@ def report_file(answer: Recommendation | Estimate, to: Format, *, made: str) -> 
         One of ``REPORTS``.
     made : str
         When, by what and from which prices it was made.
+    link : str, optional
+        Address that opens the answer.
     """
     if to is Format.JSON:
         return answer.to_json() + "\n"
     if to is Format.CSV:
         return _csv(answer)
     report = (
-        _recommended(answer, made) if isinstance(answer, Recommendation) else _one(answer, made)
+        _recommended(answer, made, link)
+        if isinstance(answer, Recommendation)
+        else _one(answer, made, link)
     )
     return _markdown(report) if to is Format.MARKDOWN else _html(report)
 
 
-def _recommended(answer: Recommendation, made: str) -> Report:
+def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     parts: list[Section] = []
     if answer.plans:
         best = answer.plans[0]
@@ -109,14 +119,14 @@ def _recommended(answer: Recommendation, made: str) -> Report:
     advice = tuple(f"{item.severity}: {item.message}" for item in answer.advice)
     parts.append(Section("Advice", items=advice))
     parts += _rests_on(answer.assumptions, answer.references)
-    return Report(answer.answer, made, tuple(parts))
+    return Report(answer.answer, made, link, tuple(parts))
 
 
 def _plan(aim: str, plan: Plan) -> tuple[str, ...]:
     return (aim, plan.sentence, offered(plan.estimate))
 
 
-def _one(answer: Estimate, made: str) -> Report:
+def _one(answer: Estimate, made: str, link: str | None) -> Report:
     title = f"{answer.model} on {answer.count}x {answer.accelerator_name}: {answer.workload}"
     ways = tuple(way_out_sentence(way, answer) for way in answer.ways_out)
     terms = tuple(
@@ -130,7 +140,7 @@ def _one(answer: Estimate, made: str) -> Report:
         *terms,
         *_rests_on(answer.assumptions, answer.references),
     )
-    return Report(title, made, parts)
+    return Report(title, made, link, parts)
 
 
 def _numbers(estimate: Estimate, *said: str) -> Section:
@@ -164,7 +174,8 @@ def _filled(report: Report) -> Iterator[Section]:
 
 
 def _markdown(report: Report) -> str:
-    lines = [f"# {markdown_text(report.title)}", "", markdown_text(report.made), ""]
+    opens = f" {OPENS} {markdown_link(report.link)}" if report.link else ""
+    lines = [f"# {markdown_text(report.title)}", "", markdown_text(report.made) + opens, ""]
     for part in _filled(report):
         lines += [f"## {part.title}", ""]
         for text in part.paragraphs:
@@ -183,11 +194,12 @@ def _row(cells: Sequence[str]) -> str:
 
 def _html(report: Report) -> str:
     title = html_text(report.title)
+    opens = f" {OPENS} {report.link}" if report.link else ""
     parts = [
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}</title><style>{STYLE}</style></head><body>",
-        f'<h1>{title}</h1>\n<p class="made">{html_text(report.made)}</p>',
+        f'<h1>{title}</h1>\n<p class="made">{html_text(report.made + opens)}</p>',
     ]
     for part in _filled(report):
         parts.append(f"<h2>{html_text(part.title)}</h2>")
