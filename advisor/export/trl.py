@@ -55,7 +55,10 @@ ADAPTER_RATE: Final = "2e-4"
 """QLoRA (Dettmers et al. 2023, arXiv:2305.14314, table 9), 7B and 13B."""
 ALPHA_PER_RANK: Final = 2
 """As TRL's defaults, ``lora_alpha`` 32 for ``lora_r`` 16."""
-NEEDS: Final = ("trl", "peft", "bitsandbytes", "deepspeed", "liger-kernel")
+NEEDS: Final = (
+    *("trl", "transformers", "accelerate", "peft", "bitsandbytes", "deepspeed", "liger-kernel"),
+)
+"""Packages of the training, and of every option that a plan may set."""
 DATASETS: Final = {
     None: ("sft", "trl-lib/tldr"),
     Preference.DPO: ("dpo", "trl-lib/tldr-preference"),
