@@ -5,6 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 import advisor.ui.pages
+from advisor.ui.address import survive_restarts
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 
@@ -58,4 +59,5 @@ page = st.navigation(
     ],
     position="top",
 )
+survive_restarts()
 page.run()

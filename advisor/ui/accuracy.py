@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,13 +10,17 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
+from advisor.ui import address
 from advisor.ui.chart_view import CHART_CONFIG, TABLE_PX, csv_button
+from advisor.ui.links import Page, choice, text
 from advisor.ui.wording import plain, text_table
 
 EVERYTHING: Final = "All work"
 WORST: Final = 8
 FEW: Final = 5
 """Below this number of groups, a median says little."""
+ONE, CLICKED = "accuracy_one", "accuracy_clicked"
+"""Session's keys of the measurement that is open, and of the point that was last clicked."""
 HEADLINES: Final = ("tokens_per_s_per_accelerator", "peak_memory_gib", "tpot_ms", "ttft_ms")
 
 
@@ -49,6 +54,32 @@ def _headlines(runs: Sequence[api.PublishedRun]) -> str:
     return ", ".join(parts)
 
 
+@functools.cache
+def page() -> Page:
+    """Return the inputs as they stand in the address."""
+    runs = api.published_runs()
+    known = frames.quantities(runs)
+    return Page(
+        "accuracy",
+        {
+            "quantity": choice(
+                "accuracy_quantity",
+                "Quantity",
+                known[0],
+                lambda: {name: frames.quantity_title(name) for name in known},
+            ),
+            "work": choice(
+                "accuracy_task",
+                "Work",
+                EVERYTHING,
+                lambda: {task: task for task in (EVERYTHING, *{run.task for run in runs})},
+            ),
+            "card": text("accuracy_card", "Accelerator"),
+            "run": choice(ONE, "Measurement", None, lambda: {run.row.id: "" for run in runs}),
+        },
+    )
+
+
 @st.fragment
 def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
     """Filter the measurements, draw them and open one."""
@@ -58,13 +89,21 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
             frames.quantities(runs),
             format_func=frames.quantity_title,
             key="accuracy_quantity",
+            persist_state="session",
         )
         of_quantity = [run for run in runs if run.row.quantity == quantity]
-        tasks = sorted({run.task for run in of_quantity})
-        task = st.selectbox("Work", [EVERYTHING, *tasks], key="accuracy_task")
+        tasks = [EVERYTHING, *sorted({run.task for run in of_quantity})]
+        if st.session_state["accuracy_task"] not in tasks:
+            st.session_state["accuracy_task"] = EVERYTHING
+        task = st.selectbox("Work", tasks, key="accuracy_task", persist_state="session")
         card = st.text_input(
-            "Accelerator", key="accuracy_card", placeholder="any, or e.g. A100", type="search"
+            "Accelerator",
+            key="accuracy_card",
+            placeholder="any, or e.g. A100",
+            type="search",
+            persist_state="session",
         )
+    address.write(page())
     shown = [run for run in of_quantity if _matches(run, task, card)]
     what = "" if task == EVERYTHING else f" of {task}"
     where = f" on {card.strip()}" if card and card.strip() else ""
@@ -131,16 +170,28 @@ def _one(
     if isinstance(position, list):
         position = position[0]
     clicked = shown[int(position)].row.id if isinstance(position, int | float) else None
-    name = st.selectbox(
+    if clicked and clicked != st.session_state.get(CLICKED):
+        st.session_state[ONE] = clicked
+    st.session_state[CLICKED] = clicked
+    if st.session_state.get(ONE) not in names:
+        st.session_state[ONE] = None
+
+    def title(name: str) -> str:
+        run = names[name]
+        where = f"{run.model}, {run.count:,}x {run.accelerator_name}"
+        return f"{where} ({run.row.error_pct:+.0f} %): {name}"
+
+    chosen = st.selectbox(
         "Click a point of the chart, or choose",
         list(names),
-        index=list(names).index(clicked) if clicked else 0,
-        format_func=lambda each: (
-            f"{names[each].model}, {names[each].count:,}x {names[each].accelerator_name} "
-            f"({names[each].row.error_pct:+.0f} %): {each}"
-        ),
-        key=f"accuracy_one_{clicked}",
+        index=None,
+        placeholder=title(next(iter(names))),
+        format_func=title,
+        key=ONE,
+        persist_state="session",
     )
+    address.write(page())
+    name = chosen or next(iter(names))
     run = api.predicted_now(names[name])
     text_table(frames.runs_table([run]))
     source = run.row.source or "accounting by PyTorch on shapes, see data/measurements/README.md"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import streamlit as st
 
@@ -14,13 +15,14 @@ from advisor.errors import RefreshError
 from advisor.foundation.dates import dated
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
+from advisor.ui import address
 from advisor.ui.chart_view import csv_button, draw
+from advisor.ui.links import Page, choice, flag, number, text
 from advisor.ui.state import accelerator_names, provider_names
 from advisor.ui.wording import plain, text_table
 
-MOST_CARDS: Final = 4
 NO_CARD: Final = "none"
-DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090")
+DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090", "")
 SEGMENTS: Final = {
     Segment.CONSUMER: "Consumer",
     Segment.WORKSTATION: "Workstation",
@@ -32,7 +34,56 @@ SEGMENTS: Final = {
 }
 LIST_PX: Final = 420
 SOURCES_PX: Final = 420
-MEMORY_GIB: Final = (0, 8, 12, 16, 24, 40, 48, 80, 96, 141, 192)
+KINDS: Final[Mapping[Segment | None, str]] = {None: "Any kind"} | SEGMENTS
+MEMORY_GIB: Final = {0: "Any memory"} | {
+    size: f"{size} GiB" for size in (8, 12, 16, 24, 40, 48, 80, 96, 141, 192)
+}
+BY_TITLE: Final = {metric.title: metric for metric in METRICS}
+QUANTITIES: Final = {title: title for title in BY_TITLE}
+
+
+@functools.cache
+def page() -> Page:
+    """Return the inputs as they stand in the address."""
+    boxes = {
+        f"card_{place}": choice(f"catalog_card_{place}", f"Accelerator {place}", default, cards)
+        for place, default in enumerate(DEFAULT_CARDS, start=1)
+    }
+    return Page(
+        "catalog",
+        boxes
+        | {
+            "quantity": choice("catalog_metric", "Quantity", METRICS[0].title, lambda: QUANTITIES),
+            "differences": flag("catalog_differences", "Differences only"),
+            "name": text("catalog_name", "Name"),
+            "vendor": choice("catalog_vendor", "Vendor", None, vendors),
+            "kind": choice("catalog_segment", "Kind", None, lambda: KINDS),
+            "memory": choice("catalog_memory", "Memory", 0, lambda: MEMORY_GIB),
+            "rentable": flag("catalog_rentable", "For rent"),
+            "rate": number("catalog_rate", "US dollars for one euro", None, 0.01, 100.0),
+        },
+    )
+
+
+def cards() -> Mapping[str, str]:
+    """Return what can be compared: catalog key to name."""
+    return {"": NO_CARD} | accelerator_names()
+
+
+def vendors() -> Mapping[str | None, str]:
+    """Return who makes accelerators, and anybody."""
+    names = sorted({card.vendor for card in api.load_catalog().accelerators})
+    return {None: "Any vendor"} | {name: name for name in names}
+
+
+def _select(label: str, titles: Mapping[Any, str], key: str) -> Any:
+    return st.selectbox(
+        label,
+        list(titles),
+        format_func=lambda value: titles.get(value, value),
+        key=key,
+        persist_state="session",
+    )
 
 
 def prices(catalog: api.Catalog) -> api.Catalog:
@@ -57,17 +108,19 @@ def prices(catalog: api.Catalog) -> api.Catalog:
             "US dollars for one euro",
             min_value=0.01,
             max_value=100.0,
-            value=catalog.exchange_rates["EUR"].usd,
+            value=None,
+            placeholder=f"{catalog.exchange_rates['EUR'].usd:.4f}",
             step=0.01,
             format="%.4f",
             key="catalog_rate",
+            persist_state="session",
             width=220,
             help=plain(f"As of {catalog.exchange_rates['EUR'].date}; nine offers are in euro."),
         )
         asked = st.button("Fetch live prices", key="catalog_refresh", icon=":material/refresh:")
     if asked:
         _refresh()
-    if rate == catalog.exchange_rates["EUR"].usd:
+    if rate is None:
         return catalog
     return catalog.at_rate("EUR", rate)
 
@@ -107,32 +160,22 @@ def browse(catalog: api.Catalog) -> None:
     """Filter and list the accelerators."""
     st.subheader("Browse", anchor=False)
     with st.container(horizontal=True):
-        text = st.text_input(
-            "Name", key="catalog_name", placeholder="any, or e.g. RTX 40", type="search"
+        typed = st.text_input(
+            "Name",
+            key="catalog_name",
+            placeholder="any, or e.g. RTX 40",
+            type="search",
+            persist_state="session",
         )
-        vendor = st.selectbox(
-            "Vendor",
-            [None, *sorted({card.vendor for card in catalog.accelerators})],
-            format_func=lambda name: name or "Any vendor",
-            key="catalog_vendor",
-        )
-        segment = st.selectbox(
-            "Kind",
-            [None, *SEGMENTS],
-            format_func=lambda kind: SEGMENTS[kind] if kind else "Any kind",
-            key="catalog_segment",
-        )
-        least = st.selectbox(
-            "Memory, at least",
-            MEMORY_GIB,
-            format_func=lambda size: f"{size} GiB" if size else "Any memory",
-            key="catalog_memory",
-        )
-        rentable = st.toggle("For rent", key="catalog_rentable")
+        vendor = _select("Vendor", vendors(), "catalog_vendor")
+        segment = _select("Kind", KINDS, "catalog_segment")
+        least = _select("Memory, at least", MEMORY_GIB, "catalog_memory")
+        rentable = st.toggle("For rent", key="catalog_rentable", persist_state="session")
+    address.write(page())
     shown = [
         card
         for card in catalog.accelerators
-        if _named(card, text or "")
+        if _named(card, typed or "")
         and vendor in (None, card.vendor)
         and segment in (None, card.segment)
         # Cards report a little less than the round figure they are sold by.
@@ -185,30 +228,12 @@ def _named(card: Accelerator, text: str) -> bool:
 def choose() -> list[str]:
     """Ask for the cards to compare."""
     st.subheader("Compare", anchor=False)
-    names = accelerator_names()
-    options = ["", *names]
-    for place in range(MOST_CARDS):
-        # A link holds names as they are shown; Streamlit drops one that it does not know.
-        linked = st.query_params.get(f"catalog_card_{place + 1}")
-        if linked and linked not in {NO_CARD, *names.values()}:
-            st.warning(
-                plain(f"The link names an accelerator that is not in the catalog: {linked}."),
-                icon=":material/warning:",
-            )
-    chosen = []
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
-    for place, column in enumerate(st.columns(MOST_CARDS)):
-        default = DEFAULT_CARDS[place] if place < len(DEFAULT_CARDS) else ""
-        chosen.append(
-            column.selectbox(
-                f"Accelerator {place + 1}",
-                options,
-                index=options.index(default),
-                format_func=lambda key: names.get(key, NO_CARD),
-                key=f"catalog_card_{place + 1}",
-                bind="query-params",
-            )
-        )
+    chosen = []
+    for place, column in enumerate(st.columns(len(DEFAULT_CARDS)), start=1):
+        with column:
+            chosen.append(_select(f"Accelerator {place}", cards(), f"catalog_card_{place}"))
+    address.write(page())
     return list(dict.fromkeys(key for key in chosen if key))
 
 
@@ -219,11 +244,10 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
         st.info("Choose an accelerator.", icon=":material/help:")
         return
     found = compare_cards(keys, catalog)
-    metric = st.selectbox(
-        "Quantity", METRICS, format_func=lambda item: item.title, key="catalog_metric"
-    )
+    metric = BY_TITLE[_select("Quantity", QUANTITIES, "catalog_metric")]
     _spread(catalog, keys, metric, theme=theme, compact=compact)
-    differences = st.toggle("Differences only", key="catalog_differences")
+    differences = st.toggle("Differences only", key="catalog_differences", persist_state="session")
+    address.write(page())
     table = frames.comparison_table(found, differences=differences)
     if table.empty:
         st.info("These do not differ in any fact of the catalog.", icon=":material/help:")

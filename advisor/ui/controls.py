@@ -239,13 +239,3 @@ def _advanced(inputs: Inputs, slots: Slots) -> None:
             labels = ", ".join(RULES[name].label for name in changed)
             st.markdown(f"Advanced ({len(changed)} changed): {plain(labels)}", width="content")
             st.button("Reset", icon=":material/restart_alt:", on_click=state.reset_advanced)
-
-
-def corrections(found: Sequence[str]) -> None:
-    """Name every value of an opened link that could not be used."""
-    if found:
-        lines = "\n".join(f"- {plain(item)}" for item in found)
-        st.warning(
-            f"The link had values that this page cannot use:\n{lines}",
-            icon=":material/link_off:",
-        )

@@ -32,8 +32,10 @@ def why_not(recommendation: api.Recommendation) -> None:
         index=None,
         placeholder="Choose any accelerator",
         key="why_not",
+        persist_state="session",
     )
-    if name is not None:
+    state.write()
+    if name in verdicts:
         st.info(plain(verdicts[name]), icon=":material/help:")
 
 
@@ -189,13 +191,13 @@ def share(found: Answer) -> None:
     if not expander.open:
         return
     with expander:
-        if found.inputs.config and not links.config_fits(found.inputs):
+        if found.inputs.config and links.packed(found.inputs.config) is None:
             st.warning(
                 "The pasted config.json is too long for a link. Send the case file instead.",
                 icon=":material/link_off:",
             )
         st.markdown("Link with every input, the versions and the price you see now:")
-        link = links.address(st.context.url or "", state.link(found))
+        link = state.link(found)
         st.code(link, language=None, wrap_lines=True)
         _download(found, link)
         st.download_button(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import streamlit as st
 
 from advisor import api, frames
+from advisor.architecture.presets import list_presets
 from advisor.charts import Theme, fits_alt, fits_chart
-from advisor.ui import memory
+from advisor.ui import address, memory
 from advisor.ui.chart_view import draw
+from advisor.ui.links import Page, choice, flag, number
 from advisor.ui.results import status
 from advisor.ui.state import accelerator_names
 from advisor.ui.wording import plain
@@ -18,11 +21,15 @@ CACHED_ANSWERS: Final = 32
 ANSWER_TOKENS: Final = 256
 """Of the context, what is generated; memory does not depend on it."""
 DEFAULT_CARD: Final = "rtx-4090"
+CURVE_MODEL: Final = "fits_context_model"
 NUMBER_FORMATS: Final = (
     "Weights: bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 as published. To spare: with "
     "one request of the chosen context. Tokens/s: of that request alone."
 )
-CONTEXTS: Final = (2048, 4096, 8192, 16384, 32768, 65536, 131072)
+CONTEXTS: Final = {tokens: f"{tokens:,}" for tokens in (2**power for power in range(11, 18))}
+"""Context [tokens] -> title."""
+MOST: Final = 1024
+"""Cards, and requests at once."""
 
 
 @st.cache_data(show_spinner=False, max_entries=CACHED_ANSWERS)
@@ -37,29 +44,53 @@ def answer(card: str, count: int, context: int, concurrency: int, everything: bo
     )
 
 
+@functools.cache
+def page() -> Page:
+    """Return the inputs as they stand in the address."""
+    return Page(
+        "fits",
+        {
+            "card": choice("fits_card", "GPU", DEFAULT_CARD, accelerator_names),
+            "count": number("fits_count", "How many", 1, 1, MOST),
+            "context": choice("fits_context", "Context", 8192, lambda: CONTEXTS),
+            "requests": number("fits_requests", "Requests at once", 8, 2, MOST),
+            "all": flag("fits_all", "Every known model"),
+            "model": choice(
+                CURVE_MODEL, "Model", None, lambda: {name: name for name in list_presets()}
+            ),
+        },
+    )
+
+
 def ask() -> api.Fits:
     """Show the inputs and return the answer to them."""
+    inputs = page()
+    address.open_page(inputs)
     names = accelerator_names()
-    keys = list(names)
     with st.container(border=True):
         card = st.selectbox(
             "GPU",
-            keys,
-            index=keys.index(DEFAULT_CARD),
+            list(names),
             format_func=names.__getitem__,
             key="fits_card",
+            persist_state="session",
         )
         columns = st.columns(3)
-        count = columns[0].number_input("How many", 1, 1024, 1, key="fits_count")
+        count = columns[0].number_input(
+            "How many", 1, MOST, key="fits_count", persist_state="session"
+        )
         context = columns[1].selectbox(
             "Context (tokens)",
-            CONTEXTS,
-            index=CONTEXTS.index(8192),
-            format_func=lambda tokens: f"{tokens:,}",
+            list(CONTEXTS),
+            format_func=CONTEXTS.__getitem__,
             key="fits_context",
+            persist_state="session",
         )
-        concurrency = columns[2].number_input("Requests at once", 2, 1024, 8, key="fits_requests")
-        everything = st.toggle("Every known model", key="fits_all")
+        concurrency = columns[2].number_input(
+            "Requests at once", 2, MOST, key="fits_requests", persist_state="session"
+        )
+        everything = st.toggle("Every known model", key="fits_all", persist_state="session")
+    address.write(inputs)
     return answer(card, int(count), context, int(concurrency), everything)
 
 
@@ -114,9 +145,11 @@ def _how_far(fits: api.Fits, theme: Theme) -> None:
         list(models),
         index=None,
         placeholder="Choose a model that fits",
-        key="fits_context_model",
+        key=CURVE_MODEL,
+        persist_state="session",
     )
-    if name is None:
+    address.write(page())
+    if name not in models:
         return
     served = models[name].served
     case = api.load_case(

@@ -1,18 +1,20 @@
-"""The shareable link: every input in the address, and a check of every value that comes back."""
+"""What a page asks, in its address: short parameters, and a check of each that comes back.
+
+Inputs at their defaults are left out. Nothing here knows the session; see `advisor.ui.address`.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import math
 import zlib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 from urllib.parse import urlencode
 
-from advisor.ui.inputs import DEFAULTS, Inputs, Task
-from advisor.ui.reading import complaint, problem_of, shown, value_title
-from advisor.ui.rules import RULES, Kind
+from advisor.ui.reading import shown
 
 SCHEMA_VERSION: Final = "1"
 LIST_SEPARATOR: Final = "~"
@@ -21,10 +23,41 @@ LONGEST_CONFIG: Final = 6_000
 """Characters that a packed config.json may take in a link."""
 LARGEST_CONFIG_BYTES: Final = 200_000
 """Size to which a config.json in a link may unpack. [bytes]"""
+LONGEST_TEXT: Final = 200
+"""Characters that a line of free text may have."""
+MOST_PARAMETERS: Final = 200
+MOST_CORRECTIONS: Final = 12
 DEAREST_USD: Final = 1e13
 """A price in a link beyond this is no price. [USD]"""
 ANSWER: Final = ("engine", "catalog", "usd")
 """What the sender saw, beside the inputs."""
+
+Value = str | int | float | bool | tuple[str, ...] | None
+Values = Mapping[str, Value]
+Read = tuple[Value, str | None]
+"""A value, and what is wrong with it: the end of a sentence that the label begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One input of a page: the key of its widget, its default, and how the address spells it."""
+
+    key: str
+    label: str
+    default: Value
+    read: Callable[[str], Read]
+    write: Callable[[Any], str | None] = str
+    """None where the value is too long for an address."""
+    title: Callable[[Any], str] = str
+    """The value as the page shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The inputs of one page, by their names in the address."""
+
+    name: str
+    fields: Mapping[str, Field]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +71,90 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A link, read: the inputs to use, what had to be corrected, and what the sender saw."""
+    """An address, read: the inputs to use, what had to be corrected, and what the sender saw."""
 
-    inputs: Inputs
+    values: Values
     corrections: tuple[str, ...]
     seen: Seen | None
 
 
-def encode(inputs: Inputs, *, engine: str, catalog: str, usd: float | None) -> dict[str, str]:
-    """Return the parameters of a link: schema version, every input, and the answer now.
+def text(key: str, label: str, default: str = "") -> Field:
+    """Return the field of a line of free text."""
 
-    A ``config.json`` that is too long for an address is left out; see `config_fits`.
+    def read(given: str) -> Read:
+        fits = len(given) <= LONGEST_TEXT and given.isprintable()
+        return given, None if fits else f"must be a short line of text, not {shown(given)}."
+
+    return Field(key, label, default, read, title=lambda value: value or "any")
+
+
+def choice(key: str, label: str, default: Value, options: Callable[[], Mapping[Any, str]]) -> Field:
+    """Return the field of one of some options: value to title, either of which names it."""
+
+    def read(given: str) -> Read:
+        titles = options()
+        for value in titles:
+            if given in (str(value), titles[value]):
+                return value, None
+        return default, f"must be one that the page offers, not {shown(given)}."
+
+    return Field(key, label, default, read, title=lambda value: options().get(value, "none"))
+
+
+def number(
+    key: str, label: str, default: float | None, low: float, high: float | None = None
+) -> Field:
+    """Return the field of a number within bounds; whole where its default is."""
+
+    def read(given: str) -> Read:
+        try:
+            value = float(given)
+        except ValueError:
+            return default, f"must be a number, not {shown(given)}."
+        most = math.inf if high is None else high
+        if not math.isfinite(value) or not low <= value <= most:
+            bounds = f"at least {low:,g}" if high is None else f"{low:,g} to {high:,g}"
+            return default, f"must be {bounds}, not {shown(given)}."
+        if not isinstance(default, int):
+            return value, None
+        whole = value == int(value)
+        return int(value), None if whole else f"must be a whole number, not {shown(given)}."
+
+    return Field(
+        key,
+        label,
+        default,
+        read,
+        write=lambda value: f"{value:.15g}",
+        title=lambda value: "its default" if value is None else f"{value:,g}",
+    )
+
+
+def flag(key: str, label: str) -> Field:
+    """Return the field of a switch that is off by default."""
+    words = {True: "yes", False: "no"}
+    return replace(choice(key, label, False, lambda: words), write=words.__getitem__)
+
+
+def encode(page: Page, values: Values) -> dict[str, str]:
+    """Return the parameters of an address: the inputs that differ from their defaults.
+
+    A ``config.json`` that is too long for an address is left out; see `packed`.
     """
-    parameters = {"v": SCHEMA_VERSION}
-    for name, value in asdict(inputs).items():
-        if name == "config":
-            if value and config_fits(inputs):
-                parameters[name] = _pack(value)
-        else:
-            parameters[name] = value if isinstance(value, str) else LIST_SEPARATOR.join(value)
-    parameters |= {"engine": engine, "catalog": catalog}
-    if usd is not None:
-        parameters["usd"] = f"{usd:.2f}"
-    return parameters
+    changed = {
+        name: field.write(values[name])
+        for name, field in page.fields.items()
+        if values[name] != field.default
+    }
+    return {name: spelled for name, spelled in changed.items() if spelled is not None}
+
+
+def with_answer(
+    parameters: Mapping[str, str], *, engine: str, catalog: str, usd: float | None
+) -> dict[str, str]:
+    """Return parameters and what the sender of the link sees now."""
+    seen = {"v": SCHEMA_VERSION, **parameters, "engine": engine, "catalog": catalog}
+    return seen if usd is None else seen | {"usd": f"{usd:.2f}"}
 
 
 def address(base: str, parameters: Mapping[str, str]) -> str:
@@ -68,25 +162,14 @@ def address(base: str, parameters: Mapping[str, str]) -> str:
     return f"{base.partition('?')[0]}?{urlencode(parameters)}"
 
 
-def config_fits(inputs: Inputs) -> bool:
-    """Return whether the pasted ``config.json`` is short enough for a link."""
-    return len(_pack(inputs.config)) <= LONGEST_CONFIG
-
-
-def decode(
-    parameters: Mapping[str, str],
-    *,
-    providers: Callable[[], Collection[str]],
-    accelerators: Callable[[], Collection[str]],
-) -> Opened:
-    """Read the parameters of a link; every one that cannot be used is named.
+def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
+    """Read the parameters of an address; every one that cannot be used is named.
 
     Parameters
     ----------
+    page : Page
     parameters : mapping
-        As in the address.
-    providers, accelerators : callable
-        Return what can be chosen; called only where the link names some.
+        As in the address. A widget's key stands for its name: older links say it so.
 
     Returns
     -------
@@ -99,58 +182,36 @@ def decode(
             f"The link was made for version {parameters['v'][:20]} of this page; this is version "
             f"{SCHEMA_VERSION}. Inputs that it does not know keep their defaults."
         )
-    inputs = _with_task(parameters, corrections)
-    for name, text in parameters.items():
-        if name in ("v", "task", *ANSWER):
+    names = {field.key: name for name, field in page.fields.items()} | {
+        name: name for name in page.fields
+    }
+    values = {name: field.default for name, field in page.fields.items()}
+    if len(parameters) > MOST_PARAMETERS:
+        corrections.append(f"The link has {len(parameters):,} values; it is ignored.")
+        parameters = {}
+    for given, spelled in parameters.items():
+        if given in ("v", *ANSWER):
             continue
-        if name not in RULES:
-            corrections.append(f"{shown(name)} is no input of this page; it is ignored.")
+        name = names.get(given)
+        if name is None:
+            corrections.append(f"{shown(given)} is no input of this page; it is ignored.")
             continue
-        value, problem = _value(name, text, providers=providers, accelerators=accelerators)
-        candidate = replace(inputs, **{name: value})  # type: ignore[arg-type]
-        problem = problem or problem_of(candidate, name)
+        field = page.fields[name]
+        value, problem = _bounded(field, spelled)
         if problem:
-            default = value_title(name, getattr(DEFAULTS, name))
-            corrections.append(f"{complaint(name, problem)} Now: {default}.")
+            told = f"{field.label} {problem}" if problem[:1].islower() else problem
+            corrections.append(f"{told} Now: {field.title(field.default)}.")
         else:
-            inputs = candidate
-    return Opened(inputs, tuple(corrections), _seen(parameters))
+            values[name] = value
+    if more := len(corrections[MOST_CORRECTIONS:]):
+        corrections[MOST_CORRECTIONS:] = [f"And {more:,} more."]
+    return Opened(values, tuple(corrections), _seen(parameters))
 
 
-def _with_task(parameters: Mapping[str, str], corrections: list[str]) -> Inputs:
-    """The task comes first: what else is allowed depends on it."""
-    task = parameters.get("task", DEFAULTS.task)
-    if task in list(Task):
-        return replace(DEFAULTS, task=task)
-    options = RULES["task"].options
-    corrections.append(f"Task: {shown(task)} is unknown. Now: {options[DEFAULTS.task]}.")
-    return DEFAULTS
-
-
-def _value(
-    name: str,
-    text: str,
-    *,
-    providers: Callable[[], Collection[str]],
-    accelerators: Callable[[], Collection[str]],
-) -> tuple[str | tuple[str, ...], str | None]:
-    """Return the value of one parameter, or what is wrong with it."""
-    if name == "config":
-        config = _unpack(text)
-        return config or "", None if config else "is damaged in the link."
-    if name == "own_accelerator":
-        known = text in accelerators()
-        return text, None if known else f"must be in the catalog, not {shown(text)}."
-    if RULES[name].kind is Kind.CHOICES:
-        chosen = tuple(filter(None, text.split(LIST_SEPARATOR)))
-        if not chosen:
-            return (), None
-        known_names = (providers if name == "providers" else accelerators)()
-        unknown = [item for item in chosen if item not in known_names]
-        if unknown:
-            return (), f"must be in the catalog, not {', '.join(map(shown, unknown[:5]))}."
-        return chosen, None
-    return text, None
+def _bounded(field: Field, spelled: str) -> Read:
+    if len(spelled) > LONGEST_CONFIG:
+        return field.default, f"is too long for a link: {len(spelled):,} characters."
+    return field.read(spelled)
 
 
 def _seen(parameters: Mapping[str, str]) -> Seen | None:
@@ -165,16 +226,21 @@ def _seen(parameters: Mapping[str, str]) -> Seen | None:
     return Seen(parameters["engine"][:20], parameters["catalog"][:20], usd)
 
 
-def _pack(config: str) -> str:
-    return base64.urlsafe_b64encode(zlib.compress(config.encode(), 9)).decode().rstrip("=")
+def packed(config: str) -> str | None:
+    """Return a ``config.json`` in few characters; None where an address cannot hold it."""
+    data = config.encode()
+    if len(data) > LARGEST_CONFIG_BYTES:
+        return None
+    text = base64.urlsafe_b64encode(zlib.compress(data, 9)).decode().rstrip("=")
+    return text if len(text) <= LONGEST_CONFIG else None
 
 
-def _unpack(text: str) -> str | None:
-    """Undo `_pack` without trusting the sender: bounded in size, None where it is damaged."""
+def unpack(text: str) -> str | None:
+    """Undo `packed` without trusting the sender: bounded in size, None where it is damaged."""
     try:
-        packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        compressed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         unpacker = zlib.decompressobj()
-        data = unpacker.decompress(packed, LARGEST_CONFIG_BYTES)
+        data = unpacker.decompress(compressed, LARGEST_CONFIG_BYTES)
         return None if unpacker.unconsumed_tail else data.decode()
     except (binascii.Error, zlib.error, ValueError):
         return None

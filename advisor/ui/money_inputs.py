@@ -1,10 +1,9 @@
-"""The inputs of the page *Rent or buy*.
-
-Boxes below the answer are read from the session before they are drawn: what was entered last.
-"""
+"""The inputs of the page *Rent or buy*."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,11 +11,13 @@ import streamlit as st
 
 from advisor import api
 from advisor.architecture.presets import list_presets
-from advisor.ui import state
+from advisor.ui import address, state
+from advisor.ui.links import Page, choice, number
 
 DEFAULT_CARD: Final = "h100-sxm"
 DEFAULT_COUNT: Final = 8
 DEFAULT_HOURS: Final = 200
+DEFAULT_MONTHS: Final = 36
 DEFAULT_PLACE: Final = "usa"
 DEFAULT_MODEL: Final = "qwen3-0.6b"
 """Small enough for every card; the work decides the cost of a run alone."""
@@ -71,6 +72,11 @@ LIMITS: Final = frozenset({"usd_per_eur"})
 FALLING: Final = frozenset({"rent_change"})
 """Changes, which may be below nothing."""
 
+MOST_CARDS: Final = 4096
+MOST_HOURS: Final = 730
+MOST_USD: Final = 1e12
+"""More is no price, no power and no rate."""
+
 Section = dict[str, float | int | str]
 Slots = dict[str, st.delta_generator.DeltaGenerator]
 
@@ -93,44 +99,43 @@ def key(field: str) -> str:
     return f"own_{field}"
 
 
+@functools.cache
+def page() -> Page:
+    """Return the inputs as they stand in the address."""
+    fields = {
+        "card": choice(key("card"), "GPU", DEFAULT_CARD, state.accelerator_names),
+        "count": number(key("count"), "How many", DEFAULT_COUNT, 1, MOST_CARDS),
+        "hours": number(key("hours"), "Hours a month", DEFAULT_HOURS, 1, MOST_HOURS),
+        "months": choice(key("months"), "Horizon", DEFAULT_MONTHS, lambda: YEARS),
+        "place": choice(key("place"), "Place", None, state.place_names),
+        "model": choice(
+            key("model"), "Model", DEFAULT_MODEL, lambda: {name: name for name in list_presets()}
+        ),
+        "work": choice(key("work"), "Task", DEFAULT_WORK, lambda: WORK_TITLES),
+    }
+    boxes = {
+        field: number(key(field), title, None, *_bounds(field, title))
+        for field, (title, _) in (MAIN | BUDGET | FURTHER).items()
+    }
+    return Page("rent_or_buy", fields | boxes)
+
+
 def ask() -> Slots:
     """Show the main inputs; return where the strips go."""
     names, places = state.accelerator_names(), state.place_names()
-    cards = list(names)
     slots = {}
     with st.container(border=True):
         first = st.columns([3, 1, 1, 1, 2])
-        first[0].selectbox(
-            "GPU",
-            cards,
-            index=cards.index(DEFAULT_CARD),
-            format_func=names.__getitem__,
-            key=key("card"),
-            bind="query-params",
-        )
-        first[1].number_input(
-            "How many", 1, 4096, DEFAULT_COUNT, key=key("count"), bind="query-params"
-        )
+        with first[0]:
+            _select("card", "GPU", names)
+        first[1].number_input("How many", 1, MOST_CARDS, key=key("count"), persist_state="session")
         first[2].number_input(
-            "Hours a month", 1, 730, DEFAULT_HOURS, 10, key=key("hours"), bind="query-params"
+            "Hours a month", 1, MOST_HOURS, step=10, key=key("hours"), persist_state="session"
         )
-        first[3].selectbox(
-            "Horizon",
-            list(YEARS),
-            index=2,
-            format_func=YEARS.__getitem__,
-            key=key("months"),
-            bind="query-params",
-        )
-        first[4].selectbox(
-            "Place",
-            list(places),
-            index=None,
-            format_func=places.__getitem__,
-            key=key("place"),
-            placeholder=places[DEFAULT_PLACE],
-            bind="query-params",
-        )
+        with first[3]:
+            _select("months", "Horizon", YEARS)
+        with first[4]:
+            _select("place", "Place", places, placeholder=places[DEFAULT_PLACE])
         for column, field in zip(st.columns(len(MAIN)), MAIN, strict=True):
             with column:
                 _box(field, *MAIN[field])
@@ -139,22 +144,19 @@ def ask() -> Slots:
 
 
 def question() -> Question:
-    """Return what the boxes hold; those below the answer as they were last drawn."""
-
-    def held(field: str) -> Any:
-        return st.session_state.get(key(field))
-
-    owning, renting, limits = _given()
+    """Return what the boxes hold, drawn or not."""
+    held: dict[str, Any] = address.values(page())
+    owning, renting, limits = _given(held)
     owning |= {
-        "hours_per_month": float(held("hours")),
-        "months": held("months"),
-        "place": held("place") or DEFAULT_PLACE,
+        "hours_per_month": float(held["hours"]),
+        "months": held["months"],
+        "place": held["place"] or DEFAULT_PLACE,
     }
     return Question(
-        card=held("card"),
-        count=int(held("count")),
-        model=held("model") or DEFAULT_MODEL,
-        work=held("work") or DEFAULT_WORK,
+        card=held["card"],
+        count=int(held["count"]),
+        model=held["model"],
+        work=held["work"],
         owning=owning,
         renting=renting,
         limits=limits,
@@ -164,17 +166,10 @@ def question() -> Question:
 def ask_work() -> None:
     """Show the boxes of the work."""
     columns = st.columns(2)
-    models = list(list_presets())
-    columns[0].selectbox(
-        "Model", models, index=models.index(DEFAULT_MODEL), key=key("model"), bind="query-params"
-    )
-    columns[1].selectbox(
-        "Task",
-        list(WORKS),
-        format_func=WORK_TITLES.__getitem__,
-        key=key("work"),
-        bind="query-params",
-    )
+    with columns[0]:
+        _select("model", "Model", {name: name for name in list_presets()})
+    with columns[1]:
+        _select("work", "Task", WORK_TITLES)
 
 
 def ask_budget() -> None:
@@ -186,7 +181,8 @@ def ask_budget() -> None:
 
 def ask_further() -> None:
     """Show the remaining assumptions, four abreast."""
-    changed = sum(st.session_state.get(key(field)) is not None for field in FURTHER)
+    held = address.values(page())
+    changed = sum(held[field] is not None for field in FURTHER)
     title = "More assumptions" + (f" ({changed} changed)" if changed else "")
     with st.expander(title, key="own_further"):
         fields = list(FURTHER)
@@ -196,27 +192,46 @@ def ask_further() -> None:
                     _box(field, *FURTHER[field])
 
 
+def _select(
+    field: str, title: str, titles: Mapping[Any, str], *, placeholder: str | None = None
+) -> None:
+    st.selectbox(
+        title,
+        list(titles),
+        index=None if placeholder else 0,
+        format_func=lambda value: titles.get(value, value),
+        key=key(field),
+        placeholder=placeholder,
+        persist_state="session",
+    )
+
+
+def _bounds(field: str, title: str) -> tuple[float, float]:
+    low = -90.0 if field in FALLING else 1.0 if field in {"pue", *BUDGET} else 0.0
+    return low, 1000.0 if "%" in title else MOST_USD
+
+
 def _box(field: str, title: str, step: float, *, empty: str = "default") -> None:
-    percent = "%" in title
+    low, high = _bounds(field, title)
     st.number_input(
         title,
-        min_value=-90.0 if field in FALLING else 1.0 if field in {"pue", *BUDGET} else 0.0,
-        max_value=1000.0 if percent else None,
+        min_value=low,
+        max_value=high,
         value=None,
         step=step,
         placeholder=empty,
         key=key(field),
-        bind="query-params",
+        persist_state="session",
     )
 
 
-def _given() -> tuple[Section, Section, Section]:
+def _given(held: Mapping[str, Any]) -> tuple[Section, Section, Section]:
     """Return what was entered: shares are typed in percent."""
     owning: Section = {}
     renting: Section = {}
     limits: Section = {}
     for field, (title, _) in (MAIN | FURTHER | BUDGET).items():
-        value = st.session_state.get(key(field))
+        value = held[field]
         if value is None or (value == 0 and field in POSITIVE):
             continue
         number = value / 100 if "%" in title else value

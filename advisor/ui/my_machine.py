@@ -16,17 +16,21 @@ from advisor.probe.descriptions import describe_device
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.smi import read_smi
 from advisor.probe.report import ProbeReport, parse_report
-from advisor.ui import probe_job, state
+from advisor.ui import address, probe_job, state
 from advisor.ui.chart_view import TABLE_PX, draw
+from advisor.ui.links import Page, choice
 from advisor.ui.wording import plain, text_table
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
 REFRESH_S: Final = 0.5
+PAGE: Final = Page("machine", {"mode": choice("machine_mode", "How long", "short", lambda: MODES)})
+"""The inputs as they stand in the address. What is pasted or measured stays out of it."""
 REPORT, JOB = "machine_report", "machine_job"
 
 
 def ask() -> None:
     """Show the three ways to a report: measure, upload, or the text of ``nvidia-smi``."""
+    address.open_page(PAGE)
     st.markdown(
         "How fast the machine that runs this page really is, and what the estimates make of it. "
         "Nothing leaves the machine; a report that you upload is read and never run."
@@ -36,8 +40,13 @@ def ask() -> None:
         job: probe_job.Job | None = st.session_state.get(JOB)
         busy = job is not None and job.running
         mode = st.selectbox(
-            "How long", list(MODES), format_func=MODES.__getitem__, key="machine_mode"
+            "How long",
+            list(MODES),
+            format_func=MODES.__getitem__,
+            key="machine_mode",
+            persist_state="session",
         )
+        address.write(PAGE)
         if st.button("Measure this machine", disabled=busy, key="machine_start"):
             st.session_state[JOB] = probe_job.start(mode)
             st.rerun()

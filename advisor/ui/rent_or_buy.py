@@ -17,7 +17,7 @@ from advisor.charts import (
 from advisor.errors import InputError
 from advisor.foundation.formatting import hourly_price, money, rate, years
 from advisor.foundation.quantities import Range
-from advisor.ui import money_inputs, state
+from advisor.ui import address, money_inputs, state
 from advisor.ui.chart_view import draw, table_below
 from advisor.ui.results import metrics, status
 from advisor.ui.wording import plain, span, text_table
@@ -25,9 +25,12 @@ from advisor.ui.wording import plain, span, text_table
 
 def page(*, theme: Theme, compact: bool) -> None:
     """Ask, answer first, then the numbers behind the answer."""
+    inputs = money_inputs.page()
+    address.open_page(inputs)
     said = st.container()
     slots = money_inputs.ask()
     asked = money_inputs.question()
+    address.write(inputs)
     try:
         found = money_inputs.answer(asked)
     except InputError as error:
@@ -44,7 +47,7 @@ def page(*, theme: Theme, compact: bool) -> None:
         _charts(found, theme, compact=compact)
         _details(found)
     if money_inputs.question() != asked:
-        # The boxes below the answer have just taken their values from the link.
+        # Boxes of a page that this server has just met.
         st.rerun()
 
 

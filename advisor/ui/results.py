@@ -57,7 +57,7 @@ def compared(opened: Opened, found: Answer) -> None:
     """Say how the answer moved since an opened link was made, while its inputs stand."""
     seen = opened.seen
     plans = found.recommendation.plans
-    if seen is None or found.inputs != opened.inputs or not plans:
+    if seen is None or found.inputs != state.inputs_of(opened.values) or not plans:
         return
     now = plans[0].estimate.cost.rent_usd
     if now is None or abs(now.expected - seen.usd) <= SAME_PRICE * seen.usd:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import TracebackType
 from typing import Final
 
@@ -16,7 +17,7 @@ import advisor
 from advisor import api
 from advisor.architecture.presets import list_presets
 from advisor.errors import AdvisorError, InputError
-from advisor.ui import links
+from advisor.ui import address, links
 from advisor.ui.cases import case_of, in_words, input_field
 from advisor.ui.inputs import (
     ADAPTERS,
@@ -27,12 +28,14 @@ from advisor.ui.inputs import (
     Inputs,
     Task,
 )
+from advisor.ui.links import Page
 from advisor.ui.networks import EXAMPLES, Network, network_named
+from advisor.ui.question import KEY, question
 from advisor.ui.reading import read, used
-from advisor.ui.rules import RULES, Kind
+from advisor.ui.rules import RULES
 
-KEY: Final = "in_"
-"""Prefix of the widget keys."""
+VALID: Final = "valid"
+"""Session's key of the last inputs that had an answer."""
 MODEL: Final = {"model", "config", "parameters", *SHAPE}
 """Inputs that name a model together: where one is wrong, none is new."""
 LENGTHS: Final = {"prompt": "input_tokens", "answer": "output_tokens"}
@@ -61,31 +64,32 @@ def key(name: str) -> str:
     return KEY + name
 
 
+@functools.cache
+def page() -> Page:
+    """Return the inputs as they stand in the address."""
+    return question(providers=provider_names, accelerators=accelerator_names)
+
+
 def open_page() -> links.Opened:
-    """Fill the inputs once for a session: from the link, or with the defaults."""
-    if "opened" not in st.session_state:
-        opened = links.decode(
-            st.query_params.to_dict(),
-            providers=provider_names,
-            accelerators=accelerator_names,
-        )
-        for item in fields(Inputs):
-            value = getattr(opened.inputs, item.name)
-            chosen = RULES[item.name].kind is Kind.CHOICES
-            st.session_state[key(item.name)] = list(value) if chosen else str(value)
-        st.session_state["valid"] = DEFAULTS
-        st.session_state["opened"] = opened
-    found: links.Opened = st.session_state["opened"]
-    return found
+    """Fill the inputs where the address decides."""
+    return address.open_page(page())
 
 
 def current() -> Inputs:
     """Return the inputs as they stand in the widgets."""
-    values: dict[str, str | tuple[str, ...]] = {}
-    for item in fields(Inputs):
-        value = st.session_state[key(item.name)]
-        values[item.name] = tuple(value) if isinstance(value, list) else str(value or "")
-    return Inputs(**values)  # type: ignore[arg-type]
+    return inputs_of(address.values(page()))
+
+
+def inputs_of(values: links.Values) -> Inputs:
+    """Return the inputs among the values of the page; a box that was emptied holds nothing."""
+    names = (item.name for item in fields(Inputs))
+    return Inputs(**{name: values[name] or type(getattr(DEFAULTS, name))() for name in names})  # type: ignore[arg-type]
+
+
+def write() -> None:
+    """Write the inputs to the address; a wrong one as it was last right, as the answer takes it."""
+    asked = address.values(page())
+    address.write(page(), asked | asdict(_usable(inputs_of(asked))))
 
 
 def reset_advanced() -> None:
@@ -118,18 +122,23 @@ def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer:
         If not even the last good inputs have an answer.
     """
     problems = dict(read(inputs).problems)
-    valid: Inputs = st.session_state["valid"]
-    kept = set(problems)
-    if kept & MODEL:
-        kept |= MODEL
-    usable = replace(inputs, **{name: getattr(valid, name) for name in kept})
+    usable = _usable(inputs)
     try:
         found = _answered(usable, problems, told)
     except InputError as error:
         problems[input_field(error.field, usable) or ""] = sentence(error)
-        return _answered(valid, problems, told)
-    st.session_state["valid"] = usable
+        return _answered(st.session_state.get(VALID, DEFAULTS), problems, told)
+    st.session_state[VALID] = usable
     return found
+
+
+def _usable(inputs: Inputs) -> Inputs:
+    """Return the inputs with the last good value for each that cannot be used."""
+    kept = set(read(inputs).problems)
+    if kept & MODEL:
+        kept |= MODEL
+    valid: Inputs = st.session_state.get(VALID) or inputs_of(address.opened(page()).values)
+    return replace(inputs, **{name: getattr(valid, name) for name in kept})
 
 
 def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str], object]) -> Answer:
@@ -163,16 +172,17 @@ def _kept(case_json: str, prices: str) -> list[api.Recommendation]:
     return []
 
 
-def link(found: Answer) -> dict[str, str]:
-    """Return the parameters of a link to this answer."""
+def link(found: Answer) -> str:
+    """Return the link to this answer: the address, and what it says now."""
     plans = found.recommendation.plans
     rent = plans[0].estimate.cost.rent_usd if plans else None
-    return links.encode(
-        found.inputs,
+    parameters = links.with_answer(
+        links.encode(page(), address.values(page()) | asdict(found.inputs)),
         engine=advisor.__version__,
         catalog=found.recommendation.catalog_date,
         usd=None if rent is None else rent.expected,
     )
+    return links.address(address.current(), parameters)
 
 
 def model_titles(network: str) -> dict[str, str]:

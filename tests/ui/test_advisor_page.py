@@ -12,7 +12,6 @@ import advisor
 from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape, Case
 from advisor.planning.results import Recommendation
-from advisor.ui.inputs import DEFAULTS
 from tests.ui import factory
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
@@ -437,14 +436,15 @@ def test_an_old_link_says_how_the_price_moved(page: AppTest) -> None:
     )
 
 
-def test_the_link_carries_every_input(page: AppTest) -> None:
+def test_the_link_carries_what_was_changed_and_what_the_sender_saw(page: AppTest) -> None:
+    page.context = {"url": "https://tools.example.org/gpu/"}
     page.run()
+    page.text_input(key="in_budget").set_value("500").run()
 
-    link = link_of(page)
-
-    assert "v=1&task=lora&network=language&model=llama-3.1-8b" in link
-    assert f"max_accelerators={DEFAULTS.max_accelerators}" in link
-    assert "catalog=2026-09-01&usd=10.00" in link
+    assert link_of(page) == (
+        "https://tools.example.org/gpu/?v=1&budget=500"
+        f"&engine={advisor.__version__}&catalog=2026-09-01&usd=10.00"
+    )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -89,7 +89,9 @@ def test_a_link_names_its_accelerators_and_what_is_wrong_with_them() -> None:
 
     assert not shown.exception
     assert shown.selectbox(key="catalog_card_1").value == "gtx-1650"
-    assert "not in the catalog: Voodoo 2" in shown.warning[0].value.replace("\\", "")
+    assert "Accelerator 2 must be one that the page offers, not 'Voodoo 2'. Now: NVIDIA H100" in (
+        shown.warning[0].value.replace("\\", "")
+    )
 
 
 def test_the_rate_of_the_euro_changes_prices(page: AppTest) -> None:

@@ -1,8 +1,10 @@
 """From what is typed to a case, and from a link back to what was typed."""
 
+import base64
 import random
 import string
-from dataclasses import fields, replace
+import zlib
+from dataclasses import asdict, fields, replace
 
 import pandas as pd
 import pytest
@@ -12,13 +14,15 @@ from advisor.nouns.case import Case
 from advisor.ui import links
 from advisor.ui.cases import case_of, in_words, input_field
 from advisor.ui.inputs import DEFAULTS, Inputs
+from advisor.ui.question import question
 from advisor.ui.reading import problem_of, read
 from advisor.ui.rules import RULES
+from advisor.ui.state import inputs_of
 from advisor.ui.wording import listed, plain, span
 
 CONFIG = '{"model_type": "llama", "hidden_size": 4096}'
 PROVIDERS = ("AWS", "RunPod")
-ACCELERATORS = ("h100-sxm", "rtx-4090")
+ACCELERATORS = {"h100-sxm": "NVIDIA H100 SXM5 80GB", "rtx-4090": "NVIDIA GeForce RTX 4090"}
 
 
 def case(**changes: object) -> Case:
@@ -28,8 +32,16 @@ def case(**changes: object) -> Case:
     return Case.model_validate(case_of(inputs, reading.numbers))
 
 
-def opened(**parameters: str) -> links.Opened:
-    return links.decode(parameters, providers=lambda: PROVIDERS, accelerators=lambda: ACCELERATORS)
+PAGE = question(providers=lambda: PROVIDERS, accelerators=lambda: ACCELERATORS)
+
+
+def encoded(inputs: Inputs) -> dict[str, str]:
+    return links.encode(PAGE, asdict(inputs) | {"why": None})
+
+
+def opened(**parameters: str) -> tuple[Inputs, tuple[str, ...]]:
+    found = links.decode(PAGE, parameters)
+    return inputs_of(found.values), found.corrections
 
 
 def test_every_input_has_rules() -> None:
@@ -137,9 +149,7 @@ def test_a_shape_travels_with_its_count_in_case_and_link() -> None:
         "parameters": 7.2e9,
         "shape": shape,
     }
-    link = links.encode(entered, engine="1", catalog="2026-01-01", usd=None)
-    again = opened(**link)
-    assert (again.inputs, again.corrections) == (entered, ())
+    assert opened(**encoded(entered)) == (entered, ())
     # A named model has its own shape.
     assert case(layers="32").model == case().model
 
@@ -251,31 +261,44 @@ CHANGED = replace(
 
 
 @pytest.mark.parametrize("inputs", [DEFAULTS, CHANGED], ids=["defaults", "changed"])
-def test_a_link_brings_every_input_back(inputs: Inputs) -> None:
-    parameters = links.encode(inputs, engine="0.1.0", catalog="2026-09-01", usd=12.34)
-
-    found = opened(**parameters)
-
-    assert found.corrections == ()
-    assert found.inputs == inputs
-    assert found.seen == links.Seen("0.1.0", "2026-09-01", 12.34)
+def test_an_address_brings_every_input_back(inputs: Inputs) -> None:
+    assert opened(**encoded(inputs)) == (inputs, ())
 
 
-def test_a_link_names_its_schema_and_every_input() -> None:
-    parameters = links.encode(DEFAULTS, engine="0.1.0", catalog="2026-09-01", usd=None)
+def test_an_address_is_short_and_leaves_defaults_out() -> None:
+    asked = replace(DEFAULTS, task="qlora", deadline="48h", providers=("AWS", "RunPod"))
 
-    assert parameters["v"] == "1"
-    assert set(RULES) - {"config"} <= set(parameters)
-    assert links.address("https://example.org/?old=1", {"v": "1", "tokens": "10 M"}) == (
-        "https://example.org/?v=1&tokens=10+M"
+    assert encoded(DEFAULTS) == {}
+    assert links.address("https://example.org/gpu/?old=1", encoded(asked)) == (
+        "https://example.org/gpu/?task=qlora&deadline=48h&providers=AWS~RunPod"
     )
 
 
-def test_every_correction_of_a_link_is_named() -> None:
-    found = opened(task="serve", users="5000", model="no-such-model", frobnicate="1")
+def test_a_link_says_what_its_sender_saw() -> None:
+    sent = links.with_answer({"task": "serve"}, engine="0.1.0", catalog="2026-09-01", usd=12.34)
 
-    assert found.inputs == replace(DEFAULTS, task="serve")
-    users, model, unknown = found.corrections
+    assert sent["v"] == "1"
+    assert links.decode(PAGE, sent).seen == links.Seen("0.1.0", "2026-09-01", 12.34)
+
+
+def test_links_of_earlier_versions_with_every_input_open() -> None:
+    """As version 0.1.0 wrote them: defaults, too."""
+    every = {
+        name: value if isinstance(value, str) else "~".join(value)
+        for name, value in asdict(replace(CHANGED, config="")).items()
+        if name != "config"
+    }
+    sent = every | {"v": "1", "model": "llama-3.1-8b", "engine": "0.1.0", "catalog": "2026-09-01"}
+
+    expected = replace(CHANGED, config="", model="llama-3.1-8b")
+    assert opened(**sent) == (expected, ())
+
+
+def test_every_correction_of_a_link_is_named() -> None:
+    found, corrections = opened(task="serve", users="5000", model="no-such-model", frobnicate="1")
+
+    assert found == replace(DEFAULTS, task="serve")
+    users, model, unknown = corrections
     assert users == "Users at once must be 1 to 4,096, not '5000'. Now: 8."
     assert model.startswith("Model must be")
     assert model.endswith("not 'no-such-model'. Now: llama-3.1-8b.")
@@ -286,7 +309,7 @@ def test_every_correction_of_a_link_is_named() -> None:
     ("parameters", "words"),
     [
         ({"v": "9"}, "made for version 9"),
-        ({"task": "cook"}, "Task: 'cook' is unknown. Now: Fine-tune (LoRA)."),
+        ({"task": "cook"}, "Task must be one of Fine-tune (LoRA), "),
         ({"rent": "steal"}, "Rent or own must be one of"),
         ({"providers": "AWS~Nobody"}, "Providers must be in the catalog, not 'Nobody'. Now: all."),
         (
@@ -295,42 +318,79 @@ def test_every_correction_of_a_link_is_named() -> None:
         ),
         ({"config": "@@@"}, "config.json is damaged in the link."),
         ({"precision": "fp1"}, "Precision must be one of"),
-        ({"tokens": "x" * 10_000}, "…'"),
+        ({"tokens": "x" * 5_000}, "…'"),
+        ({"tokens": "x" * 10_000}, "Tokens is too long for a link: 10,000 characters."),
     ],
 )
 def test_a_broken_link_is_corrected(parameters: dict[str, str], words: str) -> None:
-    found = opened(**parameters)
+    found, [correction] = opened(**parameters)
 
-    assert found.inputs == DEFAULTS
-    [correction] = found.corrections
+    assert found == DEFAULTS
     assert words in correction
     assert len(correction) < 500
 
 
 def test_a_link_cannot_unpack_without_bound() -> None:
-    bomb = links.encode(
-        replace(DEFAULTS, model="config.json", config='{"a": "' + "0" * 1_000_000 + '"}'),
-        engine="",
-        catalog="",
-        usd=None,
-    )
+    bomb = zlib.compress(b'{"a": "' + b"0" * 1_000_000 + b'"}', 9)
+    spelled = base64.urlsafe_b64encode(bomb).decode().rstrip("=")
 
-    assert len(bomb["config"]) < 6000
-    [correction] = opened(config=bomb["config"]).corrections
-    assert "damaged" in correction
+    assert len(spelled) < links.LONGEST_CONFIG
+    _, [correction] = opened(config=spelled)
+    assert correction == "config.json is damaged in the link. Now: blank."
+
+
+def test_a_link_of_nonsense_is_told_in_a_few_lines() -> None:
+    unknown = {f"x{number}": "<script>" for number in range(100)}
+    found, told = opened(**unknown)
+
+    assert found == DEFAULTS
+    assert len(told) == links.MOST_CORRECTIONS + 1
+    assert told[-1] == "And 88 more."
+    _, [ignored] = opened(**{f"x{number}": "" for number in range(900)})
+    assert ignored == "The link has 900 values; it is ignored."
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        (links.number("n", "Number", 8, 1, 100), "1e400", "must be 1 to 100, not '1e400'."),
+        (links.number("n", "Number", 8, 1, 100), "nan", "must be 1 to 100, not 'nan'."),
+        (links.number("n", "Number", 8, 1, 100), "2.5", "must be a whole number, not '2.5'."),
+        (links.number("n", "Number", None, 0.5), "0.1", "must be at least 0.5, not '0.1'."),
+        (links.number("n", "Number", None, 0.5), "dear", "must be a number, not 'dear'."),
+        (links.flag("f", "Flag"), "maybe", "must be one that the page offers, not 'maybe'."),
+        (links.text("t", "Text"), "a\nb", "must be a short line of text, not 'a\nb'."),
+    ],
+)
+def test_a_field_refuses_what_its_box_could_not_hold(
+    field: links.Field, value: str, problem: str
+) -> None:
+    assert field.read(value)[1] == problem
+
+
+def test_numbers_keep_every_digit_in_an_address() -> None:
+    field = links.number("n", "Number", None, 0)
+
+    assert [field.write(value) for value in (20_000.0, 0.1, 12_345_678.25)] == [
+        "20000",
+        "0.1",
+        "12345678.25",
+    ]
 
 
 @pytest.mark.parametrize("usd", ["nan", "inf", "-1", "1e300", "much"])
 def test_a_price_that_is_none_is_left_out(usd: str) -> None:
-    assert opened(engine="0.1.0", catalog="2026-09-01", usd=usd).seen is None
+    sent = {"engine": "0.1.0", "catalog": "2026-09-01", "usd": usd}
+
+    assert links.decode(PAGE, sent).seen is None
 
 
 def test_a_config_too_long_for_a_link_stays_out_of_it() -> None:
     noise = "".join(random.Random(0).choices(string.ascii_letters, k=60_000))
     inputs = replace(DEFAULTS, model="config.json", config=noise)
 
-    assert not links.config_fits(inputs)
-    assert "config" not in links.encode(inputs, engine="", catalog="", usd=None)
+    assert links.packed(noise) is None
+    assert encoded(inputs) == {"model": "config.json"}
 
 
 def test_markdown_shows_text_as_it_is() -> None:

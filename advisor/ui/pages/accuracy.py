@@ -4,10 +4,11 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui import accuracy, state
+from advisor.ui import accuracy, address, state
 
 st.title("How right are the numbers?", anchor=False)
 with state.Boundary():
+    address.open_page(accuracy.page())
     runs = api.published_runs()
     accuracy.overview(runs)
     accuracy.explore(runs, theme=theme_named(st.context.theme.type))

@@ -11,8 +11,10 @@ st.title("Which GPU, how many, at what cost?", anchor=False)
 with state.Boundary():
     opened = state.open_page()
     inputs = state.current()
-    controls.corrections(opened.corrections)
     slots = controls.controls(inputs)
+    if state.current() != inputs:  # Boxes of a page that this server has just met.
+        st.rerun()
+    state.write()
     found = state.answer(inputs, results.status)
     controls.show_problems(found.problems, found.inputs, inputs, slots)
     recommendation = found.recommendation

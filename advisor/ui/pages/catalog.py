@@ -4,11 +4,12 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui import catalog, state
+from advisor.ui import address, catalog, state
 from advisor.ui.wording import on_phone
 
 st.title("Accelerators and prices", anchor=False)
 with state.Boundary():
+    address.open_page(catalog.page())
     catalog.said()
     shown = catalog.prices(api.load_catalog())
     chosen = catalog.choose()

@@ -1,0 +1,128 @@
+"""The session and the address of a page: both hold the same question, whoever changed it last.
+
+A page opens from its address, and so do back and forward. Every edit is written to the address, so
+that a reload, a second tab and another server show the same. While the session lives it is the
+authority: an address that a quick second edit brings along is older than the first edit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state.common import user_key_from_element_id
+
+from advisor.ui import links
+from advisor.ui.links import Opened, Page, Value, Values
+from advisor.ui.wording import plain
+
+WRITTEN: Final = "address_written"
+SHOWN: Final = "address_page"
+BARE: Final = "address_bare"
+"""Pages whose link was clicked: the browser's history has them without their inputs, too."""
+HOUR_S: Final = 3600
+
+
+def open_page(page: Page) -> Opened:
+    """Fill the inputs of a page where its address decides; say what of it was corrected.
+
+    Parameters
+    ----------
+    page : Page
+
+    Returns
+    -------
+    Opened
+        The address as it was last read.
+    """
+    parameters = st.query_params.to_dict()
+    new = _opened(page) not in st.session_state
+    if new or _goes_back(page, parameters):
+        # Where the server died under an open page, its boxes hold what the reader sees.
+        boxes = _sent() if new else frozenset()
+        found = links.decode(page, parameters)
+        for name, field in page.fields.items():
+            if field.key not in boxes:
+                value = found.values[name]
+                st.session_state[field.key] = list(value) if isinstance(value, tuple) else value
+        st.session_state[_opened(page)] = found
+    elif not parameters and st.session_state.get(SHOWN) != page.name:
+        st.session_state[BARE] = st.session_state.get(BARE, frozenset()) | {page.name}
+    st.session_state[SHOWN] = page.name
+    _corrections(opened(page))
+    return opened(page)
+
+
+def opened(page: Page) -> Opened:
+    """Return the address of a page as it was last read."""
+    found: Opened = st.session_state[_opened(page)]
+    return found
+
+
+def values(page: Page) -> dict[str, Value]:
+    """Return what the boxes of a page hold, drawn or not."""
+    found: dict[str, Value] = {}
+    for name, field in page.fields.items():
+        value: Any = st.session_state.get(field.key, opened(page).values[name])
+        found[name] = tuple(value) if isinstance(value, list) else value
+    return found
+
+
+def write(page: Page, asked: Values | None = None) -> None:
+    """Write what a page asks to its address: what its boxes hold, if not ``asked``."""
+    wanted = links.encode(page, values(page) if asked is None else asked)
+    # What the browser sent may be older than what was written to it since.
+    if not wanted == st.query_params.to_dict() == st.session_state.get(WRITTEN, wanted):
+        st.query_params.from_dict(wanted)
+    st.session_state[WRITTEN] = wanted
+
+
+def current() -> str:
+    """Return the address of the page without parameters, as the reader's browser says it."""
+    return st.context.url or ""
+
+
+def _corrections(found: Opened) -> None:
+    """Name every value of an opened address that could not be used."""
+    if found.corrections:
+        lines = "\n".join(f"- {plain(item)}" for item in found.corrections)
+        st.warning(
+            f"The link had values that this page cannot use:\n{lines}",
+            icon=":material/link_off:",
+        )
+
+
+@st.fragment(run_every=HOUR_S)
+def survive_restarts() -> None:
+    """Draw nothing: only where some part repeats does a page run anew when it reconnects.
+
+    A page that did not would send its next edit to a server that never drew it; the server drops
+    an edit of a fragment then.
+    """
+
+
+def _opened(page: Page) -> str:
+    return f"address_opened_{page.name}"
+
+
+def _goes_back(page: Page, parameters: dict[str, str]) -> bool:
+    """Return whether the reader went back or forward to another address."""
+    context = get_script_run_ctx()
+    if context is None or not context.is_history_navigation:
+        return False
+    bare = st.session_state.get(BARE, frozenset())
+    if parameters or page.name not in bare or st.session_state.get(SHOWN) != page.name:
+        return True
+    # The step from the page with its inputs to the click that led there.
+    st.session_state[BARE] = bare - {page.name}
+    return False
+
+
+def _sent() -> frozenset[str]:
+    """Return the keys of the boxes that came with this run."""
+    context = get_script_run_ctx()
+    if context is None:
+        return frozenset()
+    widgets = context.session_state.get_widget_states()
+    return frozenset(user_key_from_element_id(widget.id) or "" for widget in widgets)

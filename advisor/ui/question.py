@@ -1,0 +1,57 @@
+"""The inputs of the page *Advisor* as they stand in its address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from advisor.ui.inputs import DEFAULTS
+from advisor.ui.links import LIST_SEPARATOR, Field, Page, Read, choice, packed, unpack
+from advisor.ui.reading import problem_of, shown, value_title
+from advisor.ui.rules import RULES, Kind
+
+KEY: Final = "in_"
+"""Prefix of the widget keys."""
+
+Names = Callable[[], Mapping[str, str] | Collection[str]]
+
+
+def question(*, providers: Names, accelerators: Callable[[], Mapping[str, str]]) -> Page:
+    """Return the inputs; what can be chosen is looked up only where an address names some."""
+    known = {"providers": providers, "accelerators": accelerators, "own_accelerator": accelerators}
+    fields = {name: _field(name, known.get(name)) for name in RULES}
+    names = {"why": lambda: {name: name for name in accelerators().values()}}
+    return Page("advisor", fields | {"why": choice("why_not", "Why not", None, names["why"])})
+
+
+def _field(name: str, known: Names | None) -> Field:
+    default = getattr(DEFAULTS, name)
+
+    def read(given: str) -> Read:
+        if name == "config":
+            config = unpack(given)
+            problem = None if config else "is damaged in the link."
+            return config, problem or problem_of(replace(DEFAULTS, config=config or ""), name)
+        if known is None:
+            return given, problem_of(replace(DEFAULTS, **{name: given}), name)  # type: ignore[arg-type]
+        chosen = tuple(filter(None, given.split(LIST_SEPARATOR)))
+        unknown = [item for item in chosen if item not in known()]
+        if unknown or (not chosen and RULES[name].kind is not Kind.CHOICES):
+            names = ", ".join(map(shown, unknown[:5])) or shown(given)
+            return default, f"must be in the catalog, not {names}."
+        return chosen if RULES[name].kind is Kind.CHOICES else given, None
+
+    def write(value: str | tuple[str, ...]) -> str | None:
+        if isinstance(value, tuple):
+            return LIST_SEPARATOR.join(value)
+        return packed(value) if name == "config" else value
+
+    return Field(
+        KEY + name,
+        RULES[name].label,
+        default,
+        read,
+        write,
+        title=lambda value: value_title(name, value),
+    )
