@@ -7,6 +7,7 @@ authority: an address that a quick second edit brings along is older than the fi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import streamlit as st
@@ -19,8 +20,12 @@ from advisor.ui.wording import plain
 
 WRITTEN: Final = "address_written"
 SHOWN: Final = "address_page"
-BARE: Final = "address_bare"
-"""Pages whose link was clicked: the browser's history has them without their inputs, too."""
+CLICKS: Final = "address_clicks"
+"""Page and parameters that stand in the browser's history on the way of a click only.
+
+The browser takes page and inputs one after the other, in either order: a page without its inputs,
+or the page before with them.
+"""
 HOUR_S: Final = 3600
 
 
@@ -47,8 +52,9 @@ def open_page(page: Page) -> Opened:
                 value = found.values[name]
                 st.session_state[field.key] = list(value) if isinstance(value, tuple) else value
         st.session_state[_opened(page)] = found
-    elif not parameters and st.session_state.get(SHOWN) != page.name:
-        st.session_state[BARE] = st.session_state.get(BARE, frozenset()) | {page.name}
+    elif st.session_state.get(SHOWN) != page.name and (wanted := links.encode(page, values(page))):
+        steps = {_step(page.name, {}), _step(st.session_state.get(SHOWN, ""), wanted)}
+        st.session_state[CLICKS] = st.session_state.get(CLICKS, frozenset()) | steps
     st.session_state[SHOWN] = page.name
     _corrections(opened(page))
     return opened(page)
@@ -78,9 +84,9 @@ def write(page: Page, asked: Values | None = None) -> None:
     st.session_state[WRITTEN] = wanted
 
 
-def current() -> str:
-    """Return the address of the page without parameters, as the reader's browser says it."""
-    return st.context.url or ""
+def home() -> str:
+    """Return the address of the first page as the reader's browser says it, proxies and all."""
+    return f"{(st.context.url or '').rstrip('/')}/"
 
 
 def _corrections(found: Opened) -> None:
@@ -111,12 +117,15 @@ def _goes_back(page: Page, parameters: dict[str, str]) -> bool:
     context = get_script_run_ctx()
     if context is None or not context.is_history_navigation:
         return False
-    bare = st.session_state.get(BARE, frozenset())
-    if parameters or page.name not in bare or st.session_state.get(SHOWN) != page.name:
+    clicks, step = st.session_state.get(CLICKS, frozenset()), _step(page.name, parameters)
+    if step not in clicks or (not parameters and st.session_state.get(SHOWN) != page.name):
         return True
-    # The step from the page with its inputs to the click that led there.
-    st.session_state[BARE] = bare - {page.name}
+    st.session_state[CLICKS] = clicks - {step}
     return False
+
+
+def _step(name: str, parameters: Mapping[str, str]) -> tuple[str, frozenset[tuple[str, str]]]:
+    return name, frozenset(parameters.items())
 
 
 def _sent() -> frozenset[str]:

@@ -182,7 +182,7 @@ def link(found: Answer) -> str:
         catalog=found.recommendation.catalog_date,
         usd=None if rent is None else rent.expected,
     )
-    return links.address(address.current(), parameters)
+    return links.address(address.home(), parameters)
 
 
 def model_titles(network: str) -> dict[str, str]:

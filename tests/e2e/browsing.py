@@ -43,6 +43,21 @@ def unfold(page: Page, *names: str) -> None:
         settle(page)
 
 
+def fill(page: Page, label: str, text: str) -> None:
+    """Type into a box and commit it."""
+    field = page.get_by_label(label, exact=True)
+    field.fill(text)
+    field.press("Enter")
+
+
+def choose(page: Page, label: str, text: str, option: str | None = None) -> None:
+    """Choose an option of a box by typing part of it."""
+    box = page.get_by_role("combobox", name=label).first
+    box.click()
+    box.fill(text)
+    page.get_by_role("option", name=option or text).first.click()
+
+
 def follow(page: Page, name: str) -> None:
     """Go to another page by its link."""
     title = page.get_by_role("heading", level=1)

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -99,31 +99,43 @@ def page(new_page: Callable[..., Page]) -> Page:
 
 
 @contextlib.contextmanager
-def serve(script: Path, *, log: Path) -> Iterator[str]:
+def serve(script: Path, *, log: Path, options: Sequence[str] = ()) -> Iterator[str]:
     """Run a Streamlit script on a free port of this machine until the block ends."""
-    port = _free_port()
-    url = f"http://127.0.0.1:{port}"
+    port = free_port()
+    server = start(script, log=log, port=port, options=options)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        try:
+            server.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def start(
+    script: Path, *, log: Path, port: int, options: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a server of a Streamlit script; return it when it is healthy."""
     command = [sys.executable, "-m", "streamlit", "run", str(script)]
     command += ["--server.headless", "true", "--server.fileWatcherType", "none"]
-    command += ["--server.address", "127.0.0.1", "--server.port", str(port)]
+    command += ["--server.address", "127.0.0.1", "--server.port", str(port), *options]
     env = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         server = subprocess.Popen(
             command, cwd=script.parent, env=env, stdout=output, stderr=subprocess.STDOUT
         )
-        try:
-            _wait_for_health(url, server=server, log=log)
-            yield url
-        finally:
-            server.terminate()
-            try:
-                server.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    try:
+        _wait_for_health(f"http://127.0.0.1:{port}", server=server, log=log)
+    except BaseException:
+        server.kill()
+        raise
+    return server
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of this machine that nothing uses."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -10,6 +10,8 @@ from tests.e2e.browsing import (
     ANSWER,
     CHART,
     PHONE,
+    choose,
+    fill,
     open_answer,
     unfold,
     width_beyond_the_window,
@@ -24,19 +26,6 @@ def fine_tune(*, tokens: float = 10e6, **limits: object) -> advisor.Recommendati
             "limits": {"deadline_hours": 24, **limits},
         }
     )
-
-
-def fill(page: Page, label: str, text: str) -> None:
-    field = page.get_by_label(label, exact=True)
-    field.fill(text)
-    field.press("Enter")
-
-
-def choose(page: Page, label: str, text: str, option: str | None = None) -> None:
-    box = page.get_by_role("combobox", name=label).first
-    box.click()
-    box.fill(text)
-    page.get_by_role("option", name=option or text).first.click()
 
 
 def test_opening_gives_an_answer_and_charts(page: Page, app_url: str) -> None:

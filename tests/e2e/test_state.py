@@ -1,0 +1,270 @@
+"""The question is in the address: reload, back, tabs, other servers, and a server that died."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import advisor
+from tests.e2e.browsing import ANSWER, choose, fill, follow, open_page, settle, unfold
+from tests.e2e.conftest import free_port, serve, start
+
+BOXES = """() => JSON.stringify(
+    [...document.querySelectorAll('[data-testid=stMain] :is(input:not([type=file]), textarea)')]
+        .map(box => box.type === 'checkbox' ? box.checked : box.value)
+)"""
+SHOWS = f"""([query, boxes]) => {{
+    const asked = [...new URLSearchParams(location.search)].sort(([a], [b]) => a < b ? -1 : 1);
+    const shown = ({BOXES})();
+    return JSON.stringify(asked) === JSON.stringify(query) && shown === (boxes ?? shown)
+        && shown !== '[]';
+}}"""
+RECONNECT_MS = 60_000
+CONNECTED = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "".join(random.Random(0).choices(string.ascii_letters, k=12_000)),
+}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page, two edits of it, and what each puts into the address."""
+
+    path: str
+    first: Callable[[Page], None]
+    then: Callable[[Page], None]
+    query: dict[str, str]
+    added: dict[str, str]
+
+
+VISITS = {
+    "advisor": Visit(
+        "",
+        lambda page: choose(page, "Task", "QLoRA", "Fine-tune (QLoRA, 4-bit)"),
+        lambda page: fill(page, "Deadline", "48h"),
+        {"task": "qlora"},
+        {"deadline": "48h"},
+    ),
+    "fits": Visit(
+        "fits",
+        lambda page: choose(page, "GPU", "L40S", "NVIDIA L40S"),
+        lambda page: fill(page, "How many", "2"),
+        {"card": "l40s"},
+        {"count": "2"},
+    ),
+    "rent-or-buy": Visit(
+        "rent-or-buy",
+        lambda page: fill(page, "Hours a month", "300"),
+        lambda page: fill(page, "Price of one GPU, USD", "20000"),
+        {"hours": "300"},
+        {"purchase_usd": "20000"},
+    ),
+    "catalog": Visit(
+        "catalog",
+        lambda page: choose(page, "Vendor", "AMD"),
+        lambda page: choose(page, "Accelerator 1", "L40S", "NVIDIA L40S"),
+        {"vendor": "AMD"},
+        {"card_1": "l40s"},
+    ),
+    "my-machine": Visit(
+        "my-machine",
+        lambda page: choose(page, "How long", "Normal", "Normal, 2 min"),
+        lambda page: choose(page, "How long", "Thorough", "Thorough, 10 min"),
+        {"mode": "normal"},
+        {"mode": "thorough"},
+    ),
+    "accuracy": Visit(
+        "accuracy",
+        lambda page: choose(page, "Work", "LoRA"),
+        lambda page: fill(page, "Accelerator", "a100"),
+        {"work": "LoRA"},
+        {"card": "a100"},
+    ),
+}
+
+
+def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
+    """Wait until the address asks for ``query`` and the page shows ``boxes``; return its boxes."""
+    page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes])
+    settle(page)
+    found: str = page.evaluate(BOXES)
+    assert found == (boxes or found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def other_url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A second server, as a second replica would be."""
+    with serve(root / "app.py", log=tmp_path_factory.mktemp("other") / "server.log") as url:
+        yield url
+
+
+@pytest.mark.parametrize("visit", VISITS.values(), ids=VISITS.keys())
+def test_reload_back_tabs_and_replicas_show_the_same_question(
+    page: Page, app_url: str, other_url: str, visit: Visit
+) -> None:
+    open_page(page, f"{app_url}/{visit.path}")
+    at_first = shows(page, {})
+    visit.first(page)
+    once = shows(page, visit.query)
+    visit.then(page)
+    both = visit.query | visit.added
+    twice = shows(page, both)
+    assert len({at_first, once, twice}) == 3
+
+    page.reload()
+    shows(page, both, twice)
+    page.go_back()
+    shows(page, visit.query, once)
+    page.go_back()
+    shows(page, {}, at_first)
+    page.go_forward()
+    shows(page, visit.query, once)
+    for base in (app_url, other_url):
+        tab = page.context.new_page()
+        open_page(tab, f"{base}/{visit.path}?{urlsplit(page.url).query}")
+        shows(tab, visit.query, once)
+        tab.close()
+
+
+def test_each_page_keeps_its_own_inputs_while_others_are_visited(page: Page, app_url: str) -> None:
+    open_page(page, app_url)
+    VISITS["advisor"].then(page)
+    first = shows(page, {"deadline": "48h"})
+    follow(page, "Rent or buy")
+    VISITS["rent-or-buy"].first(page)
+    second = shows(page, {"hours": "300"})
+
+    follow(page, "Advisor")
+    shows(page, {"deadline": "48h"}, first)
+    follow(page, "Rent or buy")
+    shows(page, {"hours": "300"}, second)
+
+    page.go_back()  # to the click, before the browser had page and inputs together
+    settle(page)
+    page.go_back()
+    shows(page, {"deadline": "48h"}, first)
+
+
+@dataclass
+class Server:
+    """A server that can die and come back on its port."""
+
+    script: Path
+    log: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.process = start(self.script, log=self.log, port=self.port)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def server(root: Path, tmp_path: Path) -> Iterator[Server]:
+    """A server of this test alone."""
+    found = Server(root / "app.py", tmp_path / "server.log", free_port())
+    found.start()
+    yield found
+    found.kill()
+
+
+@pytest.fixture
+def open_tab(new_page: Callable[..., Page], page_errors: list[str]) -> Iterator[Page]:
+    """A page whose server may die: what the browser says of that is forgotten."""
+    yield new_page()
+    page_errors[:] = [error for error in page_errors if "console:" not in error]
+
+
+def killed_and_restarted(page: Page, server: Server) -> None:
+    server.kill()
+    page.wait_for_selector(CONNECTED, state="detached")
+    server.start()
+    page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
+
+
+@pytest.mark.parametrize("name", ["fits", "rent-or-buy", "catalog", "accuracy"])
+def test_an_edit_after_the_server_died_keeps_all_earlier_ones(
+    open_tab: Page, server: Server, name: str
+) -> None:
+    visit, page = VISITS[name], open_tab
+    open_page(page, f"http://127.0.0.1:{server.port}/{name}")
+    visit.first(page)
+    once = shows(page, visit.query)
+
+    killed_and_restarted(page, server)
+    shows(page, visit.query, once)
+    visit.then(page)
+    both = shows(page, visit.query | visit.added)
+    page.reload()
+    shows(page, visit.query | visit.added, both)
+
+
+def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_ones_too(
+    open_tab: Page, server: Server
+) -> None:
+    page = open_tab
+    open_page(page, f"http://127.0.0.1:{server.port}")
+    unfold(page, "Advanced")
+    fill(page, "LoRA rank", "64")
+    unfold(page, "Advanced")
+    choose(page, "Model", "Own config", "Own config.json")
+    field = page.get_by_label("Paste the model's config.json")
+    field.fill(json.dumps(CONFIG))  # of noise: too long for an address
+    field.press("ControlOrMeta+Enter")
+    query = {"rank": "64", "model": "config.json"}
+    shows(page, query)
+
+    killed_and_restarted(page, server)
+    fill(page, "Tokens", "200M")
+    shows(page, query | {"tokens": "200M"})
+
+    expected = advisor.recommend(
+        {
+            "model": {"config": CONFIG},
+            "workload": {
+                "kind": "fine_tuning",
+                "method": "lora",
+                "tokens": 200e6,
+                "lora_rank": 64,
+            },
+            "limits": {"deadline_hours": 24},
+        }
+    )
+    expect(page.locator(ANSWER)).to_have_text(expected.answer)
+    expect(page.get_by_text("Advanced (1 changed): LoRA rank")).to_be_visible()
+
+
+def test_a_link_below_a_proxys_prefix_says_the_readers_address(
+    page: Page, root: Path, tmp_path: Path
+) -> None:
+    options = ("--server.baseUrlPath", "tools/gpu")
+    with serve(root / "app.py", log=tmp_path / "server.log", options=options) as url:
+        home = f"{url.replace('127.0.0.1', 'localhost')}/tools/gpu/"
+        open_page(page, f"{home}?tokens=20M")
+        unfold(page, "Share and download")
+        link = page.get_by_test_id("stCode").filter(has_text="tokens").inner_text()
+        assert link.startswith(f"{home}?v=1&tokens=20M&engine=")
+        open_page(page, link)
+        expect(page.get_by_label("Tokens", exact=True)).to_have_value("20M")
