@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -99,12 +99,12 @@ def page(new_page: Callable[..., Page]) -> Page:
 
 
 @contextlib.contextmanager
-def serve(script: Path, *, log: Path, options: Sequence[str] = ()) -> Iterator[str]:
+def serve(script: Path, *, log: Path, prefix: str = "") -> Iterator[str]:
     """Run a Streamlit script on a free port of this machine until the block ends."""
     port = free_port()
-    server = start(script, log=log, port=port, options=options)
+    server = start(script, log=log, port=port, prefix=prefix)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}{prefix}"
     finally:
         server.terminate()
         try:
@@ -114,20 +114,19 @@ def serve(script: Path, *, log: Path, options: Sequence[str] = ()) -> Iterator[s
             server.wait()
 
 
-def start(
-    script: Path, *, log: Path, port: int, options: Sequence[str] = ()
-) -> subprocess.Popen[bytes]:
+def start(script: Path, *, log: Path, port: int, prefix: str = "") -> subprocess.Popen[bytes]:
     """Start a server of a Streamlit script; return it when it is healthy."""
     command = [sys.executable, "-m", "streamlit", "run", str(script)]
     command += ["--server.headless", "true", "--server.fileWatcherType", "none"]
-    command += ["--server.address", "127.0.0.1", "--server.port", str(port), *options]
+    command += ["--server.address", "127.0.0.1", "--server.port", str(port)]
+    command += ["--server.baseUrlPath", prefix.strip("/")] if prefix else []
     env = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
     with log.open("ab") as output:
         server = subprocess.Popen(
             command, cwd=script.parent, env=env, stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        _wait_for_health(f"http://127.0.0.1:{port}", server=server, log=log)
+        _wait_for_health(f"http://127.0.0.1:{port}{prefix}", server=server, log=log)
     except BaseException:
         server.kill()
         raise
