@@ -181,8 +181,11 @@ def _number(text: str, rules: Rules) -> float | None:
 
 
 def shown(text: str) -> str:
-    """Return a value in quotes, shortened."""
-    return f"'{text[:40]}…'" if len(text) > 40 else f"'{text}'"
+    """Return a value in quotes, shortened, on one line."""
+    line = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text[:40]
+    )
+    return f"'{line}…'" if len(text) > 40 else f"'{line}'"
 
 
 def _text(inputs: Inputs, name: str) -> str:

@@ -6,7 +6,7 @@ import json
 import random
 import string
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -197,33 +197,28 @@ def tab(new_page: Callable[..., Page], page_errors: list[str]) -> Iterator[Page]
     page_errors[:] = [error for error in page_errors if not error.startswith("console:")]
 
 
-def die_and_restart(server: Server, pages: Iterable[Page]) -> None:
+def die_and_restart(server: Server, page: Page) -> None:
     server.kill()
-    for page in pages:
-        page.wait_for_selector(CONNECTED, state="detached")
+    page.wait_for_selector(CONNECTED, state="detached")
     server.start()
-    for page in pages:
-        page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
+    page.wait_for_selector(CONNECTED, timeout=RECONNECT_MS)
 
 
-def test_edits_after_the_server_died_keep_all_earlier_ones(tab: Page, server: Server) -> None:
-    names = ("fits", "rent-or-buy", "catalog", "accuracy")
-    tabs = {name: tab.context.new_page() for name in names}
-    before = {}
-    for name, page in tabs.items():
-        open_page(page, f"http://127.0.0.1:{server.port}/{name}")
-        shows(page, {})
-        VISITS[name].first(page)
-        before[name] = shows(page, VISITS[name].query)
+@pytest.mark.parametrize("name", ["fits", "rent-or-buy", "catalog", "accuracy"])
+def test_an_edit_after_the_server_died_keeps_all_earlier_ones(
+    tab: Page, server: Server, name: str
+) -> None:
+    visit, page = VISITS[name], tab
+    open_page(page, f"http://127.0.0.1:{server.port}/{name}")
+    visit.first(page)
+    once = shows(page, visit.query)
 
-    die_and_restart(server, tabs.values())
-    for name, page in tabs.items():
-        visit = VISITS[name]
-        shows(page, visit.query, before[name])
-        visit.then(page)
-        both = shows(page, visit.query | visit.added)
-        page.reload()
-        shows(page, visit.query | visit.added, both)
+    die_and_restart(server, page)
+    shows(page, visit.query, once)
+    visit.then(page)
+    both = shows(page, visit.query | visit.added)
+    page.reload()
+    shows(page, visit.query | visit.added, both)
 
 
 def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_ones_too(
@@ -241,7 +236,7 @@ def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_one
     query = {"rank": "64", "model": "config.json"}
     shows(page, query)
 
-    die_and_restart(server, [page])
+    die_and_restart(server, page)
     fill(page, "Tokens", "200M")
     shows(page, query | {"tokens": "200M"})
 

@@ -359,7 +359,7 @@ def test_a_link_of_nonsense_is_told_in_a_few_lines() -> None:
         (links.number("n", "Number", None, 0.5), "0.1", "must be at least 0.5, not '0.1'."),
         (links.number("n", "Number", None, 0.5), "dear", "must be a number, not 'dear'."),
         (links.flag("f", "Flag"), "maybe", "must be one that the page offers, not 'maybe'."),
-        (links.text("t", "Text"), "a\nb", "must be a short line of text, not 'a\nb'."),
+        (links.text("t", "Text"), "a\nb", "must be a short line of text, not 'a\ufffdb'."),
     ],
 )
 def test_a_field_refuses_what_its_box_could_not_hold(

@@ -1,0 +1,156 @@
+"""The inputs of every page stand in its address, and come back from it in another session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import advisor.ui.pages
+from advisor.ui import accuracy, catalog, fits, links, money_inputs, my_machine, state
+
+PAGES = Path(advisor.ui.pages.__file__).parent
+
+Edit = Callable[[AppTest], AppTest]
+EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
+    "advisor": (
+        [
+            lambda page: page.selectbox(key="in_task").set_value("qlora").run(),
+            lambda page: page.text_input(key="in_deadline").set_value("48h").run(),
+            lambda page: page.selectbox(key="why_not").set_value("NVIDIA L40S").run(),
+        ],
+        {"task": "qlora", "deadline": "48h", "why": "NVIDIA L40S"},
+    ),
+    "fits": (
+        [
+            lambda page: page.selectbox(key="fits_card").set_value("h100-sxm").run(),
+            lambda page: page.number_input(key="fits_count").set_value(2).run(),
+            lambda page: page.selectbox(key="fits_context").set_value(32768).run(),
+            lambda page: page.selectbox(key="fits_context_model").set_value("llama-3.1-8b").run(),
+        ],
+        {"card": "h100-sxm", "count": "2", "context": "32768", "model": "llama-3.1-8b"},
+    ),
+    "rent_or_buy": (
+        [
+            lambda page: page.number_input(key="own_hours").set_value(300).run(),
+            lambda page: page.number_input(key="own_pue").set_value(1.25).run(),
+            lambda page: page.selectbox(key="own_place").set_value("deu").run(),
+            lambda page: page.selectbox(key="own_work").set_value("serve").run(),
+        ],
+        {"hours": "300", "pue": "1.25", "place": "deu", "work": "serve"},
+    ),
+    "catalog": (
+        [
+            lambda page: page.selectbox(key="catalog_card_1").set_value("").run(),
+            lambda page: page.selectbox(key="catalog_vendor").set_value("AMD").run(),
+            lambda page: page.toggle(key="catalog_rentable").set_value(True).run(),
+            lambda page: page.number_input(key="catalog_rate").set_value(1.5).run(),
+        ],
+        {"card_1": "", "vendor": "AMD", "rentable": "yes", "rate": "1.5"},
+    ),
+    "my_machine": (
+        [lambda page: page.selectbox(key="machine_mode").set_value("thorough").run()],
+        {"mode": "thorough"},
+    ),
+    "accuracy": (
+        [
+            lambda page: page.selectbox(key="accuracy_quantity").set_value("peak_memory_gib").run(),
+            lambda page: page.text_input(key="accuracy_card").set_value("a100").run(),
+        ],
+        {"quantity": "peak_memory_gib", "card": "a100"},
+    ),
+}
+INPUTS = {
+    "advisor": state.page,
+    "fits": fits.page,
+    "rent_or_buy": money_inputs.page,
+    "catalog": catalog.page,
+    "my_machine": lambda: my_machine.PAGE,
+    "accuracy": accuracy.page,
+}
+
+
+def opened(name: str, query: dict[str, str]) -> AppTest:
+    page = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=120)
+    page.query_params.update(query)
+    page.run()
+    assert not page.exception
+    return page
+
+
+def asked(page: AppTest) -> dict[str, str]:
+    return {
+        name: value if isinstance(value, str) else value[-1]
+        for name, value in page.query_params.items()
+    }
+
+
+def shown(page: AppTest) -> list[object]:
+    """What the page says, and what its boxes hold."""
+    boxes = [*page.selectbox, *page.text_input, *page.number_input, *page.toggle]
+    said = [item.proto.body for item in page.get("html")]
+    return [*said, *((box.label, box.value) for box in boxes)]
+
+
+def test_every_page_has_a_test_here() -> None:
+    assert set(EDITS) == {path.stem for path in PAGES.glob("*.py")} - {"__init__"}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edits_stand_in_the_address_and_another_session_shows_them(name: str) -> None:
+    edits, query = EDITS[name]
+    page = opened(name, {})
+    assert asked(page) == {}
+    for edit in edits:
+        page = edit(page)
+    assert asked(page) == query
+
+    other = opened(name, query)
+    assert not other.warning
+    assert asked(other) == query
+    assert shown(other) == shown(page)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_nonsense_in_an_address_is_told_and_leaves_defaults(name: str) -> None:
+    inputs = INPUTS[name]()
+    hostile = "<img src=x onerror=alert(1)>\n\x00`$(touch p)`"
+    page = opened(name, dict.fromkeys(inputs.fields, hostile))
+
+    assert asked(page) == {}
+    [warning] = page.warning
+    told = warning.value.replace("\\", "")
+    first = next(iter(inputs.fields.values()))
+    assert first.label in told
+    assert not re.search(r"(?<!\\)[<`$]", warning.value)
+    assert all(line.startswith(("The link", "- ")) for line in warning.value.splitlines())
+    assert shown(page) == shown(opened(name, {}))
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_address_of_great_length_is_ignored(name: str) -> None:
+    page = opened(name, {f"x{number}": "y" * 100 for number in range(links.MOST_PARAMETERS + 1)})
+
+    [warning] = page.warning
+    assert "The link has 201 values; it is ignored." in warning.value.replace("\\", "")
+    assert shown(page) == shown(opened(name, {}))
+
+
+def test_a_wrong_input_leaves_the_last_good_one_in_the_address() -> None:
+    page = opened("advisor", {"deadline": "48h"})
+    page.text_input(key="in_deadline").set_value("soon").run()
+
+    assert asked(page) == {"deadline": "48h"}
+    assert "The answer is for 48h." in page.error[0].value.replace("\\", "")
+
+
+def test_links_by_the_keys_of_boxes_open_as_they_did() -> None:
+    page = opened("rent_or_buy", {"own_work": "Serve", "own_hours": "300"})
+
+    assert not page.warning
+    assert asked(page) == {"work": "serve", "hours": "300"}
+    assert len(urlencode(asked(page))) < 30
