@@ -93,7 +93,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
         )
         of_quantity = [run for run in runs if run.row.quantity == quantity]
         tasks = [EVERYTHING, *sorted({run.task for run in of_quantity})]
-        if st.session_state["accuracy_task"] not in tasks:
+        if st.session_state.get("accuracy_task", EVERYTHING) not in tasks:
             st.session_state["accuracy_task"] = EVERYTHING
         task = st.selectbox("Work", tasks, key="accuracy_task", persist_state="session")
         card = st.text_input(
@@ -173,7 +173,7 @@ def _one(
     if clicked and clicked != st.session_state.get(CLICKED):
         st.session_state[ONE] = clicked
     st.session_state[CLICKED] = clicked
-    if st.session_state.get(ONE) not in names:
+    if ONE in st.session_state and st.session_state[ONE] not in names:
         st.session_state[ONE] = None
 
     def title(name: str) -> str:

@@ -105,6 +105,7 @@ def number(
     key: str, label: str, default: float | None, low: float, high: float | None = None
 ) -> Field:
     """Return the field of a number within bounds; whole where its default is."""
+    counted = isinstance(default, int)
 
     def read(given: str) -> Read:
         try:
@@ -115,7 +116,7 @@ def number(
         if not math.isfinite(value) or not low <= value <= most:
             bounds = f"at least {low:,g}" if high is None else f"{low:,g} to {high:,g}"
             return default, f"must be {bounds}, not {shown(given)}."
-        if not isinstance(default, int):
+        if not counted:
             return value, None
         whole = value == int(value)
         return int(value), None if whole else f"must be a whole number, not {shown(given)}."

@@ -64,7 +64,7 @@ EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
         {"quantity": "peak_memory_gib", "card": "a100"},
     ),
 }
-INPUTS = {
+INPUTS: dict[str, Callable[[], links.Page]] = {
     "advisor": state.page,
     "fits": fits.page,
     "rent_or_buy": money_inputs.page,
