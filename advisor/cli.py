@@ -15,8 +15,17 @@ from typing import Final
 from advisor import __version__
 from advisor.arguments.mapping import case_mapping
 from advisor.arguments.parser import build_parser
-from advisor.errors import AdvisorError, CatalogError, InputError, RefreshError, ResourceError
+from advisor.errors import (
+    AdvisorError,
+    CatalogError,
+    InputError,
+    RefreshError,
+    ResourceError,
+    TransferError,
+)
 from advisor.foundation.parsing import parse_amount, parse_count, parse_duration, parse_length
+from advisor.foundation.writing import write_whole
+from advisor.terminal.streams import complain, drop_output, prepare_streams, read_input
 
 MAX_PORT: Final = 65_535
 
@@ -44,23 +53,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         0; 2 after a caller's mistake; 1 where a data file is missing or broken, live prices cannot
-        be had or the program has a defect; 130 after an interrupt; 141 where the reader of the
-        output went away.
+        be had, input or output fails (no room, no right, closed) or the program has a defect; 130
+        after an interrupt; 141 where the reader of the output went away.
     """
-    _survive_narrow_encodings()
     try:
+        prepare_streams()
         code = _run(argv)
         sys.stdout.flush()
-    except (CatalogError, RefreshError, ResourceError) as error:
+    except (CatalogError, RefreshError, ResourceError, TransferError) as error:
         return _complain(error, BROKEN)
     except AdvisorError as error:
         return _complain(error, MISTAKE)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Python would complain once more while it closes the stream at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+    except OSError as error:
+        return _unexpected(error) if error.filename else _no_more_output(error)
     except Exception as error:  # noqa: BLE001 - the last door: no traceback reaches a user
         return _unexpected(error)
     return code
@@ -76,12 +83,23 @@ def _unexpected(error: Exception) -> int:
         from advisor.api import input_error
 
         return _complain(input_error(error), MISTAKE)
-    print(
+    complain(
         f"gpu-advisor: a defect of the program, not your mistake: {type(error).__name__}: {error}. "
-        f"Set {DEBUG}=1 and run it again for the traceback to report.",
-        file=sys.stderr,
+        f"Set {DEBUG}=1 and run it again for the traceback to report."
     )
     return BROKEN
+
+
+def _no_more_output(error: OSError) -> int:
+    """Tell that the answer was cut short; files have names, so this is standard output."""
+    drop_output()
+    if isinstance(error, BrokenPipeError):
+        return PIPE_CLOSED
+    cut = TransferError(
+        f"the answer cannot be written to standard output ({error.strerror})",
+        remedy="What was printed is not whole. Make room, or send it elsewhere.",
+    )
+    return _complain(cut, BROKEN)
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -94,17 +112,8 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def _complain(error: AdvisorError, code: int) -> int:
-    print(f"gpu-advisor: error: {error}", file=sys.stderr)
+    complain(f"gpu-advisor: error: {error}")
     return code
-
-
-def _survive_narrow_encodings() -> None:
-    """Print a question mark where the terminal's encoding lacks a character."""
-    for stream in (sys.stdout, sys.stderr):
-        encoding = getattr(stream, "encoding", None) or "utf-8"
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None and encoding.lower().replace("-", "") != "utf8":
-            reconfigure(errors="replace")
 
 
 def _recommend(arguments: Namespace) -> None:
@@ -160,7 +169,7 @@ def _export(arguments: Namespace) -> None:
     _read_owned(mapping)
     result = api.export(mapping, arguments.to, checkpoint=arguments.checkpoint)
     if arguments.output:
-        _write(arguments.output, result.content.removesuffix("\n"))
+        write_whole(Path(arguments.output), result.content.removesuffix("\n") + "\n")
     if arguments.json:
         print(result.to_json())
     else:
@@ -297,24 +306,11 @@ def _probe(arguments: Namespace) -> None:
             check=arguments.check,
         )
     if arguments.output:
-        _write(arguments.output, report.to_json())
+        write_whole(Path(arguments.output), report.to_json() + "\n")
     if arguments.json:
         print(report.to_json())
         return
     show_probe(new_console(), report, api.load_catalog())
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"the file cannot be written ({type(error).__name__})",
-            value=path,
-            allowed="a path in a folder that exists and that you may write to",
-            remedy="Choose another path.",
-            field="--output",
-        ) from None
 
 
 def _web(arguments: Namespace) -> None:
@@ -365,7 +361,7 @@ def _base(source: str | None) -> Mapping[str, object] | None:
 
     if source != "-":
         return read_case(Path(source))
-    content = sys.stdin.buffer.read(MAX_CASE_BYTES + 1)
+    content = read_input(MAX_CASE_BYTES + 1)
     return parse_case(case_text(content, name="the case on standard input"))
 
 

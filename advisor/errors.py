@@ -74,5 +74,21 @@ class RefreshError(AdvisorError):
         super().__init__(f"{what}. The prices in use stay as they are. {remedy}")
 
 
+class TransferError(AdvisorError):
+    """Something cannot be written or read on the way: no room, no right, a closed stream.
+
+    Parameters
+    ----------
+    what : str
+        What went wrong.
+    remedy : str
+        The next step, as an instruction.
+    """
+
+    def __init__(self, what: str, *, remedy: str) -> None:
+        self.what, self.remedy = what, remedy
+        super().__init__(f"{what}. {remedy}")
+
+
 class ProbeError(AdvisorError):
     """A measurement of this machine could not be made; the message says which and why."""

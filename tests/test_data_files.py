@@ -40,7 +40,7 @@ def test_the_shipped_files_read_as_pyyaml_reads_them(root: Path, name: str) -> N
     assert repr(read_yaml(path)) == repr(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("text", ["", "# only a remark\n", "word", "[]", WORDS])
+@pytest.mark.parametrize("text", ["", "# only a remark\n", "word\n", "[]\n", WORDS])
 def test_every_kind_of_value_reads_as_pyyaml_reads_it(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text)

@@ -6,15 +6,16 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.families.registry import FAMILIES, Family, named_type
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize, Unit
-from advisor.errors import CatalogError, InputError
+from advisor.errors import InputError
 from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import RESTORE, check_numbers, checked, refuse, shown
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -41,23 +42,19 @@ class Preset(Noun):
 
 class _PresetFile(Noun):
     sources: dict[str, PresetSource]
-    presets: dict[str, Preset]
+    presets: Annotated[dict[str, Preset], Field(min_length=1)]
 
 
 @lru_cache(maxsize=1)
 def _load() -> _PresetFile:
-    try:
-        return _PresetFile.model_validate(read_yaml(data_path(FILE)))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise CatalogError(
-            file=FILE,
-            entry=where,
-            field=str(first["loc"][-1]),
-            value=first["input"],
-            remedy=first["msg"],
-        ) from None
+    content = read_yaml(data_path(FILE))
+    check_numbers(content, file=FILE)
+    found = checked(_PresetFile.model_validate, content, file=FILE)
+    for name, preset in found.presets.items():
+        if preset.source not in found.sources:
+            remedy = f"Use one of {', '.join(found.sources)}."
+            refuse(FILE, preset.source, remedy, entry=name, field="source")
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -115,6 +112,8 @@ def _family(name: str) -> Family:
     kind = named_type(fields)
     if kind not in FAMILIES and nested is not None:
         kind = named_type(ConfigFields(nested))
+    if kind not in FAMILIES:
+        refuse(FILE, kind, "Correct it: no family has this name.", entry=name, field="model_type")
     return FAMILIES[kind]
 
 
@@ -168,11 +167,22 @@ def load_preset(
 @lru_cache(maxsize=256)
 def _build(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
     preset = _load().presets[name]
-    return architecture_from_config(
-        preset.config,
-        name=name,
-        hub_id=preset.hub[0] if preset.hub else None,
-        source="preset",
-        sample=sample,
-        pruning=pruning,
-    )
+
+    def build(sample: SampleSize | None, pruning: float) -> ModelArchitecture:
+        return architecture_from_config(
+            preset.config,
+            name=name,
+            hub_id=preset.hub[0] if preset.hub else None,
+            source="preset",
+            sample=sample,
+            pruning=pruning,
+        )
+
+    try:
+        return build(sample, pruning)
+    except InputError:
+        try:
+            build(None, 0.0)
+        except InputError as error:  # whatever is asked of it, the file is wrong
+            refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
+        raise

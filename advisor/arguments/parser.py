@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final, NoReturn
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from advisor.arguments.flags import AIMS, HARDWARE, LAYOUT, LIMITS, OWNED, SEARCH, TASKS, Flag
 from advisor.arguments.money_flags import INTERRUPTIONS, OWNING, RENTING
 from advisor.arguments.work_flags import SHAPE, WORK
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 USAGE: Final = {
     "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
@@ -74,6 +78,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the mistake and end with exit code 2."""
         self.exit(2, f"gpu-advisor: error: {message}; see '{self.prog} --help'\n")
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Write help or a mistake; argparse itself keeps silent where help finds no room."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
 
 def build_parser(version: str) -> argparse.ArgumentParser:

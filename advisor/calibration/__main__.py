@@ -26,6 +26,7 @@ from advisor.calibration.scoring.training_errors import speed_errors
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
 from advisor.foundation.resources import data_path
+from advisor.foundation.writing import write_whole
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,7 +64,7 @@ def _write(texts: dict[Path, str], *, command: str, check: bool) -> int:
         if check:
             sys.stderr.write(f"{path.name} differs; run '{command}'\n")
         else:
-            path.write_text(texts[path], encoding="utf-8")
+            write_whole(path, texts[path])
             sys.stdout.write(f"wrote {path.name}\n")
     return int(check and bool(stale))
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
 
 from advisor.errors import CatalogError
 from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
 from advisor.nouns.efficiency import Calibration
 
@@ -16,6 +19,55 @@ FITTED = "calibration.yaml"
 FACTS = "calibration_facts.yaml"
 
 Section = dict[str, object]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SECTIONS: Final = {
+    FITTED: _names(
+        "kernels best_shares network serving engines intervals memory sustained software trained"
+    ),
+    FACTS: _names(
+        "relatives processor_half_tiles processor_overhead_s vector_compute "
+        "processor_tile_compute processor_sustained processor_fresh_memory sustained network "
+        "software serving memory intervals reliability engines"
+    ),
+}
+"""What each file holds: a section that is gone would leave its constants at their defaults."""
+
+FITTED_FIELDS: Final = {
+    "network": _names("intra_latency_s intra_bandwidth pcie_bandwidth fit source"),
+    "serving": _names(
+        "step_overhead_s layer_overhead_s sequence_overhead_s prompt_overhead_s "
+        "request_overhead_s start_wave"
+    ),
+    "software": _names("slowdown sample_slowdown slowdown_groups"),
+}
+"""Of the sections that stand in both files, the fields of the fitted one."""
+
+INTERVALS: Final = {
+    FITTED: _names(
+        "serving_memory serving_time serving_time_routed serving_first_token "
+        "serving_saturated serving_direct serving_direct_unmeasured "
+        "serving_direct_first_token serving_direct_first_token_unmeasured training_memory "
+        "training_memory_4bit training_memory_guessed tensors_alone tensors_images "
+        "tensors_fsdp tensors_ddp tensors_tensor_parallel tensors_lora tensors_qlora "
+        "training_time training_time_unmeasured training_time_routed "
+        "training_time_routed_unmeasured training_time_adapters "
+        "training_time_adapters_unmeasured training_time_samples "
+        "training_time_samples_unmeasured training_time_detection "
+        "training_time_detection_unmeasured training_time_encoder "
+        "training_time_encoder_unmeasured"
+    ),
+    FACTS: _names(
+        "serving_time_unmeasured serving_time_routed_unmeasured serving_saturated_unmeasured "
+        "serving_first_token_unmeasured serving_batch serving_batch_unmeasured "
+        "serving_denoising serving_denoising_unmeasured training_tensors"
+    ),
+}
+"""The ranges that the engine asks for; those of single engines replace them where they stand."""
 
 
 def load_calibration(path: Path | None = None) -> Calibration:
@@ -49,7 +101,21 @@ def load_calibration(path: Path | None = None) -> Calibration:
 
 @cache
 def _load(path: Path) -> Calibration:
-    return join_calibration(_read(path), path)
+    fitted = _read(path)
+    for file, section in ((path, fitted), (path.with_name(FACTS), _read(path.with_name(FACTS)))):
+        held = FITTED if section is fitted else FACTS
+        _check_present(section, SECTIONS[held], file=file.name, entry="")
+        intervals = section["intervals"]
+        if isinstance(intervals, dict):
+            _check_present(intervals, INTERVALS[held], file=file.name, entry="intervals")
+    return join_calibration(fitted, path)
+
+
+def _check_present(
+    section: Mapping[str, object], names: frozenset[str], *, file: str, entry: str
+) -> None:
+    for name in sorted(names - section.keys()):
+        refuse(file, None, f"Add it. {RESTORE}", entry=entry or name, field=name if entry else "")
 
 
 def join_calibration(fitted: Section, path: Path) -> Calibration:
@@ -77,13 +143,16 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
         return Calibration.model_validate(joined)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = [str(part) for part in first["loc"]]
+        message = first["msg"].removeprefix("Value error, ")
+        # A complaint about the whole begins with the section that is wrong.
+        place = [str(part) for part in first["loc"]] or message.split()[0].rstrip(":").split(".")
+        whole = first["type"] in {"missing", "value_error"}
         raise CatalogError(
-            file=path.name if _stands_in(fitted, place) else FACTS,
-            entry=place[0] if place else "",
+            file=path.name if _is_fitted(place, fitted, facts) else FACTS,
+            entry=place[0],
             field=".".join(place[1:]),
-            value=None if first["type"] == "missing" else first["input"],
-            remedy=f"{first['msg'].removeprefix('Value error, ')}.",
+            value=None if whole else shown(first["input"]),
+            remedy=f"{message}. {RESTORE}",
         ) from None
 
 
@@ -97,6 +166,7 @@ def _read(path: Path) -> Section:
             value=type(content).__name__,
             remedy="The file must be a mapping; restore it from git.",
         )
+    check_numbers(content, file=path.name)
     return content
 
 
@@ -109,6 +179,10 @@ def _joined(fitted: Section, facts: Section, *, file: str, entry: str) -> Sectio
             result[name] = value
             continue
         own = result[name]
+        if isinstance(own, dict) != isinstance(value, dict):
+            wrong, at_fault = (value, FACTS) if isinstance(own, dict) else (own, file)
+            remedy = f"It must be a mapping of fields. {RESTORE}"
+            refuse(at_fault, wrong, remedy, entry=entry or name, field=name if entry else "")
         if not isinstance(own, dict) or not isinstance(value, dict):
             raise CatalogError(
                 file=FACTS,
@@ -121,10 +195,19 @@ def _joined(fitted: Section, facts: Section, *, file: str, entry: str) -> Sectio
     return result
 
 
-def _stands_in(section: object, place: list[str]) -> bool:
-    """Whether ``place``, or what should hold it, stands in ``section``."""
-    for part in place[:2]:
+def _is_fitted(place: list[str], fitted: Section, facts: Section) -> bool:
+    """Whether a place belongs to the fitted file: where it stands, else where it should."""
+    depths = [_depth(section, place) for section in (fitted, facts)]
+    if depths[0] != depths[1]:
+        return depths[0] > depths[1]
+    named = set(place) & FITTED_FIELDS.get(place[0], frozenset())
+    return bool(named) or place[0] not in SECTIONS[FACTS]
+
+
+def _depth(section: object, place: list[str]) -> int:
+    """Return how many parts of a place stand in a file."""
+    for depth, part in enumerate(place):
         if not isinstance(section, dict) or part not in section:
-            return False
+            return depth
         section = section[part]
-    return bool(place)
+    return len(place)

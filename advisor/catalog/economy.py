@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from advisor.catalog.checks import check_order
-from advisor.catalog.reading import read_table
-from advisor.catalog.records import IsoDate, Key, Positive, Record, Text
-from advisor.errors import CatalogError, InputError
+from advisor.catalog.records import IsoDate, Key, Record, Seconds, Text, UsdPerKwh
+from advisor.errors import InputError
+from advisor.foundation.data_records import read_table, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Billing, Confidence
+from advisor.nouns.money import Owning
 
 ENERGY_FILE: Final = "energy.csv"
 COMMITMENTS_FILE: Final = "commitments.csv"
 BILLING_FILE: Final = "billing.csv"
 DEFAULTS_FILE: Final = "owning_defaults.csv"
 
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Figure = Annotated[float, Field(ge=-1, le=1e6, allow_inf_nan=False)]
+CHANGES: Final = "per year"
+"""Unit of the only figures that may be negative: a price that falls."""
+
+DEFAULT_GROUPS: Final = {
+    "colocation_usd_per_kw_month": "desktop server",
+    "discount_rate": "all",
+    "host_power_share": "computer cpu desktop edge server",
+    "host_share": "computer cpu desktop edge server",
+    "host_usd": "computer cpu desktop edge server workstation",
+    "idle_share": "desktop server",
+    "interruptions_per_hour": "all",
+    "life_years": "all",
+    "load_share": "all",
+    "network_share": "desktop server",
+    "price_factor": "estimate launch msrp street",
+    "pue": "desktop server",
+    "rent_change": "all",
+    "staff_usd_per_machine_month": "desktop server",
+    "tariff_factor": "all",
+}
+"""The rows of ``owning_defaults.csv``: without one the engine would take that of another group."""
 
 CARBON_SOURCES: Final = {
     "owid-ember": "Our World in Data and Ember through codecarbon 3.3.2 (CC-BY-4.0)",
@@ -41,12 +63,12 @@ class Place(Record):
     name: Text
     country: Key
     """Whose tariff applies."""
-    carbon_g_per_kwh: NotNegative
+    carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5_000, allow_inf_nan=False)]
     """Mean intensity of the grid. [g/kWh]"""
-    carbon_year: int | None = None
+    carbon_year: Annotated[int, Field(ge=1990, le=2100)] | None = None
     carbon_source: Literal["owid-ember", "epa-egrid", "google-cloud"]
-    household_usd_per_kwh: Positive | None = None
-    business_usd_per_kwh: Positive | None = None
+    household_usd_per_kwh: UsdPerKwh | None = None
+    business_usd_per_kwh: UsdPerKwh | None = None
     tariff_source: Literal["recalled"] | None = None
     """All tariffs are recalled, of 2024 and 2025, and uncertain by a quarter."""
 
@@ -75,8 +97,8 @@ class BillingRecord(Record):
     """A row of ``billing.csv``: the steps in which a provider bills."""
 
     provider: Text
-    step_s: Positive
-    minimum_s: NotNegative
+    step_s: Annotated[Seconds, Field(gt=0)]
+    minimum_s: Seconds
     source: Text
     source_date: IsoDate
     confidence: Confidence
@@ -89,13 +111,24 @@ class Default(Record):
     group: Text
     """``server`` | ``workstation`` | ``desktop`` | ``computer`` | ``edge`` | ``cpu`` | ``all``, or
     the kind of a price."""
-    low: Finite
-    expected: Finite
-    high: Finite
+    low: Figure
+    expected: Figure
+    high: Figure
     unit: Text
     source: Text
     source_date: IsoDate
     confidence: Confidence
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Default:
+        told = f"{self.low:g}, {self.expected:g}, {self.high:g}"
+        if not self.low <= self.expected <= self.high:
+            msg = f"Order the three: low, expected, high, not {told}"
+            raise ValueError(msg)
+        if self.low < 0 and self.unit != CHANGES:
+            msg = f"Only figures {CHANGES} may be negative, not {told}"
+            raise ValueError(msg)
+        return self
 
 
 class Economy(Noun):
@@ -133,7 +166,7 @@ class Economy(Noun):
         Raises
         ------
         KeyError
-            If there is none: the table lacks a row.
+            If there is none: no row of ``DEFAULT_GROUPS`` is asked for.
         """
         for group in (*groups, "all"):
             if (field, group) in self._by_default:
@@ -199,22 +232,44 @@ def load_economy(directory: Path | None = None) -> Economy:
 
     places = read_table(path(ENERGY_FILE), Place)
     check_order([item.key for item in places], file=ENERGY_FILE)
+    _check_countries(places)
     defaults = read_table(path(DEFAULTS_FILE), Default)
     check_order([f"{item.field}/{item.group}" for item in defaults], file=DEFAULTS_FILE)
-    for item in defaults:
-        if not item.low <= item.expected <= item.high:
-            raise CatalogError(
-                file=DEFAULTS_FILE,
-                entry=f"{item.field}/{item.group}",
-                field="low",
-                value=f"{item.low}, {item.expected}, {item.high}",
-                remedy="Order the three: low, expected, high.",
-            )
+    _check_defaults(defaults)
+    commitments = read_table(
+        path(COMMITMENTS_FILE), Commitment, key=("provider", "plan", "accelerators", "term_months")
+    )
     return Economy(
         places=tuple(places),
-        commitments=tuple(read_table(path(COMMITMENTS_FILE), Commitment)),
+        commitments=tuple(commitments),
         defaults=tuple(defaults),
     )
+
+
+def _check_countries(places: Sequence[Place]) -> None:
+    """Refuse places whose country, or the one whose tariff is the default, has no row."""
+    known = {item.key for item in places if item.kind == "country"}
+    usual = str(Owning.model_fields["place"].default)
+    if usual not in known:
+        refuse(ENERGY_FILE, None, "Add the row: it is the default place.", entry=usual, field="key")
+    for item in places:
+        if item.country not in known:
+            remedy = "Add the row of this country, or correct the key."
+            refuse(ENERGY_FILE, item.country, remedy, entry=item.key, field="country")
+
+
+def _check_defaults(defaults: Sequence[Default]) -> None:
+    """Refuse a table with a row too few or too many."""
+    rows = {(item.field, item.group) for item in defaults}
+    wanted = {
+        (field, group) for field, groups in DEFAULT_GROUPS.items() for group in groups.split()
+    }
+    for field, group in sorted(wanted ^ rows):
+        missing = (field, group) in wanted
+        remedy = "Add the row" if missing else "Correct its field and group, or remove the row"
+        entry = f"{field}/{group}"
+        value = None if missing else "unknown row"
+        refuse(DEFAULTS_FILE, value, f"{remedy}; restore it from git.", entry=entry, field="group")
 
 
 def places() -> tuple[Place, ...]:

@@ -20,7 +20,6 @@ from advisor.catalog.economy import billing_of
 from advisor.catalog.from_prices import with_upper_ends
 from advisor.catalog.keys import offer_key
 from advisor.catalog.live import cache_file
-from advisor.catalog.reading import read_catalog_file, read_table
 from advisor.catalog.records import (
     AcceleratorRecord,
     CapabilityRecord,
@@ -28,6 +27,7 @@ from advisor.catalog.records import (
     MemoryRule,
     OfferRecord,
 )
+from advisor.foundation.data_records import read_record, read_table
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
 from advisor.nouns.hardware import (
@@ -136,7 +136,7 @@ def _live(
 @lru_cache(maxsize=4)
 def _read(catalog_path: Path, offers_path: Path, stamps: tuple[tuple[int, int], ...]) -> Catalog:
     del stamps
-    content = read_catalog_file(catalog_path)
+    content = read_record(catalog_path, CatalogFile)
     check_order(list(content.accelerators), file=catalog_path.name)
     for key, record in content.accelerators.items():
         check_accelerator(key, record, content, rule_source=RULE_SOURCE, file=catalog_path.name)

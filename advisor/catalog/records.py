@@ -5,15 +5,41 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from advisor.foundation import names
+from advisor.foundation.dates import first_day
 from advisor.nouns.hardware import Confidence, Segment
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# One bound for each unit, far beyond what is sold: past it, a figure is in another unit or damaged.
+Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
+"""Price of one accelerator, or of one unit of a currency. [USD]"""
+PerHour = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+"""Price of an instance. [currency/h]"""
+UsdPerKwh = Annotated[float, Field(gt=0, le=10, allow_inf_nan=False)]
+Gigabytes = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+"""GB or GiB of one machine, or GB/s or Gbit/s of its memory and links."""
+Mebibytes = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+Teraflops = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Watts = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=100_000)]
+"""Accelerators, processors or members of a link domain."""
+
+
+def _on_a_calendar(text: str) -> str:
+    first_day(text)  # says of 2026-02-31 that the day is out of range
+    return text
+
+
 Text = Annotated[names.Text, Field(min_length=1)]
 Name = Annotated[names.Name, Field(min_length=1)]
-IsoDate = Annotated[str, Field(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")]
+IsoDate = Annotated[
+    str,
+    Field(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"),
+    AfterValidator(_on_a_calendar),
+]
+IsoDay = Annotated[IsoDate, Field(min_length=10)]
 Key = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
@@ -52,15 +78,15 @@ class InterconnectRecord(Record):
     """Fast links, as published: both directions together."""
 
     name: Name
-    bidirectional_gb_per_s: Positive
+    bidirectional_gb_per_s: Gigabytes
     """Per accelerator. [GB/s]"""
-    domain_size: Annotated[int, Field(ge=2)]
+    domain_size: Annotated[Count, Field(ge=2)]
 
 
 class PurchaseRecord(Record):
     """Price of one accelerator."""
 
-    usd: Positive
+    usd: Usd
     date: IsoDate
     kind: Literal["msrp", "street", "estimate"]
 
@@ -74,23 +100,23 @@ class AcceleratorRecord(Record):
     year: Annotated[int, Field(ge=2010, le=2035)]
     segment: Segment
     form_factor: Name
-    memory_gb: Positive
+    memory_gb: Gigabytes
     """As marketed. [GB]"""
-    memory_reported_mib: Positive | None = None
+    memory_reported_mib: Mebibytes | None = None
     """As the driver shows it. [MiB]"""
     memory_reported_rule: Key | None = None
     """Rule that derives it where no figure is published."""
     memory_type: Name
-    memory_bandwidth_gb_per_s: Positive
-    cache_mib: Positive | None = None
+    memory_bandwidth_gb_per_s: Gigabytes
+    cache_mib: Mebibytes | None = None
     """Last-level cache of a processor. [MiB]"""
-    dense_tflops: Annotated[dict[Format, Positive], Field(min_length=1)]
+    dense_tflops: Annotated[dict[Format, Teraflops], Field(min_length=1)]
     """Dense, fp32 accumulation; TOPS for integers. [TFLOPS]"""
-    fp16_accumulate_tflops: dict[Format, Positive] = {}
+    fp16_accumulate_tflops: dict[Format, Teraflops] = {}
     """Dense with fp16 accumulation, where that differs. [TFLOPS]"""
     unusual_rates: Text | None = None
     """Why a rate is more than twice the next wider format's, which else looks sparse."""
-    board_power_w: Positive | None = None
+    board_power_w: Watts | None = None
     interconnect: InterconnectRecord | None = None
     pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
     compute_capability: Text | None = None
@@ -121,7 +147,7 @@ class AcceleratorRecord(Record):
 class RateRecord(Record):
     """What one unit of a currency is worth; its date is that of the source."""
 
-    usd: Positive
+    usd: Usd
     source: Key
 
 
@@ -162,18 +188,18 @@ class OfferRecord(Record):
     region: Name
     tier: Name
     accelerator: Key
-    accelerators: Annotated[int, Field(ge=1)]
-    vcpus: Positive | None = None
-    host_memory_gib: Positive | None = None
+    accelerators: Count
+    vcpus: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = None
+    host_memory_gib: Gigabytes | None = None
     currency: Currency
     """Of both prices, as the provider quotes them. ISO 4217."""
-    on_demand_per_hour: Positive | None = None
+    on_demand_per_hour: PerHour | None = None
     """Whole instance. [currency/h]"""
-    spot_per_hour: Positive | None = None
+    spot_per_hour: PerHour | None = None
     price_date: IsoDate
     intra_node: names.Text = ""
     """Empty where the source does not state it."""
-    network_gbit_per_s: Positive | None = None
+    network_gbit_per_s: Gigabytes | None = None
     """Whole instance, per direction. [Gbit/s]"""
     source: Key
     confidence: Confidence

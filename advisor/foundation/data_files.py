@@ -35,7 +35,7 @@ class _UnwantedError(Exception):
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a data file.
+    """Return the text of a data file, without the mark that editors put before UTF-8.
 
     Parameters
     ----------
@@ -48,12 +48,21 @@ def read_text(path: Path) -> str:
     Raises
     ------
     CatalogError
-        If it cannot be read or is no UTF-8.
+        If it cannot be read, is no UTF-8, has NUL bytes, or ends within a line.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         _broken(path, str(error), "The file must exist and hold UTF-8 text; restore it from git.")
+    if "\0" in text:
+        place = f"line {text.count(chr(10), 0, text.index(chr(0))) + 1}"
+        _broken(path, "a NUL byte", "Restore the file from git.", entry=place)
+    if text and not text.endswith("\n"):
+        remedy = "It was cut off within its last line: restore it from git, or end that line."
+        place = f"line {text.count(chr(10)) + 1}"
+        _broken(path, text.rpartition("\n")[2][-40:], remedy, entry=place)
+    return text
 
 
 def read_yaml(path: Path) -> object:
@@ -88,6 +97,8 @@ def read_yaml(path: Path) -> object:
         _broken(path, error.problem, "Correct the YAML there.", entry=place)
     except yaml.YAMLError as error:
         _broken(path, str(error), "Correct the YAML.")
+    except RecursionError:
+        _broken(path, "brackets within brackets", "Correct the YAML.")
     except _UnwantedError as error:
         place = f"line {error.mark.line + 1}" if error.mark else ""
         _broken(path, error.value, error.remedy, entry=place, field=error.field)
@@ -117,7 +128,11 @@ def _value(event: yaml.Event, following: Callable[[], yaml.Event]) -> object:
     if isinstance(event, yaml.ScalarEvent) and event.anchor is None:
         plain, quoted = event.implicit
         if plain:
-            return _meaning(event.value)
+            try:
+                return _meaning(event.value)
+            except (ValueError, OverflowError):
+                value, remedy = event.value[:40], "No such date or number: correct it, or quote it."
+                raise _UnwantedError(event, value, remedy) from None
         return event.value if quoted else _refuse(event, "a tag")
     if not isinstance(event, yaml.CollectionStartEvent) or event.anchor is not None:
         _refuse(event, "an anchor or alias")
@@ -135,7 +150,11 @@ def _value(event: yaml.Event, following: Callable[[], yaml.Event]) -> object:
         key = _value(name, following)
         if key in result:
             raise _UnwantedError(name, "given twice", "Remove one of the two.", str(key))
-        result[key] = _value(following(), following)
+        try:
+            result[key] = _value(following(), following)
+        except _UnwantedError as error:
+            error.field = error.field or str(key)
+            raise
     return result
 
 

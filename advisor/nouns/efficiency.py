@@ -10,11 +10,22 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.engines import OTHERS, Fraction, NonNegative, ServingFacts, joined_engines
+from advisor.nouns.engines import (
+    OTHERS,
+    Bytes,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Seconds,
+    ServingFacts,
+    is_mappings,
+    joined_engines,
+)
 from advisor.nouns.generations import generations, tile_formats
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.kernels import FitQuality, KernelEfficiency
@@ -38,11 +49,11 @@ class NetworkEfficiency(Noun):
     pcie_bandwidth: Fraction | None = None
     """Inside a node without fast links; None: as ``intra_bandwidth``."""
     inter_bandwidth: Fraction
-    intra_latency_s: NonNegative
-    inter_latency_s: NonNegative
+    intra_latency_s: Seconds
+    inter_latency_s: Seconds
     overlap: Fraction
     """Share of the backward (and forward) pass that data-parallel traffic can hide behind."""
-    host_bytes_per_s: Annotated[float, Field(gt=0)] = 100e9
+    host_bytes_per_s: Annotated[Bytes, Field(gt=0)] = 100e9
     """What the memory of a machine's host sustains; assumed: half of eight channels of
     DDR4-3200. [bytes/s]"""
     source: str
@@ -52,18 +63,29 @@ class NetworkEfficiency(Noun):
     fit: FitQuality | None = None
 
 
+def _rising(values: dict[str, float]) -> dict[str, float]:
+    """Return the three values of a range, if they are its three and in order."""
+    if set(values) != {"low", "expected", "high"}:
+        msg = "give low, expected and high"
+        raise ValueError(msg)
+    if not values["low"] <= values["expected"] <= values["high"]:
+        msg = "order the three: low, expected, high"
+        raise ValueError(msg)
+    return values
+
+
 class MemoryFacts(Noun):
     """What a process holds besides tensors."""
 
-    context_bytes: dict[str, float]
+    context_bytes: Annotated[dict[str, Bytes], AfterValidator(_rising)]
     """Driver context and loaded kernels: low, expected, high. [bytes]"""
-    workspace_bytes: NonNegative
+    workspace_bytes: Bytes
     """Matmul library workspaces. [bytes]"""
     minimal_filter_workspace: NonNegative
     """Workspace of a convolution by minimal filtering in fp32, over its input and output."""
-    communication_bytes: NonNegative
+    communication_bytes: Bytes
     """Collective library buffers, for each way of parallelism in use. [bytes]"""
-    fragmentation: dict[str, float]
+    fragmentation: Annotated[dict[str, NonNegative], AfterValidator(_rising)]
     """Reserved over allocated, minus one: low, expected, high. [fraction]"""
     source: str
 
@@ -76,7 +98,7 @@ class Interval(Noun):
     """Multiplicative bounds of an 80 % interval around an expected value."""
 
     low: Annotated[float, Field(gt=0, le=1)]
-    high: Annotated[float, Field(ge=1)]
+    high: Annotated[Positive, Field(ge=1)]
     evidence: Evidence
     source: str
 
@@ -86,7 +108,7 @@ class Trained(Noun):
 
     formats: tuple[str, ...]
     """Formats of their matrix products."""
-    accelerators: Annotated[int, Field(ge=1)]
+    accelerators: Count
     """Of the largest run."""
 
 
@@ -94,9 +116,9 @@ class Reliability(Noun):
     """What interrupts a long run."""
 
     interruptions_per_accelerator_hour: NonNegative
-    checkpoint_s: NonNegative
-    restart_s: NonNegative
-    startup_s: NonNegative
+    checkpoint_s: Seconds
+    restart_s: Seconds
+    startup_s: Seconds
     """From renting to the first step: boot, image, weights and data, compilation."""
     source: str
 
@@ -113,9 +135,7 @@ class Calibration(Noun):
     sustained: dict[str, Fraction] = Field(default_factory=dict)
     """Share of the matmul rate of matrix units in 16 bits and more that remains in a long run, by
     accelerator or generation."""
-    best_shares: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
-        default_factory=dict
-    )
+    best_shares: dict[str, Positive] = Field(default_factory=dict)
     """Best measured 16-bit matmul rate over the dense peak, by accelerator or by the narrowest
     name of a generation (``Ampere half-rate``: its GeForce cards); above 1 where clocks exceed
     the data sheet's. Scales the constants of the generation."""
@@ -127,7 +147,7 @@ class Calibration(Noun):
     processor_tile_compute: Fraction
     """Share of the peak that products in 16 bits and less reach on the tile units of processors
     (AMX), whose peak the cores cannot feed."""
-    processor_overhead_s: NonNegative
+    processor_overhead_s: Seconds
     """Fixed cost of a kernel of a processor. [s]"""
     processor_sustained: Fraction
     """Share of the rate of 16-bit products that remains in a training run on a processor."""
@@ -156,9 +176,14 @@ class Calibration(Noun):
     @model_validator(mode="before")
     @classmethod
     def _filled(cls, data: object) -> object:
-        if not isinstance(data, dict) or not isinstance(data.get("engines"), dict):
+        if not isinstance(data, dict):
             return data
-        return {**data, "engines": joined_engines(data["serving"], data["engines"])}
+        serving, engines = data.get("serving"), data.get("engines")
+        if not isinstance(serving, dict) or not is_mappings(engines):
+            return data  # the fields tell what is wrong
+        if not all(is_mappings(own.get("backends", {})) for own in engines.values()):
+            return data
+        return {**data, "engines": joined_engines(serving, engines)}
 
     @model_validator(mode="after")
     def _closed(self) -> Calibration:
@@ -168,6 +193,14 @@ class Calibration(Noun):
         for name, kernels in self.kernels.items():
             if "default" not in kernels.matmul:
                 msg = f"kernels.{name}.matmul has no 'default'; add the 16-bit curve"
+                raise ValueError(msg)
+        for name in self.trained:
+            if name not in self.kernels and name not in self.relatives:
+                msg = f"kernels.{name} is missing: training runs on that generation were scored"
+                raise ValueError(msg)
+        for stack in SoftwareStack:
+            if stack not in self.software:
+                msg = f"software.{stack.value} is missing"
                 raise ValueError(msg)
         for name, relative in self.relatives.items():
             if name in self.kernels:

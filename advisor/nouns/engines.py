@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeGuard
 
 from pydantic import Field
 
 from advisor.foundation.noun import Noun
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+# One bound for each unit, far beyond what was ever measured.
+NonNegative = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Bytes = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 
 DIRECT_TIME: Final = "serving_direct"
 """Interval of times per output token of engines with kernels of their own."""
@@ -23,9 +28,9 @@ OTHERS: Final = "default"
 class BackendFacts(Noun):
     """The kernels of an engine that does not use the vendor's, on one kind of card."""
 
-    layer_overhead_s: NonNegative
+    layer_overhead_s: Seconds
     """Launches of one layer, none of them captured in a graph. [s]"""
-    prompt_layer_overhead_s: NonNegative
+    prompt_layer_overhead_s: Seconds
     """The same for a chunk of a prompt, whose inputs are converted first. [s]"""
     bandwidth: Fraction
     """Share of the memory bandwidth at which weights are read."""
@@ -47,42 +52,42 @@ class BackendFacts(Noun):
 class ServingFacts(Noun):
     """What a serving engine adds to the kernels of a step."""
 
-    step_overhead_s: NonNegative
+    step_overhead_s: Seconds
     """Scheduler, sampling and host gaps per engine step."""
-    layer_overhead_s: NonNegative
+    layer_overhead_s: Seconds
     """Fixed cost per layer and step beyond the modelled kernels."""
     grouped_compute: Fraction = 1.0
     """Arithmetic rate of routed experts over that of one dense product of the same format."""
-    expert_imbalance: Annotated[float, Field(ge=1)] = 1.0
+    expert_imbalance: Annotated[Positive, Field(ge=1)] = 1.0
     """Time of the busiest rank of an expert group over that of even routing."""
-    sequence_overhead_s: NonNegative = 0.0
+    sequence_overhead_s: Seconds = 0.0
     """Host time per running sequence and step: scheduling, sampling, detokenisation."""
-    prompt_overhead_s: NonNegative = 0.0
+    prompt_overhead_s: Seconds = 0.0
     """What one prompt adds to each layer of the step that carries it, beyond its tokens: kernels
     are launched one by one, without captured graphs."""
-    request_overhead_s: NonNegative = 0.0
+    request_overhead_s: Seconds = 0.0
     """From a request's arrival to its first step: transport, tokenisation, scheduling."""
     memory_fraction: Fraction
     """Share of the accelerator's memory the engine may fill."""
-    batched_tokens: int
+    batched_tokens: Count
     """Token limit of one engine step, which bounds its activation peak."""
-    small_batched_tokens: int = 2048
+    small_batched_tokens: Count = 2048
     """The same on accelerators with less than ``large_memory_bytes``."""
-    large_memory_bytes: NonNegative = 70.0 * 2**30
+    large_memory_bytes: Bytes = 70.0 * 2**30
     """Reported memory from which the engine takes the larger limit (vLLM V1). [bytes]"""
-    graph_bytes: NonNegative
+    graph_bytes: Bytes
     """CUDA graphs captured at start-up. [bytes]"""
-    driver_bytes: NonNegative = 0.0
+    driver_bytes: Bytes = 0.0
     """What the driver keeps of its reported memory, so that no process sees it. [bytes]"""
-    library_bytes: NonNegative = 0.0
+    library_bytes: Bytes = 0.0
     """What libraries allocate outside PyTorch in one process. [bytes]"""
-    communication_bytes: NonNegative = 0.0
+    communication_bytes: Bytes = 0.0
     """Buffers of collectives where several accelerators serve one copy. [bytes]"""
-    small_communication_bytes: NonNegative = 0.0
+    small_communication_bytes: Bytes = 0.0
     """The same on accelerators with less than ``large_memory_bytes``, few of them on NVLink."""
-    sampled_sequences: Annotated[int, Field(ge=1)] = 1024
+    sampled_sequences: Count = 1024
     """Sequences for which the engine sizes its sampler at start-up (vLLM ``max_num_seqs``)."""
-    small_sampled_sequences: Annotated[int, Field(ge=1)] = 256
+    small_sampled_sequences: Count = 256
     """The same on accelerators with less than ``large_memory_bytes``."""
     sampling_bytes_per_logit: NonNegative = 18.0
     """Sampler tensors alive at once, per sequence and vocabulary entry: 16-bit logits, their
@@ -100,6 +105,11 @@ class ServingFacts(Noun):
         """Return the kernels for a card of these generations, narrowest first."""
         names = (name for name in (*generations, OTHERS) if name in self.backends)
         return next((self.backends[name] for name in names), None)
+
+
+def is_mappings(content: object) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
+    """Return whether a section holds sections alone."""
+    return isinstance(content, Mapping) and all(isinstance(x, Mapping) for x in content.values())
 
 
 def joined_engines(serving: Mapping[str, Any], engines: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.engines import BackendFacts, Fraction, NonNegative
+from advisor.nouns.engines import BackendFacts, Fraction, NonNegative, Positive, Seconds
 from advisor.nouns.generations import narrow_sums
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
@@ -33,7 +33,7 @@ class FitQuality(Noun):
 class MatmulEfficiency(Noun):
     """Curve of one matmul format: see ``equations.roofline.matmul_time_s``."""
 
-    overhead_s: NonNegative
+    overhead_s: Seconds
     compute: Fraction
     """Share of the dense peak at large sizes."""
     bandwidth: Fraction
@@ -48,7 +48,7 @@ class MatmulEfficiency(Noun):
 class AttentionEfficiency(Noun):
     """Flash attention: shares of the dense 16-bit peak, causal half counted once."""
 
-    overhead_s: NonNegative
+    overhead_s: Seconds
     forward: Fraction
     backward: Fraction
     """On 2.5 times the forward FLOPs (the scores are recomputed)."""
@@ -88,12 +88,12 @@ class KernelEfficiency(Noun):
     """Vector operations to expand one stored weight, counted at the fp32 peak."""
     balance: tuple[NonNegative, NonNegative] | None = None
     """Least and most 16-bit operations for each byte of the memory of the cards fitted on."""
-    streamed: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    streamed: Positive | None = None
     """Most memory bandwidth for each fp32 vector operation of the cards fitted on: what their
     multiprocessors were seen to keep in flight. [bytes]"""
     fitted_on: tuple[Name, ...] = ()
     """Accelerators whose kernels were measured."""
-    best_share: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    best_share: Positive | None = None
     """Best 16-bit matmul rate over the dense peak that goes with these constants: what the
     shares of other cards are compared with."""
     evidence: Evidence

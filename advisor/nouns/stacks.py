@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.engines import Fraction, NonNegative
+from advisor.nouns.engines import Fraction, NonNegative, Positive, Seconds
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import SoftwareStack
 
@@ -54,14 +54,14 @@ def beyond_stack(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...
 class SoftwareFacts(Noun):
     """What one training stack adds to the kernels."""
 
-    launch_s: NonNegative
+    launch_s: Seconds
     """Host time to launch one kernel."""
     fused_elementwise: bool
     """Norms, activations and residuals run as one pass each."""
-    slowdown: Annotated[float, Field(ge=1)]
+    slowdown: Annotated[Positive, Field(ge=1)]
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
-    sample_slowdown: Annotated[float, Field(ge=1)] = 1.0
+    sample_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
     """The same for networks that take images, over all stacks."""
     slowdown_groups: Annotated[int, Field(ge=0)] = 0
     """Groups of published runs that the slowdown is the median of."""

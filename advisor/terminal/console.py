@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterable, Sequence
 from typing import IO
 
@@ -14,6 +16,9 @@ from rich.text import Text
 from advisor.foundation.formatting import citation
 
 INDENT = 2
+NARROWEST, WIDEST = 20, 1_000
+"""What ``COLUMNS`` may ask for: in less no table stands, more is padded with blanks."""
+SIZES = ("COLUMNS", "LINES")
 
 
 class _Console(Console):
@@ -26,7 +31,13 @@ class _Console(Console):
 
 def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
     """Return a console that prints text as it is: no markup, no emoji, no guessed colours."""
-    return _Console(file=file, width=width, markup=False, emoji=False, highlight=False)
+    if width is None and "COLUMNS" in os.environ:
+        width = max(NARROWEST, min(shutil.get_terminal_size().columns, WIDEST))
+    # Rich takes the two as they are: 0, or digits that are no number.
+    known = {name: value for name, value in os.environ.items() if name not in SIZES}
+    return _Console(
+        file=file, width=width, markup=False, emoji=False, highlight=False, _environ=known
+    )
 
 
 def heading(console: Console, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.overview import PriceOverview, ProviderPrices
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count, plain
-from advisor.terminal.console import bullets, paragraph, table
+from advisor.terminal.console import bullets, new_console, paragraph, table
 
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}
 
@@ -68,7 +69,7 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
 @contextmanager
 def progress_bar() -> Iterator[Told]:
     """Draw a bar on standard error while prices are fetched; nothing where that is no terminal."""
-    console = Console(stderr=True)
+    console = new_console(sys.stderr)
     columns = (BarColumn(), TextColumn("{task.description}"))
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal

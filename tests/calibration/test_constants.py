@@ -225,7 +225,7 @@ def test_a_broken_measurement_is_named(tmp_path: Path):
     table = tmp_path / "attention_prefill.csv"
     lines = table.read_text(encoding="utf-8").splitlines()
     lines[3] = lines[3].rpartition(",")[0] + ",-1"
-    table.write_text("\n".join(lines), encoding="utf-8")
+    table.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
     with pytest.raises(CatalogError, match=r"attention_prefill\.csv: entry 'line 4'.*latency_us"):
         read_kernel_tables(tmp_path)

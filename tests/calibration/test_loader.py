@@ -94,7 +94,7 @@ def test_kernels_need_a_default(files):
         load_calibration(files)
 
 
-@pytest.mark.parametrize(("text", "said"), [("a: [1", "YAML"), ("- 1", "must be a mapping")])
+@pytest.mark.parametrize(("text", "said"), [("a: [1\n", "YAML"), ("- 1\n", "must be a mapping")])
 def test_a_file_that_is_no_mapping_is_refused(files, text, said):
     files.write_text(text, encoding="utf-8")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.catalog.reading import read_catalog_file
-from advisor.catalog.records import schema_text
+from advisor.catalog.records import CatalogFile, schema_text
+from advisor.foundation.data_records import read_record
 from advisor.nouns.hardware import Accelerator, Confidence, Segment
 
 CATALOG = load_catalog()
@@ -79,7 +79,7 @@ def test_every_source_is_cited(root: Path) -> None:
     cited = {item.source for card in CATALOG.accelerators for item in card.provenance.values()}
     cited |= {item.provenance.source for item in CATALOG.offers}
     cited |= {item.source for kit in CATALOG.software.values() for item in kit.provenance.values()}
-    content = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    content = read_record(root / "data" / "gpu_catalog.yaml", CatalogFile)
     cited |= {rate.source for rate in content.exchange_rates.values()}
 
     assert cited == set(CATALOG.sources)
@@ -126,7 +126,7 @@ def test_8_bit_floats_run_once_or_twice_as_fast() -> None:
 
 
 def test_exceptions_to_the_rate_check_are_few(root: Path) -> None:
-    content = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    content = read_record(root / "data" / "gpu_catalog.yaml", CatalogFile)
 
     assert {key for key, item in content.accelerators.items() if item.unusual_rates} == {
         "b300-sxm",
@@ -173,7 +173,7 @@ def test_reported_memory_is_near_the_marketed_one() -> None:
 
 @pytest.mark.parametrize("rule", sorted(RULE_CARDS))
 def test_memory_rules_follow_from_cards(rule: str, root: Path) -> None:
-    content = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    content = read_record(root / "data" / "gpu_catalog.yaml", CatalogFile)
     shares = []
     for key in RULE_CARDS[rule]:
         reported = content.accelerators[key].memory_reported_mib
@@ -311,7 +311,7 @@ def test_the_schema_is_up_to_date(root: Path) -> None:
     path = root / "data" / "gpu_catalog.schema.json"
 
     assert path.read_text(encoding="utf-8") == schema_text(), (
-        "write it anew: python -c 'from advisor.catalog.records import schema_text; "
+        "write it anew: python -c 'from advisor.catalog.records import CatalogFile, schema_text; "
         'print(schema_text(), end="")\' > data/gpu_catalog.schema.json'
     )
 
@@ -323,7 +323,7 @@ def test_the_first_line_names_the_schema(root: Path) -> None:
 
 def test_the_readme_describes_every_column(root: Path) -> None:
     text = (root / "data" / "README.md").read_text(encoding="utf-8")
-    schema = read_catalog_file(root / "data" / "gpu_catalog.yaml")
+    schema = read_record(root / "data" / "gpu_catalog.yaml", CatalogFile)
     with (root / "data" / "cloud_offers.csv").open(encoding="utf-8") as file:
         columns = next(csv.reader(file))
     fields = [*type(next(iter(schema.accelerators.values()))).model_fields, *columns]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import Field
+
+from advisor.foundation.data_records import check_numbers, checked, read_json
+from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
+
+FILE: Final = "config_defaults.json"
+Count = Annotated[int, Field(ge=0, le=10**15)]
 
 IDENTITY: Final = frozenset(
     {
@@ -35,7 +41,7 @@ def class_defaults(model_type: str, *, nested: bool) -> Mapping[str, object]:
     Mapping
         Empty for a type without a table.
     """
-    fields = _tables()[0].get(model_type, {})
+    fields = _tables().fields.get(model_type, {})
     if nested:
         return fields
     return {name: value for name, value in fields.items() if name not in IDENTITY}
@@ -53,7 +59,7 @@ def text_tower_defaults(model_type: str) -> Mapping[str, object]:
     Mapping
         Empty for a type without a table.
     """
-    return _tables()[1].get(model_type, {})
+    return _tables().text_towers.get(model_type, {})
 
 
 def default_towers(model_type: str) -> Mapping[str, int]:
@@ -68,12 +74,20 @@ def default_towers(model_type: str) -> Mapping[str, int]:
     Mapping
         By name of the part; empty for a type without a table.
     """
-    return _tables()[2].get(model_type, {})
+    return _tables().default_towers.get(model_type, {})
+
+
+class _Defaults(Noun):
+    """The file: fields of configuration classes, by ``model_type``."""
+
+    source: str
+    fields: Annotated[dict[str, dict[str, object]], Field(min_length=1)]
+    text_towers: Annotated[dict[str, dict[str, object]], Field(min_length=1)]
+    default_towers: Annotated[dict[str, dict[str, Count]], Field(min_length=1)]
 
 
 @cache
-def _tables() -> tuple[
-    dict[str, dict[str, object]], dict[str, dict[str, object]], dict[str, dict[str, int]]
-]:
-    content = json.loads(data_path("config_defaults.json").read_text(encoding="utf-8"))
-    return content["fields"], content["text_towers"], content["default_towers"]
+def _tables() -> _Defaults:
+    content = read_json(data_path(FILE))
+    check_numbers(content, file=FILE)
+    return checked(_Defaults.model_validate, content, file=FILE)

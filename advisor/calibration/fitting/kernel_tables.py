@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from advisor.catalog.records import Teraflops
 from advisor.errors import CatalogError
+from advisor.foundation.data_records import LARGEST, read_cells, read_table
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.foundation.units import MICROSECOND, TFLOP
 
 Floats = NDArray[np.float64]
@@ -125,17 +129,7 @@ class _Csv:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        if not rows:
-            raise CatalogError(
-                file=path.name,
-                entry="",
-                field="",
-                value="no rows",
-                remedy="Restore the file from git.",
-            )
-        self.rows = rows
+        self.rows = read_cells(path)
 
     def texts(self, name: str) -> Texts:
         if name not in self.rows[0]:
@@ -149,22 +143,52 @@ class _Csv:
         return np.array([row[name] for row in self.rows], dtype=np.str_)
 
     def numbers(self, name: str, *, least: float = 0.0) -> Floats:
-        """Finite values above ``least``."""
+        """Values above ``least``, up to the largest that anything measures."""
         values = np.empty(len(self.rows))
         for index, text in enumerate(self.texts(name)):
             try:
                 values[index] = float(text)
             except ValueError:
                 values[index] = np.nan
-            if not least < values[index] < np.inf:
+            if not least < values[index] <= LARGEST:
                 raise CatalogError(
                     file=self.path.name,
                     entry=f"line {index + 2}",
                     field=name,
                     value=str(text),
-                    remedy=f"Give a finite number above {least:g}.",
+                    remedy=f"Give a number above {least:g}, up to {LARGEST:.0e}.",
                 )
         return values
+
+
+class Achieved(Noun):
+    """A line of ``matmul_achievable.csv``: the best product that somebody published."""
+
+    accelerator: Annotated[str, Field(min_length=1)]
+    format: Annotated[str, Field(min_length=1)]
+    source_peak_tflops: Teraflops
+    achieved_tflops: Teraflops
+    shape_mnk: str = ""
+    software: str = ""
+    notes: str = ""
+    attribution: str
+    licence: str
+
+
+def read_achievable(path: Path | None = None) -> list[Achieved]:
+    """Read the best published products, one of each card and format.
+
+    Parameters
+    ----------
+    path : Path, optional
+        The shipped table by default.
+
+    Raises
+    ------
+    CatalogError
+        If the table is broken.
+    """
+    return read_table(path or data_path(ACHIEVABLE), Achieved, key=("accelerator", "format"))
 
 
 def read_kernel_tables(folder: Path) -> KernelTables:
@@ -229,11 +253,12 @@ def read_kernel_tables(folder: Path) -> KernelTables:
 
 def _best_rates(folder: Path) -> BestRates:
     """Readings in 16 bits: of the table that reports of a probe are compared with, and two more."""
-    table = _Csv(folder.parents[1] / ACHIEVABLE)
-    wide = table.texts("format") == "bf16"
+    best = [row for row in read_achievable(folder.parents[1] / ACHIEVABLE) if row.format == "bf16"]
     others = [_Csv(folder / f"matmul_best_{name}.csv") for name in ("torch", "maxtext")]
-    cards = [table.texts("accelerator")[wide], *(each.texts("accelerator") for each in others)]
-    rates = [table.numbers("achieved_tflops")[wide], *(each.numbers("tflops") for each in others)]
+    cards = [np.array([row.accelerator for row in best], dtype=np.str_)]
+    cards += [each.texts("accelerator") for each in others]
+    rates = [np.array([row.achieved_tflops for row in best])]
+    rates += [each.numbers("tflops") for each in others]
     return BestRates(accelerator=np.concatenate(cards), flops_per_s=np.concatenate(rates) * TFLOP)
 
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Final
 
-from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.robust import drawn, rounded
 from advisor.calibration.fitting.stack_runs import TABLE, TAILS, blank_training, origin
 from advisor.calibration.scoring.report import Summary, group_quantile, scored, summarise
 from advisor.calibration.tables.context import Engine, shipped_engine
 from advisor.calibration.tables.memory_rows import TENSORS, predicted_tensors
-from advisor.calibration.tables.reading import cell, flag, number, read_table
+from advisor.calibration.tables.reading import cell, flag, number, shipped_rows
 from advisor.calibration.tables.training_rows import RAN, row_interval, settled_run
 from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
@@ -105,7 +104,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
     """
     facts = engine.calibration.memory
     found = []
-    for row in read_table(data_path(FOLDER).parent / TABLE):
+    for row in shipped_rows(TABLE):
         measured = number(row, "peak_memory_gib")
         asked = cell(row, "primary_quantity") == "peak_memory_gib" or flag(row, "also_memory")
         usable = flag(row, "predictable") and (cell(row, "outcome") or RAN) == RAN
@@ -232,7 +231,7 @@ def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
     """
     ratios: dict[str, list[float]] = defaultdict(list)
     for table in TRUTH:
-        for row in read_table(data_path(FOLDER).parent / f"{table}.csv"):
+        for row in shipped_rows(table):
             try:
                 kind, _, memory = predicted_tensors(row, engine)
             except AdvisorError:

@@ -15,12 +15,11 @@ from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
-from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.calibration.scoring.validation import recognise, score
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import Row, cell, read_table
+from advisor.calibration.tables.reading import Row, cell, shipped_rows
 from advisor.calibration.tables.row_layouts import row_node
 from advisor.calibration.tables.training_rows import settled_run, timed_run
 from advisor.catalog.constants import Section
@@ -29,7 +28,6 @@ from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.training.report import TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
-from advisor.foundation.resources import data_path
 from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.workload import SoftwareStack
 
@@ -130,7 +128,7 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
     -------
     tuple of TimedRun
     """
-    rows = read_table(data_path(FOLDER).parent / TABLE)
+    rows = shipped_rows(TABLE)
     told = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]
     plain = Engine(
         catalog=engine.catalog,

@@ -10,15 +10,43 @@ import io
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field, model_validator
 
 from advisor.calibration.scoring.report import IN_BYTES, ValidationReport, ValidationRow, summarise
-from advisor.calibration.tables.reading import Row
-from advisor.errors import CatalogError
+from advisor.calibration.tables.reading import Row, number
+from advisor.errors import InputError
+from advisor.foundation.data_records import LARGEST, read_table, refuse
+from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
 PREDICTIONS: Final = "predictions.csv"
-COLUMNS: Final = ("table", "id", "quantity", "regime", "group", "low", "expected", "high")
+Figure = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+
+
+class Prediction(Noun):
+    """A line of the file."""
+
+    table: str
+    id: str
+    quantity: str
+    regime: str = ""
+    group: str = ""
+    low: Figure
+    expected: Figure
+    high: Figure
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Prediction:
+        if not self.low <= self.expected <= self.high:
+            told = f"{self.low}, {self.expected}, {self.high}"
+            msg = f"Order the three: low, expected, high, not {told}"
+            raise ValueError(msg)
+        return self
+
+
+COLUMNS: Final = tuple(Prediction.model_fields)
 BOUNDS: Final = ("low", "expected", "high")
 REMEDY: Final = "Run 'make accuracy', which writes the file anew."
 
@@ -57,11 +85,10 @@ def _digits(row: ValidationRow, name: str) -> str:
 
 
 @cache
-def _stored() -> dict[str, list[dict[str, str]]]:
-    tables: dict[str, list[dict[str, str]]] = defaultdict(list)
-    with data_path(PREDICTIONS).open(encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            tables[line["table"]].append(line)
+def _stored() -> dict[str, list[Prediction]]:
+    tables: dict[str, list[Prediction]] = defaultdict(list)
+    for line in read_table(data_path(PREDICTIONS), Prediction, key=("table", "id", "quantity")):
+        tables[line.table].append(line)
     return tables
 
 
@@ -83,19 +110,16 @@ def stored_predictions(table: str, measured: Mapping[str, Row]) -> list[Validati
     return [_joined(line, measured) for line in _stored()[table]]
 
 
-def _joined(line: dict[str, str], measured: Mapping[str, Row]) -> ValidationRow:
-    name, quantity = line["id"], line["quantity"]
-    row = measured.get(name, {})
-    if not row.get(quantity):
-        raise CatalogError(file=PREDICTIONS, entry=name, field=quantity, value=None, remedy=REMEDY)
+def _joined(line: Prediction, measured: Mapping[str, Row]) -> ValidationRow:
+    row = measured.get(line.id, {})
+    if not row.get(line.quantity):
+        refuse(PREDICTIONS, None, REMEDY, entry=line.id, field=line.quantity)
+    try:
+        measured_value = number(row, line.quantity) or 0.0
+    except InputError as error:
+        refuse(f"{line.table}.csv", error.value, error.remedy, entry=line.id, field=line.quantity)
     return ValidationRow(
-        id=name,
-        quantity=quantity,
-        regime=line["regime"],
-        group=line["group"],
         source=(row.get("source") or "").strip(),
-        measured=float(row[quantity]),
-        low=float(line["low"]),
-        expected=float(line["expected"]),
-        high=float(line["high"]),
+        measured=measured_value,
+        **line.model_dump(exclude={"table"}),
     )

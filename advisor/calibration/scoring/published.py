@@ -8,16 +8,16 @@ from functools import cache
 from math import log2
 from typing import Final
 
-from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.scoring.accuracy_page import ALL_TABLES, UNSEEN
 from advisor.calibration.scoring.predictions import stored_predictions
 from advisor.calibration.scoring.report import ValidationRow
 from advisor.calibration.scoring.validation import recognise
 from advisor.calibration.tables.context import shipped_engine
-from advisor.calibration.tables.reading import Row, cell, number, read_table
+from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.catalog import load_catalog
+from advisor.errors import InputError
+from advisor.foundation.data_records import refuse
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving, Workload
 
@@ -135,7 +135,7 @@ def predicted_now(run: PublishedRun) -> PublishedRun:
 
 @cache
 def _rows_of(name: str) -> dict[str, dict[str, str]]:
-    table = read_table(data_path(FOLDER).parent / f"{name}.csv")
+    table = shipped_rows(name)
     return {cell(row, "id"): row for row in table}
 
 
@@ -143,7 +143,13 @@ def _rows_of(name: str) -> dict[str, dict[str, str]]:
 def _runs_of(name: str) -> tuple[PublishedRun, ...]:
     cards = {card.key: card for card in load_catalog().accelerators}
     rows = _rows_of(name)
-    return tuple(_joined(name, row, rows[row.id], cards) for row in stored_predictions(name, rows))
+    found = []
+    for row in stored_predictions(name, rows):
+        try:
+            found.append(_joined(name, row, rows[row.id], cards))
+        except InputError as error:  # of a cell: nobody but the file is at fault
+            refuse(f"{name}.csv", error.value, error.remedy, entry=row.id, field=error.field)
+    return tuple(found)
 
 
 def _joined(

@@ -8,13 +8,12 @@ from typing import Final
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.robust import rounded
 from advisor.calibration.scoring.report import ValidationRow, next_interval, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.engine_releases import EngineRelease, Share, engine_release
 from advisor.calibration.tables.formats import CACHE_BYTES, weight_format
-from advisor.calibration.tables.reading import Row, cell, choice, integer, number, read_table
+from advisor.calibration.tables.reading import Row, cell, choice, integer, number, shipped_rows
 from advisor.errors import AdvisorError, InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats, LayoutArrays
@@ -27,7 +26,6 @@ from advisor.estimate.serving.demand import (
 )
 from advisor.estimate.serving.memory import loaded_factor, serving_memory
 from advisor.foundation.quantities import Evidence, Range
-from advisor.foundation.resources import data_path
 from advisor.foundation.units import GIB
 from advisor.nouns.efficiency import Interval
 from advisor.nouns.engines import ServingFacts
@@ -206,7 +204,7 @@ def fit_cache_interval(engine: Engine) -> Interval:
         as one not seen.
     """
     factors, groups = [], []
-    for row in read_table(data_path(FOLDER).parent / f"{LOGS}.csv"):
+    for row in shipped_rows(LOGS):
         quantity = cell(row, "primary_quantity")
         measured = number(row, quantity)
         if quantity not in CACHES or not measured:

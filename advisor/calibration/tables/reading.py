@@ -15,7 +15,10 @@ from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize
 from advisor.errors import InputError
+from advisor.foundation.data_records import read_cells
+from advisor.foundation.resources import data_path
 
+MEASUREMENTS = "measurements"
 MAX_TABLE_BYTES = 50_000_000
 LARGEST = 1e18
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
@@ -83,6 +86,25 @@ def read_table(path: Path) -> list[dict[str, str]]:
     if not rows:
         raise InputError("the table has no rows", value=str(path), allowed="rows", remedy=remedy)
     return rows
+
+
+def shipped_rows(name: str) -> list[dict[str, str]]:
+    """Read a table of measurements that ships.
+
+    Parameters
+    ----------
+    name : str
+        File name in ``data/measurements``, with or without its ending.
+
+    Raises
+    ------
+    CatalogError
+        If the table is broken, or two rows have one id.
+    ResourceError
+        If the folder is missing.
+    """
+    path = data_path(MEASUREMENTS) / f"{name.removesuffix('.csv')}.csv"
+    return read_cells(path, key=("id",))
 
 
 def cell(row: Row, column: str) -> str:

@@ -10,10 +10,9 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration.fitting.kernel_tables import FOLDER
 from advisor.calibration.fitting.stack_runs import origin
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import Row, cell, number, read_table
+from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.calibration.tables.serving_rows import (
     FIRST,
     ONLINE,
@@ -31,7 +30,6 @@ from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.times import compute_format
-from advisor.foundation.resources import data_path
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.engines import ServingFacts
@@ -87,7 +85,7 @@ def read_packs(engine: Engine, kinds: Iterable[str]) -> tuple[Pack, ...]:
     kinds : iterable of str
         Values of the table's ``kind``.
     """
-    rows = read_table(data_path(FOLDER).parent / TABLE)
+    rows = shipped_rows(TABLE)
     together: dict[tuple[object, ...], list[tuple[Row, Deployment, ServingLoad]]]
     together = defaultdict(list)
     wanted = set(kinds)

@@ -154,7 +154,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
         started = time.startup_s.expected / HOUR_S
         hours = time.run_hours.model_copy(
             update={
-                name: getattr(time.run_hours, name) - started
+                name: max(0.0, getattr(time.run_hours, name) - started)
                 for name in ("low", "expected", "high")
             }
         )

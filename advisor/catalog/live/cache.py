@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +11,8 @@ from typing import Final
 from pydantic import ValidationError
 
 from advisor.catalog.live.prices import LivePrices
-from advisor.errors import RefreshError
+from advisor.errors import RefreshError, TransferError
+from advisor.foundation.writing import write_whole
 
 FORMAT: Final = "gpu-advisor live prices"
 SCHEMA: Final = 1
@@ -52,6 +51,8 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise CacheRefusedError("it is too large")
+        if path.exists() and not path.is_file():  # a named pipe would be waited for
+            raise CacheRefusedError("it cannot be read: it is no file")
         head, _, body = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
         return None
@@ -86,23 +87,17 @@ def write_cache(path: Path, prices: LivePrices) -> None:
     RefreshError
         If the file cannot be written.
     """
-    body = prices.model_dump_json().encode()
-    head = json.dumps({"format": FORMAT, "schema": SCHEMA, "sha256": sha256(body).hexdigest()})
-    temporary: Path | None = None
+    body = prices.model_dump_json()
+    digest = sha256(body.encode()).hexdigest()
+    head = json.dumps({"format": FORMAT, "schema": SCHEMA, "sha256": digest})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(head.encode() + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        write_whole(path, f"{head}\n{body}")
+    except (OSError, TransferError) as error:
+        why = f"{str(path)!r} cannot be written ({getattr(error, 'strerror', '')})"
+        why = error.what if isinstance(error, TransferError) else why
         raise RefreshError(
-            f"live prices cannot be written to {path} ({error.strerror})",
+            f"live prices cannot be kept: {why}",
             remedy="Make room or give write permission, or set GPU_ADVISOR_CACHE_DIR.",
         ) from None
 
@@ -110,7 +105,7 @@ def write_cache(path: Path, prices: LivePrices) -> None:
 def _check_head(head: bytes, body: bytes) -> None:
     try:
         found = json.loads(head)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise CacheRefusedError("it is damaged: its first line is not that of this program")

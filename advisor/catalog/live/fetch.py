@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import date
 from queue import SimpleQueue
 from threading import Lock
 from types import ModuleType
@@ -142,15 +143,22 @@ def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetche
 
 
 def day_of(catalog_version: str) -> str | None:
-    """Return the day that a catalog's version begins with, or None.
+    """Return the day that a catalog's version begins with, or None where no calendar has it.
 
     Examples
     --------
     >>> day_of("20261120-1432")
     '2026-11-20'
+    >>> day_of("20260231-1") is None
+    True
     """
-    match = re.match(r"(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?!\d)", catalog_version)
-    return "-".join(match.groups()) if match else None
+    match = re.match(r"(20[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])", catalog_version)
+    if match is None:
+        return None
+    try:
+        return date(*map(int, match.groups())).isoformat()
+    except ValueError:
+        return None
 
 
 def _load(

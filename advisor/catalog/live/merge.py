@@ -9,6 +9,7 @@ from pathlib import Path
 from advisor.catalog.catalog import Catalog, PriceState, Source
 from advisor.catalog.live.cache import CacheRefusedError, read_cache
 from advisor.catalog.live.prices import SOURCE, LivePrices, LiveProvider
+from advisor.foundation.dates import first_day
 from advisor.nouns.hardware import Confidence, Offer
 
 
@@ -72,13 +73,14 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
 
 
 def newest_dates(offers: Sequence[Offer]) -> Mapping[str, str]:
-    """Return the newest day of a price of each provider; empty where no day is known.
+    """Return the newest day of a price of each provider.
 
-    A price known to the month or the year alone is passed over: it holds no newer list back.
+    A price known to the month or the year alone may be of its first day: it holds no list of that
+    month or year back.
     """
     newest: dict[str, str] = {}
     for offer in offers:
-        day = offer.price_date if len(offer.price_date) == len("2026-01-01") else ""
+        day = first_day(offer.price_date).isoformat()
         newest[offer.provider] = max(newest.get(offer.provider, ""), day)
     return newest
 

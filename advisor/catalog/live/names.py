@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
 
+from advisor.catalog.records import Count, Gigabytes, Key, Record, Text
 from advisor.errors import CatalogError
+from advisor.foundation.data_records import read_table
 from advisor.foundation.resources import data_path
 
 FILE: Final = "gpuhunt_names.csv"
@@ -40,16 +40,15 @@ Lium (single machines that come and go), Seeweb (prices in euro given as dollars
 TITLES: Final = PROVIDERS | ONLINE
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(Record):
     """One line of the table; ``*`` in a pattern stands for anything."""
 
-    provider: str
-    instance: str
-    gpu_name: str
-    gpu_memory_gb: float
-    accelerator: str
-    devices: int
+    provider: Text
+    instance: Text
+    gpu_name: Text
+    gpu_memory_gb: Gigabytes
+    accelerator: Key
+    devices: Count
     """Accelerators of the catalog in one that gpuhunt counts (a TPU slice, a two-die module)."""
 
     def fits(self, provider: str, instance: str, gpu_name: str, gpu_memory_gb: float) -> bool:
@@ -94,30 +93,8 @@ def names() -> tuple[Name, ...]:
     CatalogError
         If a line is broken; names it.
     """
-    path = data_path(FILE)
-    found = []
-    with path.open(encoding="utf-8", newline="") as file:
-        for line, row in enumerate(csv.DictReader(file), start=2):
-            try:
-                found.append(
-                    Name(
-                        provider=row["provider"],
-                        instance=row["instance"],
-                        gpu_name=row["gpu_name"],
-                        gpu_memory_gb=float(row["gpu_memory_gb"]),
-                        accelerator=row["accelerator"],
-                        devices=int(row["devices"]),
-                    )
-                )
-            except (KeyError, TypeError, ValueError):
-                raise CatalogError(
-                    file=FILE,
-                    entry=f"line {line}",
-                    field="",
-                    value=",".join(str(value) for value in row.values()),
-                    remedy="Give the six columns of the first line.",
-                ) from None
-    return tuple(found)
+    pattern = ("provider", "instance", "gpu_name", "gpu_memory_gb")
+    return tuple(read_table(data_path(FILE), Name, key=pattern))
 
 
 def check_names(known: Collection[str]) -> None:

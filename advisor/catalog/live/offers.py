@@ -6,23 +6,21 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 from advisor.catalog.economy import billing_of
 from advisor.catalog.keys import offer_key, slug
 from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.names import TITLES, Name, find_name
-from advisor.catalog.live.prices import SOURCE
+from advisor.catalog.live.prices import PRICE_BOUNDS_USD_PER_HOUR, SOURCE
 from advisor.errors import InputError
 from advisor.foundation.names import display_name
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Confidence, Offer, Provenance
 
-PRICE_BOUNDS_USD_PER_HOUR: Final = (0.005, 200.0)
-"""One accelerator: the snapshot's offers reach from 0.15 to 35.15; far beyond, the feed is wrong,
-as where a price stands in cents or for a year. [USD/h]"""
 MOST_GPUS: Final = 64
+MOST: Final = 1e6
+"""vCPUs, GiB of memory or US dollars an hour: beyond, the feed is wrong."""
 CLUSTER_FLAG: Final = "runpod-cluster"
 """Sold from two machines up: not an instance that one can rent alone."""
 ZONED: Final = "gcp"
@@ -116,9 +114,10 @@ def convert(
 def _possible(row: Row) -> bool:
     sizes = (row.usd_per_hour, row.vcpus, row.memory_gib, row.gpu_memory_gb)
     return (
-        all(isfinite(value) and value >= 0 for value in sizes)
+        all(_within(value, MOST) for value in sizes)
         and row.usd_per_hour > 0
-        and 1 <= row.gpus <= MOST_GPUS
+        and _within(row.gpus, MOST_GPUS)
+        and row.gpus >= 1
         and all(map(_nameable, (row.instance, row.location, row.gpu_name)))
     )
 
@@ -129,6 +128,11 @@ def _nameable(text: str) -> bool:
         return bool(display_name(text, field="the name"))
     except InputError:
         return False
+
+
+def _within(value: object, most: float) -> bool:
+    """Whether a feed's value is a number from 0 to ``most``; NaN is not."""
+    return isinstance(value, int | float) and 0 <= value <= most
 
 
 def _plausible(found: _Named) -> bool:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
+from advisor.catalog.records import IsoDay
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Offer
 
 SOURCE = "gpuhunt-live"
 """Key of the source that live offers cite."""
+PRICE_BOUNDS_USD_PER_HOUR: Final = (0.005, 200.0)
+"""One accelerator: the snapshot's offers reach from 0.15 to 35.15; far beyond, the feed is wrong,
+as where a price stands in cents or for a year. [USD/h]"""
 
 
 class LiveProvider(Noun):
@@ -22,9 +26,23 @@ class LiveProvider(Noun):
     """As in the catalog."""
     version: Name
     """Of its catalog, as gpuhunt states it."""
-    date: Annotated[str, Field(pattern=r"^20\d\d-\d\d-\d\d$")]
+    date: IsoDay
     """Day of the prices. ISO 8601."""
     offers: Annotated[tuple[Offer, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _of_one_list(self) -> LiveProvider:
+        low, high = PRICE_BOUNDS_USD_PER_HOUR
+        for offer in self.offers:
+            prices = (offer.on_demand_usd_per_hour, offer.spot_usd_per_hour)
+            told = [price / offer.accelerators for price in prices if price is not None]
+            if (offer.provider, offer.price_date) != (self.name, self.date):
+                msg = f"{offer.key} is not of this provider and day"
+                raise ValueError(msg)
+            if not told or not all(low <= price <= high for price in told):
+                msg = f"{offer.key} has no possible price"
+                raise ValueError(msg)
+        return self
 
 
 class LivePrices(Noun):

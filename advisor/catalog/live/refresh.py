@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -16,8 +17,8 @@ from advisor.catalog.live.cache import (
     write_cache,
 )
 from advisor.catalog.live.fetch import Fetched, Progress, day_of, fetch
-from advisor.catalog.live.merge import carried_over
-from advisor.catalog.live.names import TITLES, check_names
+from advisor.catalog.live.merge import carried_over, newest_dates
+from advisor.catalog.live.names import ONLINE, TITLES, check_names
 from advisor.catalog.live.offers import convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider, ProviderReport, RefreshReport
 from advisor.catalog.loader import load_snapshot
@@ -25,6 +26,8 @@ from advisor.errors import RefreshError
 
 MOST_REFUSED: Final = 0.5
 """A provider whose answer has a larger share of impossible rows is not believed at all."""
+OLDEST: Final = timedelta(days=365)
+"""An older list is no list of prices, even of a provider that the catalog has no prices of."""
 
 
 def refresh_prices(
@@ -67,11 +70,14 @@ def refresh_prices(
     )
     check_names({card.key for card in snapshot.accelerators})
     old = _current(path, now, snapshot)
+    newest = dict(newest_dates(snapshot.offers))
+    for item in old.providers if old else ():
+        newest[item.name] = max(newest.get(item.name, ""), item.date)
     version, answers = fetch(progress=progress or _quiet, online=online)
     lists: dict[str, LiveProvider] = {}
     reports = []
     for name, answer in answers.items():
-        found, report = _provider(name, answer, snapshot=snapshot, now=now)
+        found, report = _provider(name, answer, snapshot=snapshot, newest=newest, now=now)
         if found is not None:
             lists[found.name] = found
         elif old is not None:
@@ -113,14 +119,17 @@ def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
 
 
 def _provider(
-    name: str, answer: Fetched, *, snapshot: Catalog, now: datetime
+    name: str, answer: Fetched, *, snapshot: Catalog, newest: Mapping[str, str], now: datetime
 ) -> tuple[LiveProvider | None, ProviderReport]:
     title = TITLES[name]
-    day = day_of(answer.version) or now.date().isoformat()
     if answer.error:
         return None, _failed(title, answer.error)
-    if day > (now + CLOCK_TOLERANCE).date().isoformat():
-        return None, _failed(title, f"its prices are of {day}, after today")
+    # Providers that are asked themselves answer with the prices of the moment, without a version.
+    asked = name in ONLINE and not answer.version
+    day = now.date().isoformat() if asked else day_of(answer.version)
+    wrong = _wrong_day(day, answer.version, newest.get(title, ""), now)
+    if day is None or wrong:
+        return None, _failed(title, wrong)
     found = convert(answer.rows, provider=name, date=day, snapshot=snapshot.offers)
     refused = found.refused + answer.malformed
     read = len(answer.rows) + answer.malformed
@@ -138,6 +147,19 @@ def _provider(
         message="",
     )
     return LiveProvider(name=title, version=answer.version, date=day, offers=found.offers), report
+
+
+def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str:
+    """Return why a list of this day is not taken; empty where it is."""
+    if day is None:
+        return f"its list {version[:40]!r} has no possible date"
+    if day > (now + CLOCK_TOLERANCE).date().isoformat():
+        return f"its prices are of {day}, after today"
+    if day < newest:
+        return f"its prices are of {day}, older than those of {newest} in use"
+    if day < (now - OLDEST).date().isoformat():
+        return f"its prices are of {day}, more than a year old"
+    return ""
 
 
 def _failed(title: str, message: str, refused: int = 0) -> ProviderReport:

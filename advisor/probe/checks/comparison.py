@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from functools import cache
 from typing import Final
 
-from advisor.calibration.fitting.kernel_tables import ACHIEVABLE
+from advisor.calibration.fitting.kernel_tables import read_achievable
 from advisor.catalog import Catalog
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path
 from advisor.foundation.units import TFLOP
 from advisor.probe.report import DeviceReport
 
@@ -81,8 +79,4 @@ def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateCompariso
 @cache
 def _achievable() -> dict[tuple[str, str], float]:
     """Best published matmul rates by card and format. [FLOPs/s]"""
-    with data_path(ACHIEVABLE).open(encoding="utf-8", newline="") as file:
-        return {
-            (row["accelerator"], row["format"]): float(row["achieved_tflops"]) * TFLOP
-            for row in csv.DictReader(file)
-        }
+    return {(row.accelerator, row.format): row.achieved_tflops * TFLOP for row in read_achievable()}

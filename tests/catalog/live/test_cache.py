@@ -1,6 +1,7 @@
 """The cache is believed only as it was written; else the shipped prices stay in use."""
 
 import json
+import os
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ from advisor.catalog.live.prices import LivePrices, LiveProvider
 from advisor.catalog.loader import load_snapshot
 
 SNAPSHOT = load_snapshot()
-OFFER = SNAPSHOT.offers_for("h100-sxm")[0]
+OFFER = SNAPSHOT.offers_for("h100-sxm")[0].model_copy(update={"price_date": "2026-11-20"})
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LIVE = LivePrices(
     fetched_at=NOW,
@@ -76,6 +77,11 @@ BODY = LIVE.model_dump_json().encode()
         (rewritten(BODY.replace(b"1.23", b"-1.23")), "on_demand_usd_per_hour is broken"),
         (rewritten(BODY.replace(b"1.23", b"0.0")), "on_demand_usd_per_hour is broken"),
         (rewritten(b"{}"), "fetched_at is broken"),
+        (b"[" * 100_000, "first line is not that of this program"),
+        (rewritten(BODY.replace(b"1.23", b"1e308")), "providers.0 is broken"),
+        (rewritten(BODY.replace(b"1.23", b"NaN")), "is broken"),
+        (rewritten(BODY.replace(b'"2026-11-20"', b'"2026-02-31"')), "date is broken"),
+        (rewritten(BODY.replace(b'"date":"2026-11-20"', b'"date":"2026-11-19"')), "is broken"),
         (
             rewritten(BODY.replace(b'"2026-11-21T12:00:00Z"', b'"2099-01-01T12:00:00Z"')),
             "clock of this machine seems to be set back",
@@ -100,6 +106,13 @@ def test_a_folder_in_its_place_is_told(cache: Path) -> None:
     cache.mkdir()
 
     assert "cannot be read" in load_catalog().prices.problem
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(cache: Path) -> None:
+    cache.unlink()
+    os.mkfifo(cache)
+
+    assert "it is no file" in load_catalog().prices.problem
 
 
 def test_accelerators_that_left_the_catalog_are_passed_over(cache: Path) -> None:

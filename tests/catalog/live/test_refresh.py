@@ -133,7 +133,7 @@ def test_gpuhunt_logs_nothing_to_the_terminal(
     assert logging.getLogger("gpuhunt").propagate
 
 
-@pytest.mark.parametrize("price", ["0", "-2.5", "nan", "inf", "5504", "0.0001"])
+@pytest.mark.parametrize("price", ["0", "-2.5", "nan", "inf", "1e308", "5504", "0.0001"])
 def test_impossible_prices_are_refused(publish: Publish, cache: Path, price: str) -> None:
     publish(aws=recorded("aws").replace(",55.04,", f",{price},"))
     reports = {item.name: item for item in refresh_prices(now=NOW).providers}
@@ -228,6 +228,45 @@ def test_prices_from_the_future_are_refused(publish: Publish, cache: Path) -> No
 
     with pytest.raises(RefreshError, match="its prices are of 2027-01-01, after today"):
         refresh_prices(now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("20200115-1", "its prices are of 2020-01-15, "),
+        ("20261119-9", "its prices are of 2026-11-19, older than those of 2026-11-20 in use"),
+        ("20260231-1", "its list '20260231-1' has no possible date"),
+        ("20261332-1", "its list '20261332-1' has no possible date"),
+        ("latest", "its list 'latest' has no possible date"),
+        ("2026112042", "its list '2026112042' has no possible date"),
+        ("99991231-1", "its list '99991231-1' has no possible date"),
+    ],
+)
+def test_an_older_or_impossible_feed_never_replaces_newer_prices(
+    publish: Publish, cache: Path, version: str, reason: str
+) -> None:
+    publish()
+    refresh_prices(now=NOW)
+    before, offers = cache.read_bytes(), load_catalog().offers
+    publish(version=version, aws=recorded("aws").replace(",55.04,", ",0.5,"))
+
+    with pytest.raises(RefreshError) as caught:
+        refresh_prices(now=NOW)
+    assert reason in str(caught.value)
+    assert "The prices in use stay as they are." in str(caught.value)
+    assert cache.read_bytes() == before
+    assert load_catalog().offers == offers
+
+
+def test_a_list_of_years_ago_is_refused_where_there_is_no_other(
+    publish: Publish, cache: Path
+) -> None:
+    publish(version="20200115-1")
+
+    with pytest.raises(RefreshError, match=r"2020-01-15, (older|more than a year old)"):
+        refresh_prices(now=NOW)
+    assert not cache.exists()
+    assert load_catalog().offers == SNAPSHOT.offers
 
 
 def test_a_full_or_locked_folder_is_told(publish: Publish, tmp_path: Path) -> None:

@@ -1,0 +1,268 @@
+"""Data files -> checked records: tables, YAML and JSON; what is broken becomes a ``CatalogError``.
+
+Every message names file, entry, field and value, and how to mend it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import log10
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from advisor.errors import CatalogError
+from advisor.foundation.data_files import read_text, read_yaml
+
+T = TypeVar("T")
+R = TypeVar("R", bound=BaseModel)
+
+Cells = dict[str, str]
+
+LARGEST: Final = 1e18
+"""No quantity of a model or a machine is larger in the units of the files."""
+RESTORE: Final = "Correct it there, or restore the file from git."
+
+_REMEDIES: Mapping[str, str] = {
+    "missing": "Add the field.",
+    "extra_forbidden": "Unknown field: correct its name or remove it.",
+    "model_type": "It must be a mapping of fields.",
+    "dict_type": "It must be a mapping of fields.",
+}
+
+
+def refuse(file: str, value: object, remedy: str, *, entry: str = "", field: str = "") -> NoReturn:
+    """Raise the error of a broken data file."""
+    raise CatalogError(file=file, entry=entry, field=field, value=value, remedy=remedy) from None
+
+
+def read_record(path: Path, record: type[R]) -> R:
+    """Read a YAML file that holds one record.
+
+    Parameters
+    ----------
+    path : Path
+    record : type
+        Names and checks its fields.
+
+    Returns
+    -------
+    record
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, is not YAML, gives a key twice, or has a wrong field.
+    """
+    return checked(record.model_validate, read_yaml(path), file=path.name)
+
+
+def read_json(path: Path) -> object:
+    """Read a JSON file.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read or is not JSON; names the line.
+    """
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        refuse(path.name, error.msg, f"Correct the JSON there. {RESTORE}", entry=place)
+    except (ValueError, RecursionError) as error:
+        # More than 4,300 digits, or brackets within brackets.
+        refuse(path.name, str(error), f"Correct the JSON. {RESTORE}")
+
+
+def read_cells(
+    path: Path, columns: Sequence[str] | None = None, *, key: Sequence[str] = ()
+) -> list[Cells]:
+    """Read a table as text.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file.
+    columns : sequence of str, optional
+        Its header; any by default, each name once.
+    key : sequence of str, optional
+        Columns whose values together no two lines may share.
+
+    Returns
+    -------
+    list of dict
+        One for each line, in the order of the file.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, its header is wrong, it has no rows, a line has more or fewer
+        cells, or two lines are about the same.
+    """
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    try:
+        header = tuple(reader.fieldnames or ())
+        right = tuple(columns or dict.fromkeys(header))
+        if header != right or not {*key} <= {*header} or not header:
+            wanted = ",".join(columns or ("names, each once", *key))
+            value = shown(",".join(map(str, header)))
+            refuse(path.name, value, f"The header must be {wanted}", entry="line 1")
+        rows = list(_whole_rows(reader, path.name, len(header)))
+    except csv.Error as error:
+        place = f"line {reader.line_num}"
+        refuse(path.name, str(error), f"Correct the quotes there. {RESTORE}", entry=place)
+    if not rows:
+        refuse(path.name, "no rows", "Restore the file from git.", entry="line 2")
+    _check_unique(rows, key, file=path.name)
+    return rows
+
+
+def _whole_rows(reader: csv.DictReader[str], file: str, width: int) -> Iterable[Cells]:
+    for row in reader:
+        if None in row or None in row.values():
+            value = shown(",".join(str(value) for value in row.values()))
+            place = f"line {reader.line_num}"
+            refuse(file, value, f"Give {width} columns; quote text with commas.", entry=place)
+        yield row
+
+
+def _check_unique(rows: Sequence[Cells], key: Sequence[str], *, file: str) -> None:
+    seen: dict[tuple[str, ...], int] = {}
+    for line, row in enumerate(rows, start=2):
+        values = tuple(row[name] for name in key)
+        if key and values in seen:
+            refuse(
+                file,
+                " / ".join(values),
+                f"Line {seen[values]} is about the same: remove one of the two.",
+                entry=f"line {line}",
+                field=", ".join(key),
+            )
+        seen[values] = line
+
+
+def read_table(path: Path, record: type[R], *, key: Sequence[str] = ()) -> list[R]:
+    """Read a table of records of one kind.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV file; an empty cell leaves the field at its default.
+    record : type
+        Names and checks the columns.
+    key : sequence of str, optional
+        As for :func:`read_cells`.
+
+    Returns
+    -------
+    list of record
+        In the order of the file.
+
+    Raises
+    ------
+    CatalogError
+        As :func:`read_cells`, and if a line has a wrong value.
+    """
+    rows = [
+        {name: value for name, value in row.items() if value}
+        for row in read_cells(path, tuple(record.model_fields), key=key)
+    ]
+    return checked(TypeAdapter(list[record]).validate_python, rows, file=path.name, rows=rows)  # type: ignore[valid-type]
+
+
+def checked(
+    validate: Callable[[object], T],
+    content: object,
+    *,
+    file: str,
+    rows: Sequence[Cells] | None = None,
+) -> T:
+    """Return what ``validate`` makes of a file's content, its first complaint told by place.
+
+    Parameters
+    ----------
+    validate : callable
+        Of pydantic.
+    content : object
+    file : str
+        Name of the file.
+    rows : sequence of dict, optional
+        The lines, where the content is a table.
+    """
+    try:
+        return validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        entry, field = _place(first["loc"], rows)
+        kind = first["type"]
+        refuse(
+            file,
+            # The input of these is the whole entry.
+            None if kind in {"missing", "value_error"} else shown(first["input"]),
+            _REMEDIES.get(kind, first["msg"].removeprefix("Value error, ") + "."),
+            entry=entry,
+            field=field,
+        )
+
+
+def check_numbers(content: object, *, file: str, place: tuple[str, ...] = ()) -> None:
+    """Refuse numbers that no model or machine has, in what no record describes.
+
+    Parameters
+    ----------
+    content : object
+        Mappings, lists and plain values.
+    file : str
+        Its name.
+    place : tuple of str
+        Where the content stands in the file.
+
+    Raises
+    ------
+    CatalogError
+        With entry and field.
+    """
+    if isinstance(content, Mapping):
+        for name, value in content.items():
+            check_numbers(value, file=file, place=(*place, str(name)))
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            check_numbers(value, file=file, place=(*place, str(index)))
+    elif isinstance(content, int | float) and not abs(content) <= LARGEST:
+        entry, field = _place(place, None)
+        remedy = f"Give a finite number up to {LARGEST:.0e}."
+        refuse(file, shown(content), remedy, entry=entry, field=field)
+
+
+def shown(value: object) -> object:
+    """Return what a message shows of a value: of a mapping its kind, of a long one its start."""
+    if isinstance(value, dict | list):
+        return type(value).__name__
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"a number of {round(value.bit_length() * log10(2)):,} digits"
+    return f"{value[:60]}..." if isinstance(value, str) and len(value) > 64 else value
+
+
+def _place(loc: tuple[int | str, ...], rows: Sequence[Cells] | None) -> tuple[str, str]:
+    """Name of the entry, and dotted path of the field in it."""
+    if not loc:
+        return "", ""
+    if rows is not None:
+        row = int(loc[0])
+        name = rows[row].get("instance_type") or next(iter(rows[row].values()), "")
+        return f"line {row + 2} ({name})", ".".join(str(part) for part in loc[1:])
+    parts = [str(part) for part in loc if part != "[key]"]
+    return (parts[1], ".".join(parts[2:])) if len(parts) > 1 else ("", parts[0])

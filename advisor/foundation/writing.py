@@ -1,0 +1,78 @@
+"""Writes files whole or not at all: a full disk or a crash leaves the older file as it was."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from advisor.errors import TransferError
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file: a reader sees the old content or the new one, never a part.
+
+    Parameters
+    ----------
+    path : Path
+        Its folder must exist. A link is followed and keeps leading to the file; a device or a
+        named pipe takes the text as it comes.
+    text : str
+        Written as UTF-8; a question mark takes the place of what UTF-8 cannot hold.
+
+    Raises
+    ------
+    TransferError
+        If it cannot be written: an older file is then as it was.
+    """
+    content = text.encode("utf-8", errors="replace")
+    try:
+        mode = _mode(path)
+        if mode is None or stat.S_ISREG(mode):
+            _replace(path.resolve(), content, mode)
+        else:
+            _stream(path, content)
+    except (OSError, RuntimeError, ValueError) as error:
+        # A loop of links is a RuntimeError, a NUL in the name a ValueError.
+        why = getattr(error, "strerror", None) or str(error)
+        raise TransferError(
+            f"{str(path)!r} cannot be written ({why})",
+            remedy="What stood there before is as it was. Make room, or choose a file in a folder "
+            "that exists and that you may write to.",
+        ) from None
+
+
+def _mode(path: Path) -> int | None:
+    """Return kind and rights of what stands there; None for nothing."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _replace(path: Path, content: bytes, mode: int | None) -> None:
+    if mode is not None and not os.access(path, os.W_OK):
+        # A file that is protected against writing would be replaced all the same.
+        raise PermissionError(None, "Permission denied")
+    beside = path.with_name(f".gpu-advisor-{secrets.token_hex(8)}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if mode is not None:
+                beside.chmod(stat.S_IMODE(mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _stream(path: Path, content: bytes) -> None:
+    """Write to what cannot be replaced; a pipe that nobody reads is refused, not waited for."""
+    handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    os.set_blocking(handle, True)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)

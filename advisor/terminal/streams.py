@@ -1,0 +1,71 @@
+"""Standard input, output and error as they may be: closed, full, narrow, or left by the reader."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO
+
+from advisor.errors import TransferError
+
+
+def prepare_streams() -> None:
+    """Make standard output and error fit to print to.
+
+    What an encoding lacks becomes a question mark. A closed standard error takes nothing, so that
+    complaints do not land in the answer.
+
+    Raises
+    ------
+    TransferError
+        If standard output is closed: the answer would be lost.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - to the end
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+    if sys.stdout is None:
+        raise TransferError("standard output is closed", remedy="Open it: the answer goes there.")
+
+
+def drop_output() -> None:
+    """Let standard output lead nowhere: Python would complain once more at the exit."""
+    _drop(sys.stdout)
+
+
+def complain(text: str) -> None:
+    """Print a sentence to standard error; where that takes nothing, nobody is told."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _drop(sys.stderr)
+
+
+def read_input(limit: int) -> bytes:
+    """Return up to ``limit`` bytes of standard input.
+
+    Raises
+    ------
+    TransferError
+        If it is closed or cannot be read.
+    """
+    why = "it is closed"
+    if sys.stdin is not None:
+        try:
+            return sys.stdin.buffer.read(limit)
+        except OSError as error:
+            why = error.strerror or str(error)
+    raise TransferError(
+        f"standard input cannot be read ({why})",
+        remedy="Pipe the case into the command, or name a file.",
+    )
+
+
+def _drop(stream: IO[str]) -> None:
+    """Let a stream lead nowhere from now on."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,0 +1,548 @@
+"""Every damage of a data file is refused with file, entry, field, value and how to mend it."""
+
+import csv
+import functools
+import io
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from advisor.architecture.config.class_defaults import class_defaults, default_towers
+from advisor.architecture.presets import list_presets, load_preset
+from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
+from advisor.calibration.scoring.published import published_runs
+from advisor.catalog import load_catalog
+from advisor.catalog.checks import check_order
+from advisor.catalog.constants import load_calibration
+from advisor.catalog.economy import load_economy
+from advisor.catalog.live.names import names
+from advisor.catalog.loader import load_snapshot
+from advisor.errors import CatalogError, ResourceError
+from advisor.foundation import resources
+from advisor.foundation.resources import data_path
+
+YAML = """\
+sources:
+  datasheet: {title: A sheet, locator: a.pdf, date: "2024", licence: facts, confidence: secondary}
+  reported-memory-rule: {title: R, locator: here, date: "2026", licence: own, confidence: derived}
+reported_memory_rules:
+  whole: {share_of_gib: 1.0, basis: all of it}
+accelerators:
+  alpha:
+    name: Alpha 80 GB
+    vendor: Acme
+    architecture: One
+    year: 2024
+    segment: datacenter
+    form_factor: SXM5
+    memory_gb: 80
+    memory_reported_mib: 81000
+    memory_type: HBM3
+    memory_bandwidth_gb_per_s: 3000
+    dense_tflops: {bf16: 500, fp8: 1000, fp4: 2000}
+    purchase: {usd: 20000, date: "2026", kind: street}
+    sources: {default: datasheet, dense_tflops.fp8: datasheet}
+  beta:
+    name: Beta 24 GB
+    vendor: Acme
+    architecture: One
+    year: 2023
+    segment: consumer
+    form_factor: PCIe card
+    memory_gb: 24
+    memory_reported_rule: whole
+    memory_type: GDDR6
+    memory_bandwidth_gb_per_s: 900
+    dense_tflops: {fp16: 80, int8: 320}
+    fp16_accumulate_tflops: {fp16: 160}
+    no_purchase: only rented
+    sources: {default: datasheet}
+"""
+CSV = """\
+provider,instance_type,region,tier,accelerator,accelerators,vcpus,host_memory_gib,\
+currency,on_demand_per_hour,spot_per_hour,price_date,intra_node,network_gbit_per_s,source,\
+confidence,notes
+Acme,big,eu,list,alpha,8,96,1024,USD,40,20,2026-10-05,NVLink,3200,datasheet,secondary,
+Acme,small,eu,list,beta,1,,,USD,0.5,,2026-10,,,datasheet,secondary,"one, small"
+"""
+
+
+def load(folder: Path, *, catalog: str = YAML, offers: str = CSV) -> CatalogError | None:
+    """The error of a catalog with these files."""
+    (folder / "gpu_catalog.yaml").write_text(catalog, encoding="utf-8")
+    (folder / "cloud_offers.csv").write_text(offers, encoding="utf-8")
+    try:
+        load_catalog(folder)
+    except CatalogError as error:
+        return error
+    return None
+
+
+def changed(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def test_the_whole_files_load(tmp_path: Path) -> None:
+    assert load(tmp_path) is None
+    catalog = load_catalog(tmp_path)
+
+    assert [item.memory_reported_bytes for item in catalog.accelerators] == [
+        81000 * 2**20,
+        24 * 2**30,
+    ]
+    assert [item.notes for item in catalog.offers] == ["", "one, small"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "entry", "field", "value", "remedy"),
+    [
+        (
+            "    no_purchase: only rented\n",
+            "",
+            "beta",
+            "",
+            None,
+            "give exactly one of purchase and no_purchase",
+        ),
+        ("    year: 2024\n", "    yaer: 2024\n", "alpha", "year", None, "Add the field."),
+        ("    year: 2024\n", "    year: 2024\n    ram: 3\n", "alpha", "ram", 3, "Unknown field"),
+        ("gb_per_s: 3000", "gb_per_s: -3", "alpha", "memory_bandwidth_gb_per_s", -3, "than 0"),
+        ("gb_per_s: 3000", "gb_per_s: .inf", "alpha", "memory_bandwidth_gb_per_s", ..., "finite"),
+        (
+            "gb_per_s: 3000",
+            "gb_per_s: fast",
+            "alpha",
+            "memory_bandwidth_gb_per_s",
+            "fast",
+            "number",
+        ),
+        ("segment: consumer", "segment: toy", "beta", "segment", "toy", "'consumer'"),
+        ("{bf16: 500,", "{bf17: 500,", "alpha", "dense_tflops.bf17", "bf17", "'fp32'"),
+        ("{bf16: 500, fp8: 1000, fp4: 2000}", "{}", "alpha", "dense_tflops", "dict", "at least 1"),
+        (
+            "    memory_reported_rule: whole\n",
+            "    memory_reported_rule: whole\n    memory_reported_mib: 9\n",
+            "beta",
+            "",
+            None,
+            "give exactly one of",
+        ),
+        ("_rule: whole\n", "_rule: half\n", "beta", "memory_reported_rule", "half", "one of whole"),
+        (
+            "  reported-memory-rule: {",
+            "  another: {",
+            "beta",
+            "memory_reported_rule",
+            "whole",
+            "Add the source `reported-memory-rule`",
+        ),
+        ("{default: datasheet}", "{}", "beta", "sources", "", "Add `default`"),
+        ("{default: datasheet}", "{default: x}", "beta", "sources.default", "x", "Add the source"),
+        (
+            "dense_tflops.fp8: datasheet",
+            "dense_tflops.fp32: datasheet",
+            "alpha",
+            "sources.dense_tflops.fp32",
+            "datasheet",
+            "no such field",
+        ),
+        ("fp8: 1000", "fp8: 2000", "alpha", "dense_tflops.fp8", 2000.0, "4.0 times"),
+        ("fp4: 2000", "fp4: 4000", "alpha", "dense_tflops.fp4", 4000.0, "looks sparse: halve it"),
+        ("int8: 320", "int8: 640", "beta", "dense_tflops.int8", 640.0, "`unusual_rates`"),
+        ('date: "2024", ', "", "datasheet", "date", None, "Add the field."),
+        ('date: "2024"', 'date: "May"', "datasheet", "date", "May", "pattern"),
+        (
+            "confidence: secondary",
+            "confidence: high",
+            "datasheet",
+            "confidence",
+            "high",
+            "'memory'",
+        ),
+        ("  alpha:\n", "  Alpha_1:\n", "Alpha_1", "", "Alpha_1", "pattern"),
+        ("  alpha:\n", "  gamma:\n", "beta", "key", "out of order", "Move `beta` to the top."),
+        ("  beta:\n", "  alpha:\n", "line 21", "alpha", "given twice", "Remove one of the two."),
+        (
+            "year: 2024\n",
+            "year: 2024\n    year: 2025\n",
+            "line 12",
+            "year",
+            "given twice",
+            "Remove",
+        ),
+        ("alpha:\n    name: A", "alpha:\n  - name: A", "alpha", "", "list", "mapping of fields"),
+        ("    vendor: Acme\n", "   vendor: Acme\n", ..., "", ..., "Correct the YAML there."),
+        ("accelerators:\n", "accelerator:\n", "", "accelerators", None, "Add the field."),
+    ],
+)
+def test_a_broken_catalog_is_refused(
+    tmp_path: Path, old: str, new: str, entry: object, field: str, value: object, remedy: str
+) -> None:
+    error = load(tmp_path, catalog=changed(YAML, old, new))
+
+    assert error is not None
+    assert error.file == "gpu_catalog.yaml"
+    assert entry in (..., error.entry)
+    assert error.field == field
+    assert value in (..., error.value)
+    assert remedy in error.remedy
+    assert all(part in str(error) for part in (error.file, repr(error.entry), error.remedy))
+
+
+def test_a_yaml_error_names_its_line(tmp_path: Path) -> None:
+    error = load(tmp_path, catalog=changed(YAML, "{bf16: 500,", "{bf16: [500,"))
+
+    assert error is not None
+    assert error.entry.startswith("line 18, column")
+
+
+@pytest.mark.parametrize("text", ["", "just words\n", "- a\n- b\n"])
+def test_a_catalog_that_is_no_mapping_is_refused(tmp_path: Path, text: str) -> None:
+    error = load(tmp_path, catalog=text)
+
+    assert error is not None
+    assert error.remedy == "It must be a mapping of fields."
+
+
+def test_a_rate_that_looks_sparse_may_be_explained(tmp_path: Path) -> None:
+    text = changed(YAML, "fp8: 1000, fp4: 2000}", "fp8: 2000}\n    unusual_rates: as published")
+
+    assert load(tmp_path, catalog=text) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "entry", "field", "value", "remedy"),
+    [
+        ("alpha,8", "omega,8", "line 2 (big)", "accelerator", "omega", "add the accelerator there"),
+        ("3200,datasheet", "3200,x", "line 2 (big)", "source", "x", "Add it to `sources`"),
+        ("alpha,8", "alpha,0", "line 2 (big)", "accelerators", "0", "greater than or equal to 1"),
+        (",40,", ",free,", "line 2 (big)", "on_demand_per_hour", "free", "valid number"),
+        (",40,20,", ",,,", "line 2 (big)", "", None, "on_demand_per_hour or spot_per_hour"),
+        (",USD,40", ",EUR,40", "line 2 (big)", "currency", "EUR", "Add its rate"),
+        (",USD,40", ",euro,40", "line 2 (big)", "currency", "euro", "pattern"),
+        ("2026-10-05", "5 Oct 2026", "line 2 (big)", "price_date", "5 Oct 2026", "pattern"),
+        ("2026-10-05", "2026-13", "line 2 (big)", "price_date", "2026-13", "pattern"),
+        ("Acme,big", ",big", "line 2 (big)", "provider", None, "Add the field."),
+        (",secondary,\n", ",sure,\n", "line 2 (big)", "confidence", "sure", "'datasheet-read'"),
+        ('"one, small"', "one, small", "line 3", "", ..., "Give 17 columns; quote text"),
+        ("price_date,", "date,", "line 1", "", ..., "The header must be provider,"),
+        ("Acme,small", "Acme,big", "acme/big/eu/list", "key", "given twice", "Remove one"),
+        ("Acme,small", "Able,small", "able/small/eu/list", "key", "out of order", "to the top"),
+    ],
+)
+def test_broken_offers_are_refused(
+    tmp_path: Path, old: str, new: str, entry: str, field: str, value: object, remedy: str
+) -> None:
+    error = load(tmp_path, offers=changed(CSV, old, new))
+
+    assert error is not None
+    assert (error.file, error.entry, error.field) == ("cloud_offers.csv", entry, field)
+    assert value in (..., error.value)
+    assert remedy in error.remedy
+
+
+@pytest.mark.parametrize("name", ["gpu_catalog.yaml", "cloud_offers.csv"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    assert load(tmp_path) is None
+    (tmp_path / name).unlink()
+
+    with pytest.raises(CatalogError, match="restore it from git") as caught:
+        load_catalog(tmp_path)
+    assert caught.value.file == name
+
+
+def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    assert load(tmp_path) is None
+    (tmp_path / "gpu_catalog.yaml").write_bytes("naïve".encode("latin-1"))
+
+    with pytest.raises(CatalogError, match="UTF-8"):
+        load_catalog(tmp_path)
+
+
+def test_order_says_after_which_entry() -> None:
+    with pytest.raises(CatalogError, match=r"Move `bb` after `b`\."):
+        check_order(["a", "b", "d", "bb"], file="x.yaml")
+
+
+def presets() -> object:
+    return [load_preset(name) for name in list_presets()[:3]], load_preset("llama-3.1-8b")
+
+
+def kernel_tables() -> str:
+    return repr(read_kernel_tables(data_path(FOLDER)))
+
+
+LOADERS: dict[str, Callable[[], object]] = {
+    "gpu_catalog.yaml": load_snapshot,
+    "cloud_offers.csv": load_snapshot,
+    "billing.csv": load_snapshot,
+    "commitments.csv": load_economy,
+    "energy.csv": load_economy,
+    "owning_defaults.csv": load_economy,
+    "gpuhunt_names.csv": names,
+    "matmul_achievable.csv": read_achievable,
+    "model_presets.yaml": presets,
+    "calibration.yaml": load_calibration,
+    "calibration_facts.yaml": load_calibration,
+    "config_defaults.json": lambda: (class_defaults("llama", nested=True), default_towers("clip")),
+    "predictions.csv": lambda: published_runs(("memory_tp",)),
+    **{
+        f"measurements/{name}.csv": functools.partial(published_runs, (name,))
+        for name in ("memory_tp", "cache_logs", "outside_kv_logs")
+    },
+    **{f"{FOLDER}/{name}.csv": kernel_tables for name in ("attention_prefill", "collectives")},
+}
+
+
+@pytest.fixture
+def damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., object]]:
+    """Load a file of the program's own data folder, of which one file is damaged."""
+    original = data_path("gpu_catalog.yaml").parent
+
+    def load(name: str, damage: Callable[[bytes], bytes | None]) -> object:
+        for source in original.rglob("*.*"):
+            copy = tmp_path / "data" / source.relative_to(original)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.symlink_to(source)
+        (tmp_path / "data" / name).unlink()
+        content = damage((original / name).read_bytes())
+        if content is not None:
+            (tmp_path / "data" / name).write_bytes(content)
+        monkeypatch.setattr(resources, "_checkout", lambda: tmp_path)
+        forget()
+        return LOADERS[name]()
+
+    yield load
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    """Empty all caches: the program reads its own files once."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("advisor"):
+            for value in vars(module).values():
+                if isinstance(value, functools._lru_cache_wrapper):
+                    value.cache_clear()
+
+
+def refused(damaged: Callable[..., object], name: str, damage: Callable[[bytes], bytes]) -> str:
+    """Return the message, having checked that it names the file and what to do."""
+    with pytest.raises(CatalogError) as caught:
+        damaged(name, damage)
+    error = caught.value
+    assert error.file == name.rpartition("/")[2]
+    assert error.remedy
+    assert len(str(error)) <= 600
+    return str(error)
+
+
+def without_end(content: bytes) -> bytes:
+    """Return the first half, cut within a line."""
+    half = content[: len(content) // 2]
+    return half[:-1] if half.endswith(b"\n") else half
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "blank": lambda _: b"\n",
+    "cut off": without_end,
+    "a list": lambda _: b"[1, 2]\n",
+    "a word": lambda _: b"data\n",
+    "not UTF-8": lambda content: content.replace(b"e", b"\xff", 1),
+    "UTF-16": lambda content: content.decode().encode("utf-16"),
+    "NUL bytes": lambda content: content[:200] + b"\0\0" + content[200:],
+    "brackets": lambda _: b"[" * 100_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_damaged_file_is_named(damaged: Callable[..., object], name: str, damage: str) -> None:
+    refused(damaged, name, BROKEN[damage])
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_missing_file_of_the_program_is_named(damaged: Callable[..., object], name: str) -> None:
+    with pytest.raises((CatalogError, ResourceError), match=r"restore it from git") as caught:
+        damaged(name, lambda _: None)
+    assert name.rpartition("/")[2] in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["BOM", "CRLF"])
+@pytest.mark.parametrize("name", LOADERS)
+def test_what_editors_do_to_a_file_changes_nothing(
+    damaged: Callable[..., object], name: str, damage: str
+) -> None:
+    whole = LOADERS[name]()
+
+    def harmless(content: bytes) -> bytes:
+        return b"\xef\xbb\xbf" + content if damage == "BOM" else content.replace(b"\n", b"\r\n")
+
+    assert damaged(name, harmless) == whole
+
+
+TABLES = [name for name in LOADERS if name.endswith(".csv")]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_with_other_columns_is_refused(damaged: Callable[..., object], name: str) -> None:
+    def narrowed(content: bytes) -> bytes:
+        return b"\n".join(line.partition(b",")[2] for line in content.splitlines()) + b"\n"
+
+    refused(damaged, name, narrowed)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_line_that_lacks_a_cell_is_refused(damaged: Callable[..., object], name: str) -> None:
+    def shortened(content: bytes) -> bytes:
+        head, first, *rest = content.splitlines()
+        return b"\n".join([head, first.rpartition(b",")[0], *rest, b""])
+
+    assert re.search("line [23]", refused(damaged, name, shortened))
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if not name.startswith(FOLDER)])
+def test_a_row_given_twice_is_refused(damaged: Callable[..., object], name: str) -> None:
+    """Kernels may be measured twice; facts stand once."""
+
+    def doubled(content: bytes) -> bytes:
+        head, first, *rest = content.splitlines()
+        return b"\n".join([head, first, first, *rest, b""])
+
+    assert "emove one" in refused(damaged, name, doubled)
+
+
+NUMBERS = {
+    "cloud_offers.csv": ("accelerators", "on_demand_per_hour"),
+    "billing.csv": ("step_s", "minimum_s"),
+    "commitments.csv": ("term_months", "price_ratio"),
+    "energy.csv": ("carbon_g_per_kwh",),
+    "owning_defaults.csv": ("low", "expected", "high"),
+    "gpuhunt_names.csv": ("gpu_memory_gb", "devices"),
+    "matmul_achievable.csv": ("source_peak_tflops", "achieved_tflops"),
+    "predictions.csv": ("low", "expected", "high"),
+    f"{FOLDER}/attention_prefill.csv": ("batch", "latency_us"),
+    f"{FOLDER}/collectives.csv": ("ranks", "latency_us"),
+}
+
+
+@pytest.mark.parametrize("value", ["1e308", "nan", "-5", "9" * 400, "much"])
+@pytest.mark.parametrize(
+    ("name", "column"), [(name, column) for name, columns in NUMBERS.items() for column in columns]
+)
+def test_a_number_that_no_machine_has_is_refused(
+    damaged: Callable[..., object], name: str, column: str, value: str
+) -> None:
+    def changed(content: bytes) -> bytes:
+        rows = list(csv.reader(io.StringIO(content.decode(), newline="")))
+        rows[1][rows[0].index(column)] = value
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        return text.getvalue().encode()
+
+    message = refused(damaged, name, changed)
+    assert "line " in message
+
+
+def replaced(old: str, new: str) -> Callable[[bytes], bytes]:
+    def damage(content: bytes) -> bytes:
+        assert old.encode() in content, old
+        return content.replace(old.encode(), new.encode(), 1)
+
+    return damage
+
+
+def without_line(start: str) -> Callable[[bytes], bytes]:
+    def damage(content: bytes) -> bytes:
+        lines = content.decode().splitlines(keepends=True)
+        [at] = [i for i, line in enumerate(lines) if line.startswith(start)]
+        return "".join(lines[:at] + lines[at + 1 :]).encode()
+
+    return damage
+
+
+HUGE = "9" * 400
+ENDLESS = "9" * 6_000
+
+
+WRONG_FACTS: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("owning_defaults.csv", without_line("pue,server"), "'pue/server'.*Add the row"),
+    ("owning_defaults.csv", replaced("pue,server", "pue,Server"), "pue/"),
+    ("owning_defaults.csv", replaced("pue,server,1.1", "pue,server,-0.5"), "per year may be"),
+    ("energy.csv", without_line("usa,"), "'usa'|country"),
+    ("energy.csv", without_line("deu,"), "Add the row of this country"),
+    ("owning_defaults.csv", replaced(",2026,derived", ",2026-02-31,derived"), "source_date"),
+    ("billing.csv", replaced(",2024,memory", ",2024-02-30,memory"), "source_date"),
+    ("commitments.csv", replaced(",2026-08-27,", ",2026-08-32,"), "source_date"),
+    ("cloud_offers.csv", replaced(",2026-09-20,", ",2026-02-31,"), "price_date.*out of range"),
+    ("gpu_catalog.yaml", replaced('"2026-08"', '"2026-02-31"'), "date.*out of range"),
+    ("gpu_catalog.yaml", replaced('"2026-08"', "2026-02-31"), "No such date"),
+    ("gpu_catalog.yaml", replaced("memory_gb: 24", f"memory_gb: {HUGE}"), "memory_gb"),
+    ("gpu_catalog.yaml", replaced("memory_gb: 24", f"memory_gb: {ENDLESS}"), "memory_gb"),
+    ("gpu_catalog.yaml", replaced("memory_gb: 24", "memory_gb: 1e300"), "memory_gb"),
+    ("gpu_catalog.yaml", replaced("usd: ", "usd: 9999999999"), "usd"),
+    ("gpu_catalog.yaml", replaced("\naccelerators:\n", "\ncards:\n"), "cards|accelerators"),
+    ("calibration.yaml", replaced("compute: ", f"compute: {HUGE} # "), "compute.*400 digits"),
+    ("calibration.yaml", replaced("compute: ", f"compute: {ENDLESS} # "), "compute"),
+    ("calibration.yaml", replaced("compute: ", "compute: 2026-02-31 # "), "compute"),
+    ("calibration.yaml", replaced("compute: ", "compute: -0.5 # "), "compute"),
+    ("calibration.yaml", replaced("kernels:", "kernel:"), "'kernels'"),
+    ("calibration.yaml", replaced("  Hopper:\n", "  Hoper:\n"), "Hopper"),
+    ("calibration.yaml", replaced("serving_memory:", "serving_memries:"), "serving_memory"),
+    ("calibration.yaml", replaced("  step_overhead_s: ", "  # "), "step_overhead_s"),
+    ("calibration.yaml", replaced("engines:\n", "engines: 3\nengine:\n"), "engine"),
+    ("calibration_facts.yaml", replaced("batched_tokens: ", f"batched_tokens: {HUGE} #"), "b"),
+    ("calibration_facts.yaml", replaced("batched_tokens: ", "batched_tokens: -1 #"), "batched"),
+    ("calibration_facts.yaml", replaced("  memory_fraction: ", "  # "), "memory_fraction"),
+    ("calibration_facts.yaml", replaced("workspace_bytes: ", "workspace_bytes: -1 #"), "works"),
+    ("calibration_facts.yaml", replaced("workspace_bytes: ", "workspace_bytes: 1e308 #"), "wo"),
+    ("calibration_facts.yaml", replaced("vector_compute: ", "vector_compute: .nan #"), "vecto"),
+    (
+        "calibration_facts.yaml",
+        replaced("vector_compute: ", "vector_compute: 2026-13-45 #"),
+        "",
+    ),
+    ("calibration_facts.yaml", replaced("reliability:", "reliable:"), "reliability"),
+    ("calibration_facts.yaml", replaced("launch_s: ", "launch_s: fast #"), "launch_s"),
+    ("model_presets.yaml", replaced("presets:", "models:"), "presets|models"),
+    ("model_presets.yaml", replaced("hidden_size: ", f"hidden_size: {HUGE}"), "hidden_size"),
+    ("model_presets.yaml", replaced("hidden_size: ", "hidden_size: -"), "bloom"),
+    ("model_presets.yaml", replaced("source: ", "source: nowhere #"), "nowhere"),
+    ("config_defaults.json", replaced('"fields"', '"field"'), "fields"),
+    (
+        "config_defaults.json",
+        replaced('"default_towers": {', '"default_towers": 3, "x": {'),
+        "",
+    ),
+    ("config_defaults.json", replaced(": false", f": {HUGE}"), "400 digits"),
+    ("config_defaults.json", replaced(": false", f": {ENDLESS}"), "Correct the JSON"),
+    ("config_defaults.json", replaced(": false", ": NaN"), "finite number"),
+    ("measurements/memory_tp.csv", replaced("id,", "name,"), "header"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    WRONG_FACTS,
+    ids=[f"{name}-{index}" for index, (name, _, _) in enumerate(WRONG_FACTS)],
+)
+def test_a_wrong_fact_is_named(
+    damaged: Callable[..., object], name: str, damage: Callable[[bytes], bytes], words: str
+) -> None:
+    message = refused(damaged, name, damage)
+    assert re.search(words, message), message
+
+
+def test_every_data_file_has_its_place_in_the_table() -> None:
+    """Tables of measurements and of kernels are read by two functions, each tried on some."""
+    folder = data_path("gpu_catalog.yaml").parent
+    files = {path.name for path in folder.iterdir() if path.is_file()}
+
+    assert files - {"README.md", "gpu_catalog.schema.json"} == {
+        name for name in LOADERS if "/" not in name
+    }

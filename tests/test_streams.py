@@ -1,0 +1,129 @@
+"""Standard input, output and error that are closed, full, narrow or left by their reader."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import process
+
+COMPARE = "compare t4 l4"
+EXPORT = "export --model llama-3.1-8b --task lora --tokens 50M --accelerator h100-sxm --to csv"
+
+
+def shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command under a shell, which redirects."""
+    return subprocess.run(
+        ["bash", "-c", words.replace("ADVISOR", f"{sys.executable} -m advisor")],
+        capture_output=True,
+        check=False,
+        env={**os.environ, **environment},
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("command", [COMPARE, f"{COMPARE} --json", "presets", "schema", "--help"])
+def test_a_full_standard_output_says_so(command: str) -> None:
+    done = shell(f"ADVISOR {command} > /dev/full")
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        "gpu-advisor: error: the answer cannot be written to standard output (No space left on "
+        "device). What was printed is not whole. Make room, or send it elsewhere.\n"
+    )
+
+
+def test_a_closed_standard_output_says_so() -> None:
+    done = shell(f"ADVISOR {COMPARE} >&-")
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        "gpu-advisor: error: standard output is closed. Open it: the answer goes there.\n",
+    )
+
+
+@pytest.mark.parametrize("how", ["<&-", "0>/dev/null"])
+def test_a_closed_standard_input_says_so(how: str) -> None:
+    done = shell(f"ADVISOR recommend - {how}")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("gpu-advisor: error: standard input cannot be read (")
+    assert "Pipe the case into the command" in done.stderr
+
+
+def test_a_closed_standard_input_that_nobody_reads_is_no_matter() -> None:
+    done = shell(f"ADVISOR {COMPARE} <&-")
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize(("command", "code"), [(COMPARE, 0), ("compare nix", 2), ("--nix", 2)])
+def test_an_unusable_standard_error_keeps_answer_and_code(
+    how: str, command: str, code: int
+) -> None:
+    done = shell(f"ADVISOR {command} {how}")
+
+    assert done.returncode == code
+    assert ("T4" in done.stdout) is (code == 0)
+    assert "error" not in done.stdout
+
+
+def test_nothing_open_at_all_ends_quietly() -> None:
+    assert shell(f"ADVISOR {COMPARE} <&- >&- 2>&-").returncode == 1
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *(f"COLUMNS={value}" for value in ("0", "1", "-3", "abc", "²", "", "9" * 30, "9" * 6_000)),
+        *("LINES=0", "LINES=²", "TERM=dumb", "NO_COLOR=1", "FORCE_COLOR=1"),
+        *("LC_ALL=C", "PYTHONIOENCODING=ascii", "PYTHONIOENCODING=utf-8:strict"),
+    ],
+)
+def test_no_terminal_is_too_odd_to_print_to(setting: str) -> None:
+    name, _, value = setting.partition("=")
+    for command in (["compare", "t4", "l4"], ["recommend", "--help"]):
+        done = process(*command, **{name: value})
+
+        assert (done.returncode, done.stderr) == (0, "")
+        assert 400 < len(done.stdout) < 100_000
+
+
+def test_a_narrow_window_has_the_answer_too() -> None:
+    done = process("recommend", "--model", "llama-3.1-8b", "--task", "lora", COLUMNS="1")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Sources" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("/dev/full", "No space left on device"),
+        (".", "Is a directory"),
+        ("missing/report.csv", "No such file or directory"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_one_sentence(
+    target: str, why: str, tmp_path: Path
+) -> None:
+    done = process(*EXPORT.split(), "--output", str(tmp_path / target))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert f"cannot be written ({why})" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_replaces_the_older_file(tmp_path: Path) -> None:
+    target = tmp_path / "report.csv"
+    target.write_text("old")
+    done = process(*EXPORT.split(), "--output", str(target))
+
+    assert (done.returncode, done.stdout) == (0, f"Wrote {target}.\n")
+    assert target.read_text(encoding="utf-8").count("\n") > 5
+    assert [path.name for path in tmp_path.iterdir()] == ["report.csv"]
