@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationError
 
+from advisor.catalog.records import IsoDay
 from advisor.errors import CatalogError
 from advisor.foundation.data_files import read_yaml
 from advisor.foundation.noun import Noun
@@ -18,14 +19,13 @@ Version = Annotated[
     str, Field(max_length=128, pattern=r"^([A-Za-z_][0-9A-Za-z_.-]*)?[0-9][0-9A-Za-z_.-]*$")
 ]
 """A tag by the rules of container registries that has a digit: ``latest`` names no version."""
-Day = Annotated[str, Field(pattern=r"^20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")]
 
 
 class Package(Noun):
     """A package at one version."""
 
     version: Version
-    date: Day
+    date: IsoDay
     """When the source was read. ISO 8601."""
     source: Annotated[str, Field(min_length=1)]
 

@@ -21,6 +21,7 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import CatalogError, ResourceError
+from advisor.export.versions import read_versions
 from advisor.foundation import resources
 from advisor.foundation.resources import data_path
 
@@ -289,6 +290,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
     "config_defaults.json": lambda: (class_defaults("llama", nested=True), default_towers("clip")),
+    "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{
         f"measurements/{name}.csv": functools.partial(published_runs, (name,))
@@ -513,6 +515,8 @@ WRONG_FACTS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("model_presets.yaml", replaced("hidden_size: ", f"hidden_size: {HUGE}"), "hidden_size"),
     ("model_presets.yaml", replaced("hidden_size: ", "hidden_size: -"), "bloom"),
     ("model_presets.yaml", replaced("source: ", "source: nowhere #"), "nowhere"),
+    ("launch_versions.yaml", replaced('"2026-11-22"', '"2026-02-31"'), "date.*out of range"),
+    ("launch_versions.yaml", replaced("packages:", "package:"), "package"),
     ("config_defaults.json", replaced('"fields"', '"field"'), "fields"),
     (
         "config_defaults.json",
