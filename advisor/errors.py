@@ -3,15 +3,35 @@
 An exception is a caller's mistake, told as: what is wrong, the value, what is allowed, how to
 mend it. A configuration that does not fit or is too slow is not an exception but a
 ``Rejection`` value.
+
+No message is longer than ``MAX_MESSAGE`` or holds a control character, whatever was given.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from itertools import islice
+from math import log10
+from typing import Final
+
+MAX_MESSAGE: Final = 600
+"""Longest message. [characters]"""
+MAX_SHOWN: Final = 80
+"""Of the value that was given. [characters]"""
+MAX_PART: Final = 180
+"""Of what is wrong, and of the remedy. [characters]"""
+MAX_FIELD: Final = 160
+"""Of the path of an input. [characters]"""
+_MAX_BITS: Final = 256
+_MAX_ITEMS: Final = 12
+_MAX_LEVELS: Final = 3
 
 
 class AdvisorError(ValueError):
     """Base of everything this project raises on purpose."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message, MAX_MESSAGE))
 
 
 class InputError(AdvisorError):
@@ -34,11 +54,11 @@ class InputError(AdvisorError):
     def __init__(
         self, what: str, *, value: object, allowed: str, remedy: str, field: str = ""
     ) -> None:
-        self.what, self.value, self.allowed, self.remedy = what, value, allowed, remedy
-        self.field = field
-        shown = repr(value.value if isinstance(value, Enum) else value)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        super().__init__(f"{what}: got {shown}; allowed: {allowed}. {remedy}")
+        self.what, self.remedy = shortened(what, MAX_PART), shortened(remedy, MAX_PART)
+        self.value, self.field = value, shortened(field, MAX_FIELD)
+        said = f"{self.what}: got {shown(value)}; allowed: . {self.remedy}"
+        self.allowed = shortened(allowed, MAX_MESSAGE - len(said), items=True)
+        super().__init__(said.replace("; allowed: .", f"; allowed: {self.allowed}.", 1))
 
 
 class UnsupportedArchitectureError(InputError):
@@ -51,7 +71,8 @@ class CatalogError(AdvisorError):
     def __init__(self, *, file: str, entry: str, field: str, value: object, remedy: str) -> None:
         self.file, self.entry, self.field, self.value = file, entry, field, value
         self.remedy = remedy
-        super().__init__(f"{file}: entry {entry!r}, field {field!r}: got {value!r}. {remedy}")
+        place = f"{shortened(file, MAX_SHOWN)}: entry {shown(entry)}, field {shown(field)}"
+        super().__init__(f"{place}: got {shown(value)}. {remedy}")
 
 
 class ResourceError(AdvisorError):
@@ -92,3 +113,68 @@ class TransferError(AdvisorError):
 
 class ProbeError(AdvisorError):
     """A measurement of this machine could not be made; the message says which and why."""
+
+
+def shown(value: object) -> str:
+    """Return what was given as a message shows it: at most ``MAX_SHOWN`` characters.
+
+    Examples
+    --------
+    >>> shown("x" * 100) == "'" + "x" * 76 + "..."
+    True
+    >>> shown(10**5000)
+    'a whole number of about 5000 digits'
+    """
+    text = repr(_small(value.value if isinstance(value, Enum) else value, 0))
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
+def shortened(text: str, most: int, *, items: bool = False) -> str:
+    """Return a text of at most ``most`` characters, without control characters.
+
+    A list of ``items`` keeps the first ones and tells how many others there are.
+
+    Examples
+    --------
+    >>> shortened("red, green, blue, yellow, black, white", 32, items=True)
+    'red, green … and 4 more'
+    """
+    start = "".join(map(_visible, text[: most + 1]))
+    if len(text) <= most and len(start) <= most:
+        return start
+    kept, comma, _ = start[: most - len(" … and 9,999 more")].rpartition(", ")
+    if items and comma:
+        return f"{kept} … and {text.count(', ') - kept.count(', '):,} more"
+    return start[: most - 1].rstrip() + "…"
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character == "\u00a0":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def _small(value: object, level: int) -> object:
+    """Return a value, or so much of it as fits into a message: the whole could fill the memory."""
+    if isinstance(value, str | bytes):
+        return value[:MAX_SHOWN]
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return _Words(f"a whole number of about {round(value.bit_length() * log10(2))} digits")
+    if level == _MAX_LEVELS and isinstance(value, dict | list | tuple | set | frozenset):
+        return _Words("...")
+    if isinstance(value, dict):
+        few = islice(value.items(), _MAX_ITEMS)
+        return {_small(key, level + 1): _small(item, level + 1) for key, item in few}
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_small(item, level + 1) for item in islice(value, _MAX_ITEMS)]
+        return tuple(items) if isinstance(value, tuple) else items
+    return value
+
+
+class _Words(str):
+    """Text that needs no quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)

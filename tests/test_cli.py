@@ -222,11 +222,14 @@ def test_a_mistake_is_one_sentence(
     [
         (b"", "the case is not a mapping"),
         (b"- 1\n- 2\n", "the case is not a mapping"),
-        (b"model: {preset: [", r"not valid YAML or JSON at line 1"),
-        (b"model: !!python/object/apply:os.getcwd []", "not valid YAML or JSON"),
+        (b"model: {preset: [", r"not valid YAML or JSON at line 2"),
+        (
+            b"model: !!python/object/apply:os.getcwd []",
+            "holds the tag python/object/apply:os.getcwd at line 1",
+        ),
         (b"\xff\xfe\x00", "not UTF-8 text"),
         (b"#" * 1_000_001, "too large: got 'more than 1,000,000 bytes'"),
-        (b"[" * 100_000, "not valid YAML or JSON"),
+        (b"[" * 100_000, "holds more than 60 levels of nesting at line 1"),
         (b"{}", "the model is missing: .* --model"),
         (b"{model: {preset: x}, workload: {kind: dance}}", "workload is not usable"),
         (b"{model: {preset: x, hub: a/b}, workload: {kind: serving}}", "exactly one of preset"),

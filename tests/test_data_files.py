@@ -51,9 +51,9 @@ def test_every_kind_of_value_reads_as_pyyaml_reads_it(tmp_path: Path, text: str)
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        ("a: &x 1\nb: 2\n", "line 1", "an anchor or alias"),
-        ("a: 1\nb: !!str 2\n", "line 2", "a tag"),
-        ("a: !!set {1, 2}\n", "line 1", "a tag"),
+        ("a: &x 1\nb: 2\n", "line 1", "the anchor &x"),
+        ("a: 1\nb: !!binary aGk=\n", "line 2", "the tag binary"),
+        ("a: !!set {1, 2}\n", "line 1", "the tag set"),
         ("a: 1\n---\nb: 2\n", "line 2", "a second document"),
         ("? [1, 2]\n: 3\n", "line 1", "a key that is no plain value"),
     ],

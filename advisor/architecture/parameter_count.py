@@ -25,7 +25,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
-from advisor.nouns.case import AssumedShape
+from advisor.nouns.case import MAX_HIDDEN, MAX_INTERMEDIATE, MAX_LAYERS, AssumedShape
 
 MIN_PARAMETERS: Final = 1e6
 MAX_PARAMETERS: Final = 1e14
@@ -202,7 +202,23 @@ def _scaled(published: PublishedModel, count: int, known: AssumedShape) -> Trans
             remedy="Make the shape smaller, leave a field of it out, or raise the count.",
             field="model.shape",
         )
+    _bounded("layers", shape.layers, MAX_LAYERS, count)
+    _bounded("of hidden size", shape.hidden_size, MAX_HIDDEN, count)
+    _bounded("of feed-forward width", shape.feed_forward[0].width, MAX_INTERMEDIATE, count)
     return shape
+
+
+def _bounded(name: str, value: float, most: int, count: int) -> None:
+    """Refuse a shape that no model has: the given fields leave the count to one dimension."""
+    if value > most:
+        raise InputError(
+            f"model.shape leaves {_label(count)} to {value:,.0f} {name}",
+            value=count,
+            allowed=f"up to {most:,}",
+            remedy="Leave a field of the shape out, bring it nearer to that of a model of this "
+            "size, or change the count.",
+            field="model.shape",
+        )
 
 
 def _widest(published: PublishedModel, count: int, wide: float, known: AssumedShape) -> float:
@@ -243,8 +259,11 @@ def _filled(frame: _Frame, count: int, scale: float, known: AssumedShape) -> Tra
         return WIDTH_STEP * (1 + room // (wider * layers))
 
     step = 4 if depth >= 16 else 2 if depth >= 4 else 1
-    start = max(step, int(depth * 0.5) // step * step)
-    candidates = {published.layers, *range(start, int(depth * 2) + step + 1, step)}
+    if not known.num_hidden_layers:
+        _bounded("layers", depth, MAX_LAYERS, count)
+    start = max(step, int(min(depth, MAX_LAYERS) * 0.5) // step * step)
+    deepest = min(int(depth * 2) + step, MAX_LAYERS)
+    candidates = {published.layers, *range(start, deepest + 1, step)}
     if known.num_hidden_layers:
         candidates = {known.num_hidden_layers}
     depths = sorted(n for n in candidates if width(n) > 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated
 
 from pydantic import Field
@@ -161,10 +161,23 @@ def load_preset(
             "parameter count.",
             field="model.preset",
         )
-    return _build(known, sample, pruning)
+    if sample is None and not pruning:
+        return _plain(known)
+    return _changed(known, sample, pruning)
 
 
-@lru_cache(maxsize=256)
+@cache
+def _plain(name: str) -> ModelArchitecture:
+    """Return a preset as published: as many as the file has, 16 MB in all."""
+    return _build(name, None, 0.0)
+
+
+@lru_cache(maxsize=16)
+def _changed(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
+    """Return a preset as somebody asked for it: few, since one can take 2 MB."""
+    return _build(name, sample, pruning)
+
+
 def _build(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
     preset = _load().presets[name]
 

@@ -16,17 +16,22 @@ from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.money import Owning, Renting
 from advisor.nouns.workload import Serving, Workload
 
+MAX_LAYERS: Final = 10_000
+MAX_HIDDEN: Final = 1_000_000
+MAX_INTERMEDIATE: Final = 10_000_000
+"""Far beyond every published model, and near enough that each question stays small."""
+
 
 class AssumedShape(Noun):
     """Fields of the shape that a parameter count does not tell; None leaves them assumed."""
 
     like: Annotated[Name, Field(min_length=1, max_length=40)] | None = None
     """Published model whose shape is scaled, e.g. ``Llama 3.1 8B``; the nearest by size."""
-    num_hidden_layers: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    hidden_size: Annotated[int, Field(ge=8, le=1_000_000, multiple_of=8)] | None = None
+    num_hidden_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None = None
+    hidden_size: Annotated[int, Field(ge=8, le=MAX_HIDDEN, multiple_of=8)] | None = None
     num_attention_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
     num_key_value_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    intermediate_size: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    intermediate_size: Annotated[int, Field(ge=1, le=MAX_INTERMEDIATE)] | None = None
     vocab_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 
 from advisor.errors import InputError
+from advisor.foundation.files import read_file, too_large
+from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.case import Case
 
 MAX_CASE_BYTES: Final = 1_000_000
+MAX_VALUES: Final = 10_000
+WITH_OWN_BOUNDS: Final = ("config", "stack")
+REMEDY: Final = "Give a YAML or JSON case alone, as docs/cli.md shows."
 
 
 def load_case(source: str | Path | Mapping[str, Any]) -> Case:
@@ -36,10 +39,37 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
     """
     if not isinstance(source, Mapping):
         source = read_case(Path(source))
+    _refuse_many(source)
     try:
         return Case.model_validate(source)
     except ValidationError as error:
         raise input_error(error) from None
+
+
+def _refuse_many(source: Mapping[str, Any]) -> None:
+    """Refuse more values than a case has fields: each could be a problem with a sentence.
+
+    What is inside a configuration or a stack has bounds of its own.
+    """
+    count = 0
+    pending: list[Any] = [source]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            count += len(value)
+            own = [value[name] for name in WITH_OWN_BOUNDS if name in value]
+            count += sum(len(item) for item in own if isinstance(item, Mapping))
+            pending.extend(item for name, item in value.items() if name not in WITH_OWN_BOUNDS)
+        elif isinstance(value, list | tuple):
+            count += len(value)
+            pending.extend(value)
+        if count > MAX_VALUES:
+            raise InputError(
+                "the case has too many values",
+                value=f"more than {MAX_VALUES:,}",
+                allowed=f"up to {MAX_VALUES:,}, those inside model.config and model.stack aside",
+                remedy=REMEDY,
+            )
 
 
 def read_case(path: Path) -> Mapping[str, Any]:
@@ -50,16 +80,13 @@ def read_case(path: Path) -> Mapping[str, Any]:
     InputError
         If the file cannot be read or holds no mapping.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_CASE_BYTES + 1)
-    except OSError as error:
-        raise InputError(
-            f"the case file cannot be read ({error.__class__.__name__})",
-            value=str(path),
-            allowed="a readable UTF-8 file",
-            remedy="Give a YAML or JSON file as docs/cli.md shows.",
-        ) from None
+    content = read_file(
+        path,
+        most=MAX_CASE_BYTES,
+        name="the case file",
+        allowed="a readable UTF-8 file",
+        remedy=REMEDY,
+    )
     return parse_case(case_text(content, name="the case file"))
 
 
@@ -72,12 +99,7 @@ def case_text(content: bytes, *, name: str) -> str:
         If it is larger than a case may be, or no UTF-8.
     """
     if len(content) > MAX_CASE_BYTES:
-        raise InputError(
-            f"{name} is too large",
-            value=f"more than {MAX_CASE_BYTES:,} bytes",
-            allowed=f"up to {MAX_CASE_BYTES:,} bytes",
-            remedy="Give a YAML or JSON case alone, as docs/cli.md shows.",
-        )
+        raise too_large(name, MAX_CASE_BYTES, remedy=REMEDY)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -98,15 +120,13 @@ def parse_case(text: str) -> Mapping[str, Any]:
         If the text is neither, or not a mapping.
     """
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" at line {where.line + 1}" if where else ""
-        raise InputError(
-            f"the case is not valid YAML or JSON{line}",
+        content = read_yaml(text)
+    except NotPlainError as error:
+        raise error.as_input_error(
+            "the case",
+            form="YAML or JSON",
             value=text[:60],
             allowed="a mapping with model and workload",
-            remedy="Correct the text; docs/cli.md shows examples.",
         ) from None
     if not isinstance(content, Mapping):
         raise InputError(
@@ -149,9 +169,7 @@ def input_error(error: ValidationError) -> InputError:
         )
     return InputError(
         f"{field or 'the case'} is not usable{more}",
-        value=first["input"]
-        if not isinstance(first["input"], dict)
-        else json.dumps(first["input"], default=str),
+        value=first["input"],
         allowed=message[:1].lower() + message[1:],
         remedy=remedy,
         field=field,

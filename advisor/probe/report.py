@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from advisor.errors import InputError
 from advisor.foundation import names
+from advisor.foundation.files import read_file, too_large
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 
@@ -238,19 +239,16 @@ def read_report(path: str | Path) -> ProbeReport:
     InputError
         If the file cannot be read, is too large, or is no report of this version.
     """
-    place = Path(path)
-    try:
-        with place.open("rb") as file:
-            content = file.read(MAX_REPORT_BYTES + 1)
-    except OSError as error:
-        raise InputError(
-            f"the report cannot be read ({type(error).__name__})",
-            value=str(path),
+    return parse_report(
+        read_file(
+            Path(path),
+            most=MAX_REPORT_BYTES,
+            name="the report",
             allowed="a file that 'gpu-advisor probe --output probe.json' wrote",
             remedy="Check the path.",
             field="report",
-        ) from None
-    return parse_report(content)
+        )
+    )
 
 
 def parse_report(content: bytes) -> ProbeReport:
@@ -263,13 +261,8 @@ def parse_report(content: bytes) -> ProbeReport:
     """
     allowed = "a report of schema version 1, as 'gpu-advisor probe --output probe.json' writes it"
     if len(content) > MAX_REPORT_BYTES:
-        raise InputError(
-            "the report is too large",
-            value=f"more than {MAX_REPORT_BYTES:,} bytes",
-            allowed=f"up to {MAX_REPORT_BYTES:,} bytes",
-            remedy="Give the file that the probe wrote.",
-            field="report",
-        )
+        remedy = "Give the file that the probe wrote."
+        raise too_large("the report", MAX_REPORT_BYTES, remedy=remedy, field="report")
     try:
         return ProbeReport.model_validate_json(content)
     except ValidationError as error:

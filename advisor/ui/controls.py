@@ -18,8 +18,9 @@ from advisor.nouns.case import AssumedShape
 from advisor.ui import state
 from advisor.ui.cases import parameters_of, shape_of
 from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
-from advisor.ui.reading import complaint, read, used
+from advisor.ui.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
 from advisor.ui.rules import RULES, Kind
+from advisor.ui.uploads import uploader
 from advisor.ui.wording import plain
 
 MAIN_ROW: Final = (
@@ -190,39 +191,18 @@ def _config(slots: Slots) -> None:
             "Paste the model's config.json",
             key=state.key("config"),
             height=110,
-            max_chars=MAX_CONFIG_BYTES,
+            max_chars=MAX_KEPT_CHARACTERS,
             placeholder='{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, …}',
             persist_state="session",
         )
         slots["config"] = st.container()
     with right:
-        st.file_uploader(
-            "Or upload it (5 MB at most)",
-            type="json",
-            key="config_file",
-            on_change=_take_upload,
-        )
-        if problem := st.session_state.get("upload_problem"):
-            st.error(plain(problem), icon=":material/error:")
+        uploader("Or upload it", key="config_file", most=MAX_CONFIG_BYTES, take=_take_config)
 
 
-def _take_upload() -> None:
-    """Copy an uploaded file into the text field; a callback."""
-    upload = st.session_state["config_file"]
-    st.session_state["upload_problem"] = None
-    if upload is None:
-        return
-    if upload.size > MAX_CONFIG_BYTES:
-        st.session_state["upload_problem"] = (
-            f"The file has {upload.size:,} bytes; a config.json has {MAX_CONFIG_BYTES:,} at most."
-        )
-        return
-    try:
-        st.session_state[state.key("config")] = upload.getvalue().decode("utf-8")
-    except UnicodeDecodeError:
-        st.session_state["upload_problem"] = (
-            "The file is not text in UTF-8; upload the model's config.json."
-        )
+def _take_config(content: bytes) -> None:
+    """Put the text of an uploaded file into the text field."""
+    st.session_state[state.key("config")] = short_config(content)
 
 
 def _advanced(inputs: Inputs, slots: Slots) -> None:

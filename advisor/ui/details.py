@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,13 +11,14 @@ import yaml
 from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.errors import InputError
+from advisor.nouns.case import Case, Hardware
 from advisor.ui import links, state
 from advisor.ui.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
+from advisor.ui.kept import kept
 from advisor.ui.state import Answer
 from advisor.ui.wording import plain, text_table
 
 PAGE_ROWS: Final = 12
-CACHED_ANSWERS: Final = 32
 ALL_REASONS: Final = "All reasons"
 
 
@@ -91,12 +91,10 @@ def fewest(recommendation: api.Recommendation) -> None:
             text_table(frames.fewest_table(recommendation), tallest_px=TABLE_PX)
 
 
-@st.cache_data(show_spinner=False, max_entries=CACHED_ANSWERS)
-def _scaled(case_json: str, accelerator: str, count: int, prices: str) -> api.Scaling:
-    """Return the scaling of a plan; ``prices`` tells answers before a refresh apart."""
-    del prices
-    hardware = {"accelerator": accelerator, "count": count}
-    return api.scaling({**json.loads(case_json), "hardware": hardware})
+def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
+    """Return the scaling of a plan."""
+    asked = case.model_copy(update={"hardware": Hardware(accelerator=accelerator, count=count)})
+    return kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
 
 
 @st.fragment
@@ -116,12 +114,7 @@ def scaling(
         return
     with expander:
         estimate = plan_asked(chosen, key="scaling_plan")
-        found = _scaled(
-            recommendation.case.to_json(indent=None),
-            estimate.accelerator,
-            estimate.count,
-            api.load_catalog().prices.fetched_at,
-        )
+        found = _scaled(recommendation.case, estimate.accelerator, estimate.count)
         st.caption(
             "The best layout of each number, with the same batch: smaller shares per accelerator "
             "leave more traffic, bubbles and failures for each second of computing, and a number "

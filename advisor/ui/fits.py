@@ -12,12 +12,12 @@ from advisor.architecture.presets import list_presets
 from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.ui import address, memory
 from advisor.ui.chart_view import draw
+from advisor.ui.kept import kept
 from advisor.ui.links import Page, choice, flag, number
 from advisor.ui.results import status
 from advisor.ui.state import accelerator_names
 from advisor.ui.wording import plain
 
-CACHED_ANSWERS: Final = 32
 ANSWER_TOKENS: Final = 256
 """Of the context, what is generated; memory does not depend on it."""
 DEFAULT_CARD: Final = "rtx-4090"
@@ -32,15 +32,17 @@ MOST: Final = 1024
 """Cards, and requests at once."""
 
 
-@st.cache_data(show_spinner=False, max_entries=CACHED_ANSWERS)
 def answer(card: str, count: int, context: int, concurrency: int, everything: bool) -> api.Fits:
     """Return what fits, computed once for the same question."""
-    return api.fits(
-        card,
-        count=count,
-        context_tokens=context,
-        concurrency=concurrency,
-        everything=everything,
+    return kept(
+        lambda: api.fits(
+            card,
+            count=count,
+            context_tokens=context,
+            concurrency=concurrency,
+            everything=everything,
+        ),
+        *("fits", card, count, context, concurrency, everything),
     )
 
 
@@ -166,6 +168,6 @@ def _how_far(fits: api.Fits, theme: Theme) -> None:
             "layout": served.layout.model_dump(mode="json"),
         }
     )
-    for curve in memory.curves(case.to_json(indent=None)):
+    for curve in memory.curves(case):
         if curve.variable == "context":
             memory.show_curve(curve, theme)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import streamlit as st
 
@@ -13,23 +12,19 @@ from advisor.nouns.case import Case
 from advisor.ui import state
 from advisor.ui.chart_view import draw, plan_asked, table_below
 from advisor.ui.inputs import OWN, Task
+from advisor.ui.kept import kept
 from advisor.ui.state import Answer
 from advisor.ui.wording import plain
 
-CACHED_ANSWERS: Final = 32
 
-
-# Resources, not data: the nouns are frozen, so sessions can share them without copies.
-@st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
-def estimated(case_json: str) -> api.Estimate:
+def estimated(case: Case) -> api.Estimate:
     """Return the estimate of a case with hardware."""
-    return api.estimate(Case.model_validate_json(case_json))
+    return kept(lambda: api.estimate(case), "estimate", case.to_json(indent=None))
 
 
-@st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
-def curves(case_json: str) -> tuple[api.Curve, ...]:
+def curves(case: Case) -> tuple[api.Curve, ...]:
     """Return the curves of a case with hardware and layout."""
-    return api.memory_curves(Case.model_validate_json(case_json))
+    return kept(lambda: api.memory_curves(case), "curves", case.to_json(indent=None))
 
 
 def ways_out(found: Answer) -> None:
@@ -39,7 +34,7 @@ def ways_out(found: Answer) -> None:
         return
     hardware = {"accelerator": inputs.own_accelerator, "count": int(inputs.own_count)}
     case = api.load_case({**state.case_mapping(inputs), "hardware": hardware})
-    estimate = estimated(case.to_json(indent=None))
+    estimate = estimated(case)
     if not estimate.ways_out:
         return
     lines = [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]
@@ -59,7 +54,7 @@ def how_far(found: Answer, chosen: Sequence[frames.Pick], *, theme: Theme) -> No
         return
     with expander:
         estimate = plan_asked(chosen, key="curves_plan")
-        for curve in curves(_case_of(found, estimate).to_json(indent=None)):
+        for curve in curves(_case_of(found, estimate)):
             show_curve(curve, theme)
 
 

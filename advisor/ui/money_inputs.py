@@ -12,6 +12,7 @@ import streamlit as st
 from advisor import api
 from advisor.architecture.presets import list_presets
 from advisor.ui import address, state
+from advisor.ui.kept import kept
 from advisor.ui.links import Page, choice, number
 
 DEFAULT_CARD: Final = "h100-sxm"
@@ -240,16 +241,14 @@ def _given(held: Mapping[str, Any]) -> tuple[Section, Section, Section]:
     return owning, renting, limits
 
 
-@st.cache_data(show_spinner=False, max_entries=32)
 def answer(asked: Question) -> api.Ownership:
     """Return the comparison, computed once for the same question."""
-    return api.own(
-        {
-            "model": {"preset": asked.model},
-            "workload": WORKS[asked.work],
-            "hardware": {"accelerator": asked.card, "count": asked.count},
-            "owning": asked.owning,
-            "renting": asked.renting,
-            "limits": asked.limits,
-        }
-    )
+    case = {
+        "model": {"preset": asked.model},
+        "workload": WORKS[asked.work],
+        "hardware": {"accelerator": asked.card, "count": asked.count},
+        "owning": asked.owning,
+        "renting": asked.renting,
+        "limits": asked.limits,
+    }
+    return kept(lambda: api.own(case), "own", asked)

@@ -15,10 +15,11 @@ from advisor.probe.checks.prediction import expected_times_s
 from advisor.probe.descriptions import describe_device
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.smi import read_smi
-from advisor.probe.report import ProbeReport, parse_report
+from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
 from advisor.ui import address, probe_job, state
 from advisor.ui.chart_view import TABLE_PX, draw
 from advisor.ui.links import Page, choice
+from advisor.ui.uploads import uploader
 from advisor.ui.wording import plain, text_table
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
@@ -53,17 +54,9 @@ def ask() -> None:
         if job is not None:
             _follow(job)
     with right.container(border=True):
-        st.file_uploader(
-            "Or open a report (2 MB at most)",
-            type="json",
-            max_upload_size=2,
-            key="machine_upload",
-            on_change=_take_upload,
-        )
+        uploader("Or open a report", key="machine_upload", most=MAX_REPORT_BYTES, take=_take)
         st.caption("Measure another machine there, then open the report here:")
         st.code("gpu-advisor probe --output probe.json", language=None, wrap_lines=True)
-        if problem := st.session_state.get("machine_problem"):
-            st.error(plain(problem), icon=":material/error:")
     with st.expander("Only the text of nvidia-smi?"):
         _read_text()
 
@@ -96,16 +89,9 @@ def _follow(job: probe_job.Job) -> None:
     st.session_state[JOB] = None
 
 
-def _take_upload() -> None:
-    """Read an uploaded report; a callback."""
-    upload = st.session_state["machine_upload"]
-    st.session_state["machine_problem"] = None
-    if upload is None:
-        return
-    try:
-        st.session_state[REPORT] = parse_report(upload.getvalue())
-    except InputError as error:
-        st.session_state["machine_problem"] = state.sentence(error)
+def _take(content: bytes) -> None:
+    """Read an uploaded report."""
+    st.session_state[REPORT] = parse_report(content)
 
 
 def _read_text() -> None:

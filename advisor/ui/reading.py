@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +32,9 @@ EXAMPLES: Final = {
     Kind.MS: "a time like 2 s or 500 ms",
     Kind.RATE: "a rate like 1.12",
 }
+
+MAX_KEPT_CHARACTERS: Final = 200_000
+"""Of a ``config.json``, what a session keeps; published ones are longer by their labels alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +156,43 @@ def typed_size(model: str) -> float | None:
     return size if low <= size <= high else None
 
 
+def short_config(content: bytes) -> str:
+    """Return the text of an uploaded ``config.json``, without tables of labels where it is long.
+
+    Raises
+    ------
+    InputError
+        If it is unusable, or too long even so.
+
+    Examples
+    --------
+    >>> short_config(b'{"hidden_size": 64}')
+    '{"hidden_size": 64}'
+    """
+    parsed = load_config_text(content)
+    text = content.decode()
+    if len(text) > MAX_KEPT_CHARACTERS:
+        text = json.dumps(_unlabelled(parsed), indent=1)
+    load_config_text(text, most=MAX_KEPT_CHARACTERS)
+    return text
+
+
+def _unlabelled(config: Mapping[str, object]) -> dict[str, object]:
+    """Return a configuration that says how many labels there are, not which."""
+    kept = {
+        name: _unlabelled(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name not in ("id2label", "label2id")
+    }
+    labels = config.get("id2label")
+    return kept | ({"num_labels": len(labels)} if isinstance(labels, dict) and labels else {})
+
+
 def _config_problem(text: str) -> str | None:
     if not text.strip():
         return "is empty: paste the text of the model's config.json, or upload it."
     try:
-        load_config_text(text)
+        load_config_text(text, most=MAX_KEPT_CHARACTERS)
     except InputError as error:
         return f"cannot be read: {error.what}. {error.remedy}"
     return None

@@ -28,6 +28,7 @@ from advisor.ui.inputs import (
     Inputs,
     Task,
 )
+from advisor.ui.kept import kept
 from advisor.ui.links import Page
 from advisor.ui.networks import EXAMPLES, Network, network_named
 from advisor.ui.question import KEY, question
@@ -40,7 +41,6 @@ MODEL: Final = {"model", "config", "parameters", *SHAPE}
 """Inputs that name a model together: where one is wrong, none is new."""
 LENGTHS: Final = {"prompt": "input_tokens", "answer": "output_tokens"}
 """Inputs whose defaults are cut to what the model holds, and their fields of the workload."""
-CACHED_ANSWERS: Final = 64
 LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -134,21 +134,27 @@ def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer:
 
 def _usable(inputs: Inputs) -> Inputs:
     """Return the inputs with the last good value for each that cannot be used."""
-    kept = set(read(inputs).problems)
-    if kept & MODEL:
-        kept |= MODEL
+    wrong = set(read(inputs).problems)
+    if wrong & MODEL:
+        wrong |= MODEL
     valid: Inputs = st.session_state.get(VALID) or inputs_of(address.opened(page()).values)
-    return replace(inputs, **{name: getattr(valid, name) for name in kept})
+    return replace(inputs, **{name: getattr(valid, name) for name in wrong})
 
 
 def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str], object]) -> Answer:
     case = api.load_case(case_mapping(inputs))
-    kept = _kept(case.to_json(indent=None), api.load_catalog().prices.fetched_at)
-    if kept:
-        told(kept[0].answer)
-    else:
-        kept.append(api.recommend(case, on_sentence=told))
-    return Answer(inputs, kept[0], problems)
+    heard: list[str] = []
+
+    def tell(sentence: str) -> None:
+        heard.append(sentence)
+        told(sentence)
+
+    found = kept(
+        lambda: api.recommend(case, on_sentence=tell), "recommend", case.to_json(indent=None)
+    )
+    if not heard:
+        told(found.answer)
+    return Answer(inputs, found, problems)
 
 
 def case_mapping(inputs: Inputs) -> dict[str, object]:
@@ -159,17 +165,6 @@ def case_mapping(inputs: Inputs) -> dict[str, object]:
         return case
     given = [field for name, field in LENGTHS.items() if name not in left]
     return case | {"workload": case["workload"] | api.shorter_lengths(case, given)}
-
-
-# A resource, not data: the nouns are frozen, so sessions can share them without copies.
-@st.cache_resource(max_entries=CACHED_ANSWERS, show_spinner=False)
-def _kept(case_json: str, prices: str) -> list[api.Recommendation]:
-    """Return the place of the engine's answer to a case, empty until there is one.
-
-    ``prices`` tells answers before a refresh apart.
-    """
-    del case_json, prices
-    return []
 
 
 def link(found: Answer) -> str:

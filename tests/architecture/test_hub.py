@@ -195,7 +195,7 @@ def test_a_large_file_is_not_downloaded(library: Hub) -> None:
 def test_a_file_whose_size_the_hub_hides_is_bounded(library: Hub) -> None:
     library.size = None
     library.cached.write_bytes(b"{" + b" " * 6_000_000 + b"}")
-    with pytest.raises(InputError, match="the config is too large"):
+    with pytest.raises(InputError, match=r"hub.s cache is too large"):
         resolve_model(ModelSource(hub="someone/New-8B"))
 
 

@@ -115,16 +115,16 @@ def test_mistakes_are_told(layers: object, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("layers: [", "not YAML"),
+        ("layers: [", "not valid YAML"),
         ("- 1\n- 2", "not a mapping"),
-        ("a: &x [1]\nlayers: [*x, *x]", "aliases"),
-        ("layers: " + "[" * 200 + "]" * 200, "nested too deeply"),
+        ("a: &x [1]\nlayers: [*x, *x]", "holds the anchor &x"),
+        ("layers: " + "[" * 200 + "]" * 200, "more than 60 levels"),
         ("#" * 300_000 + "\n", "too large"),
         ("input: {}\nlayers: [relu]", "not one thing"),
         ("input: {image: 8, tokens: true}\nlayers: [relu]", "not one thing"),
         ("layers: [relu]\n", "input is not usable"),
         ("other: 1\ninput: {image: 8}\nlayers: [relu]", "other is not usable"),
-        ("layers: [!!python/object/apply:os.getcwd []]\n", "not YAML"),
+        ("layers: [!!python/object/apply:os.getcwd []]\n", "holds the tag python"),
     ],
 )
 def test_hostile_texts(text: str, sentence: str) -> None:
@@ -138,7 +138,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for path, said in (
         (binary, "cannot be read"),
         (tmp_path / "missing.yaml", "cannot be read"),
-        (tmp_path, "not a regular file"),
+        (tmp_path, "it is a folder"),
     ):
         with pytest.raises(InputError, match=said):
             resolve_model(ModelSource(stack=str(path)))

@@ -178,7 +178,7 @@ def test_an_upload_that_is_no_text_is_told(page: AppTest) -> None:
     page.selectbox(key="in_model").set_value("config.json").run()
     page.file_uploader[0].upload("config.json", b"\xff\xfe\x00").run()
 
-    assert any("not text in UTF\\-8" in item.value for item in page.error)
+    assert any("is not UTF\\-8 text" in item.value for item in page.error)
 
 
 def test_a_parameter_count_is_a_model(page: AppTest, asked: list[Case]) -> None:

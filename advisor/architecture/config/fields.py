@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
 from advisor.errors import InputError
 from advisor.foundation.names import printable
+from advisor.foundation.structured import MAX_VALUES, NotPlainError, read_json
 
-MAX_CONFIG_BYTES: Final = 5_000_000
+MAX_CONFIG_BYTES: Final = 2_500_000
 MAX_DEPTH: Final = 40
+BYTES_PER_VALUE: Final = 10
+"""At least, on the average of a file: it bounds what the parsed values take in memory."""
 
 ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "hidden_size": ("n_embd", "d_model"),
@@ -246,13 +248,15 @@ class ConfigFields:
         )
 
 
-def load_config_text(text: str | bytes) -> dict[str, object]:
+def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict[str, object]:
     """Parse the text of a ``config.json``.
 
     Parameters
     ----------
     text : str or bytes
         JSON; bytes are read as UTF-8.
+    most : int
+        Largest size that is accepted. [bytes]
 
     Returns
     -------
@@ -262,56 +266,35 @@ def load_config_text(text: str | bytes) -> dict[str, object]:
     Raises
     ------
     InputError
-        If the text is larger than 5 MB, not UTF-8, not JSON, not an object, or nested deeper
-        than 40 levels, or holds ``NaN``. Infinities pass: published files have them in fields
-        that no size depends on.
+        If the text is larger than 2.5 MB, not UTF-8, not JSON, not an object, or nested deeper
+        than 40 levels, or holds ``NaN``, a key twice or a number of more than 30 digits.
+        Infinities pass: published files have them in fields that no size depends on.
     """
-    raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
-    if len(raw) > MAX_CONFIG_BYTES:
-        _refuse("the config is too large", f"{len(raw):,} bytes", f"{MAX_CONFIG_BYTES:,} bytes")
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
+    if len(raw) > most:
+        _refuse("the config is too large", f"{len(raw):,} bytes", f"{most:,} bytes")
     try:
-        parsed = json.loads(raw.decode("utf-8"), parse_constant=_constant)
+        parsed = read_json(
+            raw.decode("utf-8"), deepest=MAX_DEPTH, most=min(MAX_VALUES, most // BYTES_PER_VALUE)
+        )
     except UnicodeDecodeError:
         _refuse("the config is not UTF-8 text", _size(raw), "UTF-8 JSON")
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        _refuse(f"the config is not valid JSON ({error.msg}, {where})", _size(raw), "JSON")
-    except InputError:
-        raise
-    except (RecursionError, ValueError):
-        # ValueError: an integer of more digits than Python converts.
-        _refuse("the config cannot be parsed", _size(raw), "JSON of ordinary depth and size")
+    except NotPlainError as error:
+        raise error.as_input_error(
+            "the config",
+            form="JSON",
+            value=_size(raw),
+            allowed="JSON of ordinary depth and size",
+            field="model.config",
+        ) from None
     if not isinstance(parsed, dict):
         _refuse("the config is not a JSON object", _size(raw), "an object like {...}")
-    if _depth(parsed) > MAX_DEPTH:
-        _refuse("the config is nested too deeply", _size(raw), f"at most {MAX_DEPTH} levels")
     return parsed
-
-
-def _constant(literal: str) -> float:
-    if literal == "NaN":
-        _refuse("the config holds NaN", literal, "numbers")
-    return float(literal)
 
 
 def _size(raw: bytes) -> str:
     # The text itself may come from a file that is none of the reader's business.
     return f"{len(raw):,} bytes"
-
-
-def _depth(value: object) -> int:
-    """Levels of nesting, counted without recursion."""
-    deepest, level = 0, [value]
-    while level and deepest <= MAX_DEPTH:
-        deepest += 1
-        below: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
-                below.extend(item.values())
-            elif isinstance(item, list):
-                below.extend(item)
-        level = below
-    return deepest
 
 
 def _refuse(what: str, value: object, allowed: str) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 
 from advisor.architecture.config.fields import MAX_CONFIG_BYTES
 from advisor.errors import InputError
+from advisor.foundation.files import read_file
 
 FILE: Final = "config.json"
 TIMEOUT_S: Final = 10.0
@@ -31,7 +32,7 @@ def fetch_config(hub_id: str) -> bytes:
     Returns
     -------
     bytes
-        Not parsed; at most one byte more than ``MAX_CONFIG_BYTES``.
+        Not parsed; at most ``MAX_CONFIG_BYTES``.
 
     Raises
     ------
@@ -92,8 +93,14 @@ def fetch_config(hub_id: str) -> bytes:
         online = False
     try:
         path = hf_hub_download(hub_id, FILE, etag_timeout=TIMEOUT_S, local_files_only=not online)
-        with Path(path).open("rb") as stream:
-            return stream.read(MAX_CONFIG_BYTES + 1)
+        # What another program may have put there is read with bounds, too.
+        return read_file(
+            Path(path).resolve(),
+            most=MAX_CONFIG_BYTES,
+            name="the config.json in the hub's cache",
+            remedy=PASTE,
+            field="model.hub",
+        )
     except (OSError, transport, errors.EntryNotFoundError) as error:
         if online:
             reason = f"the download broke off ({error.__class__.__name__})"

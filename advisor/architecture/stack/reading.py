@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple, NoReturn
 
-import yaml
 from pydantic import Field, ValidationError
 
 from advisor.architecture.stack import layers as vocabulary
@@ -16,6 +15,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
+from advisor.foundation.structured import NotPlainError, read_yaml
 
 MAX_STACK_BYTES: Final = 200_000
 MAX_DEPTH: Final = 20
@@ -119,25 +119,16 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
     """
     if len(text) > MAX_STACK_BYTES:
         _refuse("the stack is too large", f"{len(text):,} bytes", f"{MAX_STACK_BYTES:,} bytes")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        depth = 0
-        for event in yaml.parse(text, Loader=loader):
-            if isinstance(event, yaml.AliasEvent):
-                # A few of them can stand for billions of layers.
-                _refuse("the stack uses YAML aliases", f"*{event.anchor}", "repeat, written out")
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > 4 * MAX_DEPTH:
-                _refuse("the stack is nested too deeply", depth, f"{4 * MAX_DEPTH} levels")
-        # The loader is the safe one, in C where PyYAML was built with it.
-        content = yaml.load(text, Loader=loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        _refuse(f"the stack is not YAML{where}", f"{len(text):,} bytes", "YAML or JSON")
+        content = read_yaml(text)
+    except NotPlainError as error:
+        raise error.as_input_error(
+            "the stack",
+            form="YAML or JSON",
+            value=f"{len(text):,} bytes",
+            allowed="name, input and layers",
+            field=FIELD,
+        ) from None
     if not isinstance(content, Mapping):
         _refuse("the stack is not a mapping", type(content).__name__, "name, input and layers")
     return stack_from_mapping(content)

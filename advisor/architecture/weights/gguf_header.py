@@ -15,13 +15,11 @@ from advisor.architecture.weights.ggml_types import GGML_TYPES
 from advisor.architecture.weights.tensor_table import (
     MAX_ELEMENTS,
     MAX_NAME,
-    MAX_TENSORS,
     Tensor,
     TensorTable,
     element_count,
-    file_size,
     refuse,
-    unreadable,
+    weights,
 )
 
 MAGIC: Final = b"GGUF"
@@ -37,6 +35,11 @@ MAX_STRINGS: Final = 1_000_000
 KEPT_TEXT: Final = 4_096
 KEPT_ITEMS: Final = 4_096
 """Longer texts and arrays (templates, tokens) are passed over."""
+MAX_KEPT_BYTES: Final = 16_000_000
+"""Of keys, names, texts and numbers that are not passed over, as they lie in memory. [bytes]"""
+NUMBER_BYTES: Final = 40
+MAX_TENSORS: Final = 50_000
+"""Experts are one tensor in this format: published files have about 2,000."""
 DEFAULT_ALIGNMENT: Final = 32
 MAX_ALIGNMENT: Final = 1 << 20
 
@@ -81,12 +84,8 @@ def read_gguf(path: Path) -> GgufHeader:
     InputError
         If the file cannot be read, is truncated or does not keep to the format.
     """
-    size = file_size(path)
-    try:
-        with path.open("rb", buffering=1 << 16) as stream:
-            return _header(_Cursor(stream, size))
-    except OSError as error:
-        unreadable(path, error)
+    with weights(path) as (stream, size):
+        return _header(_Cursor(stream, size))
 
 
 class _Cursor:
@@ -97,6 +96,7 @@ class _Cursor:
         self.size = size
         self.position = 0
         self._strings = 0
+        self._kept = 0
 
     def _advance(self, count: int) -> None:
         self.position += count
@@ -132,10 +132,18 @@ class _Cursor:
         length = self.u64()
         if length > longest:
             refuse(f"{what} is too long", f"{length:,} bytes", f"at most {longest:,} bytes")
+        self.keep(length)
         try:
             return self.take(length).decode("utf-8")
         except UnicodeDecodeError:
             refuse(f"{what} is not UTF-8 text", f"byte {self.position:,}", "UTF-8")
+
+    def keep(self, size: int) -> None:
+        """Count what will be kept of the file."""
+        self._kept += size
+        if self._kept > MAX_KEPT_BYTES:
+            most = f"at most {MAX_KEPT_BYTES:,} bytes"
+            refuse("the GGUF file has too much metadata", f"{self._kept:,} bytes", most)
 
     def skip_strings(self, count: int) -> None:
         self._strings += count
@@ -187,6 +195,7 @@ def _value(cursor: _Cursor, kind: int) -> Value | None:
         if length > KEPT_TEXT:
             cursor.skip(length)
             return None
+        cursor.keep(length)
         # A name in another encoding changes no size.
         return cursor.take(length).decode("utf-8", errors="replace")
     if kind == _ARRAY:
@@ -201,6 +210,7 @@ def _array(cursor: _Cursor) -> tuple[Scalar, ...] | None:
         if count > KEPT_ITEMS:
             cursor.skip(count * scalar.size)
             return None
+        cursor.keep(count * NUMBER_BYTES)
         data = cursor.take(count * scalar.size)
         return tuple(item[0] for item in scalar.iter_unpack(data))
     if kind == _STRING:

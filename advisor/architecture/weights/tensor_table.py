@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import BinaryIO, Final, NamedTuple, NoReturn
 
 from advisor.errors import InputError
+from advisor.foundation.files import opened
 
 MAX_TENSORS: Final = 200_000
 """Largest accepted table; the largest published models have about 100,000 tensors."""
@@ -84,30 +86,15 @@ def joined(tables: Iterable[TensorTable]) -> TensorTable:
     return TensorTable(tuple(tensors.values()))
 
 
-def file_size(path: Path) -> int:
-    """Size of a regular file.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    int
-        [bytes]
+def weights(path: Path) -> AbstractContextManager[tuple[BinaryIO, int]]:
+    """Open a file of weights: the stream and its size in bytes.
 
     Raises
     ------
     InputError
         If it is missing, unreadable, or a device or pipe, which would never end.
     """
-    try:
-        regular, size = path.is_file(), path.stat().st_size
-    except (OSError, ValueError) as error:
-        unreadable(path, error)
-    if not regular:
-        refuse("this is not a regular file", str(path), "a file on disk")
-    return size
+    return opened(path, allowed="a readable file", remedy="Correct the path.", field="model.config")
 
 
 def element_count(name: str, shape: tuple[int, ...]) -> int:
@@ -134,23 +121,6 @@ def element_count(name: str, shape: tuple[int, ...]) -> int:
         if count > MAX_ELEMENTS:
             refuse(f"tensor {name[:60]} is too large", shape, f"at most {MAX_ELEMENTS:,} elements")
     return count
-
-
-def unreadable(path: Path, error: Exception) -> NoReturn:
-    """Refuse a file that the system does not let us read.
-
-    Raises
-    ------
-    InputError
-        Always.
-    """
-    raise InputError(
-        f"the file cannot be read ({error.__class__.__name__})",
-        value=str(path),
-        allowed="a readable file",
-        remedy="Correct the path.",
-        field="model.config",
-    ) from None
 
 
 def refuse(what: str, value: object, allowed: str, remedy: str = REMEDY) -> NoReturn:

@@ -15,6 +15,7 @@ from advisor.architecture.weights.gguf_header import MAGIC, GgufHeader, read_ggu
 from advisor.architecture.weights.gguf_recipes import FILE_TYPES, RECIPES
 from advisor.architecture.weights.safetensors_config import config_from_shapes, parameter_count
 from advisor.architecture.weights.safetensors_header import (
+    MAX_INDEX_BYTES,
     SafetensorsIndex,
     looks_like_safetensors,
     read_index,
@@ -23,10 +24,9 @@ from advisor.architecture.weights.safetensors_header import (
 )
 from advisor.architecture.weights.tensor_table import (
     TensorTable,
-    file_size,
     joined,
     refuse,
-    unreadable,
+    weights,
 )
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import GB
@@ -81,11 +81,11 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
     if start.startswith(MAGIC):
         return _from_gguf(path)
     if path.name.endswith(INDEX_SUFFIX):
-        return _from_index(read_index(read_start(path)), path)
+        return _from_index(read_index(read_start(path, MAX_INDEX_BYTES + 1)), path)
     part = _PART.fullmatch(path.name)
     index = path.with_name(f"{part[1]}{INDEX_SUFFIX}") if part else None
     if index is not None and index.is_file():
-        return _from_index(read_index(read_start(index)), index)
+        return _from_index(read_index(read_start(index, MAX_INDEX_BYTES + 1)), index)
     table = read_safetensors(path)
     return _from_table(table, path, whole=part is None)
 
@@ -107,12 +107,8 @@ def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
     InputError
         If it cannot be read.
     """
-    file_size(path)
-    try:
-        with path.open("rb") as stream:
-            return stream.read(count)
-    except OSError as error:
-        unreadable(path, error)
+    with weights(path) as (stream, _):
+        return stream.read(count)
 
 
 def _from_gguf(path: Path) -> ModelArchitecture:

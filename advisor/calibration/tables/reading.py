@@ -6,6 +6,7 @@ import csv
 import math
 import re
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +15,16 @@ from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize
+from advisor.architecture.weights.weights_file import read_start
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_cells
+from advisor.foundation.files import read_file
 from advisor.foundation.resources import data_path
 
 MEASUREMENTS = "measurements"
-MAX_TABLE_BYTES = 50_000_000
+MAX_TABLE_BYTES = 5_000_000
+MAX_COLUMNS = 500
+MAX_CELLS = 500_000
 LARGEST = 1e18
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 
@@ -66,17 +71,16 @@ def read_table(path: Path) -> list[dict[str, str]]:
         If the file is missing, too large, not UTF-8, or has no header.
     """
     remedy = "Give a CSV file with the columns of docs/accuracy.md."
+    content = read_file(
+        path,
+        most=MAX_TABLE_BYTES,
+        name="the table",
+        allowed="a readable UTF-8 CSV file",
+        remedy=remedy,
+    )
     try:
-        if path.stat().st_size > MAX_TABLE_BYTES:
-            raise InputError(
-                "the table is too large",
-                value=f"{path.stat().st_size:,} bytes",
-                allowed=f"up to {MAX_TABLE_BYTES:,} bytes",
-                remedy=remedy,
-            )
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            rows = list(csv.DictReader(handle))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = _rows(content.decode("utf-8-sig"), remedy)
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(
             f"the table cannot be read ({error.__class__.__name__})",
             value=str(path),
@@ -105,6 +109,34 @@ def shipped_rows(name: str) -> list[dict[str, str]]:
     """
     path = data_path(MEASUREMENTS) / f"{name.removesuffix('.csv')}.csv"
     return read_cells(path, key=("id",))
+
+
+def _rows(text: str, remedy: str) -> list[dict[str, str]]:
+    """Return the rows of a table, counted before they fill the memory."""
+    # Commas in quotes are few.
+    cells = text.count(",")
+    reader = csv.DictReader(StringIO(text, newline=""))
+    rows: list[dict[str, str]] = []
+    while cells <= MAX_CELLS:
+        columns = len(reader.fieldnames or ())
+        if columns > MAX_COLUMNS:
+            raise InputError(
+                "the table has too many columns",
+                value=columns,
+                allowed=f"up to {MAX_COLUMNS}",
+                remedy=remedy,
+            )
+        row = next(reader, None)
+        if row is None:
+            return rows
+        rows.append(row)
+        cells = max(cells, len(rows) * columns)
+    raise InputError(
+        "the table has too many cells",
+        value=f"more than {MAX_CELLS:,}",
+        allowed=f"up to {MAX_CELLS:,}",
+        remedy=remedy,
+    )
 
 
 def cell(row: Row, column: str) -> str:
@@ -226,7 +258,7 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
         stored = _stored_config(name, configs)
         if stored is not None:
             return architecture_from_config(
-                load_config_text(stored.read_bytes()), name=stored.stem.replace("__", "/")
+                load_config_text(read_start(stored)), name=stored.stem.replace("__", "/")
             )
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:

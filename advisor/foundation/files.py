@@ -1,0 +1,137 @@
+"""Files that a user names: regular ones alone, and never more of them than was agreed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from advisor.errors import InputError
+
+_KINDS: Final[tuple[tuple[Callable[[int], bool], str], ...]] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+# A pipe that takes a file's place in between does not block either.
+_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+@contextmanager
+def opened(
+    path: Path, *, name: str = "the file", allowed: str, remedy: str, field: str = ""
+) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a regular file for reading.
+
+    Parameters
+    ----------
+    path : Path
+    name : str
+        What the message calls it, e.g. ``the case file``.
+    allowed, remedy, field : str
+        As in `InputError`.
+
+    Yields
+    ------
+    stream : BinaryIO
+    size : int
+        [bytes]
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, also later on, or is a folder, a pipe, a device or a socket.
+    """
+    try:
+        stream, size = _open(path)
+        with stream:
+            yield stream, size
+    except OSError as error:
+        reason = str(error) if isinstance(error, _IrregularError) else error.__class__.__name__
+        raise InputError(
+            f"{name} cannot be read ({reason})",
+            value=str(path),
+            allowed=allowed,
+            remedy=remedy,
+            field=field,
+        ) from None
+
+
+def read_file(
+    path: Path,
+    *,
+    most: int,
+    name: str = "the file",
+    allowed: str = "a readable file",
+    remedy: str,
+    field: str = "",
+) -> bytes:
+    """Return the whole of a regular file.
+
+    Parameters
+    ----------
+    path : Path
+    most : int
+        Largest size that is accepted. [bytes]
+    name, allowed, remedy, field : str
+        As in `opened`.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    InputError
+        As `opened`, or if it is larger.
+    """
+    with opened(path, name=name, allowed=allowed, remedy=remedy, field=field) as (stream, size):
+        content = b"" if size > most else stream.read(most + 1)
+    if max(size, len(content)) > most:
+        raise too_large(name, most, remedy=remedy, field=field)
+    return content
+
+
+def too_large(name: str, most: int, *, remedy: str, field: str = "") -> InputError:
+    """Return the error of what is larger than ``most`` bytes."""
+    return InputError(
+        f"{name} is too large",
+        value=f"more than {most:,} bytes",
+        allowed=f"up to {most:,} bytes",
+        remedy=remedy,
+        field=field,
+    )
+
+
+class _IrregularError(OSError):
+    """Something that is no file on disk; says what it is."""
+
+
+def _open(path: Path) -> tuple[BinaryIO, int]:
+    try:
+        _regular(path.stat())  # opening some devices does something
+        stream = os.fdopen(os.open(path, _FLAGS), "rb")
+    except ValueError:  # a NUL, or half a surrogate pair
+        raise _IrregularError("it is no path") from None
+    try:
+        return stream, _regular(os.fstat(stream.fileno()))
+    except OSError:
+        stream.close()
+        raise
+
+
+def _regular(found: os.stat_result) -> int:
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    kind = next((words for test, words in _KINDS if test(found.st_mode)), "no regular file")
+    raise _IrregularError(f"it is {kind}")

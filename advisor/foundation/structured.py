@@ -1,0 +1,365 @@
+"""YAML and JSON as people and data files write them: plain values only, within bounds.
+
+Anchors and aliases, tags beyond YAML's core schema, keys given twice, huge numbers and deep nesting
+are refused by name. Whoever calls turns `NotPlainError` into its own error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import yaml
+
+from advisor.errors import InputError
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as FastLoader
+else:
+    # libyaml is ten times faster; PyYAML without it reads the same.
+    FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+MAX_DEPTH: Final = 60
+"""Levels of nesting."""
+MAX_VALUES: Final = 200_000
+"""Keys and values, lists and mappings among them."""
+MAX_DIGITS: Final = 30
+"""Of a whole number."""
+MAX_NUMBER: Final = 100
+"""Of a number with a point. [characters]"""
+KEPT_WORD: Final = 40
+"""Meanings of shorter words are remembered. [characters]"""
+
+_RULES = yaml.SafeLoader("")
+"""What a plain word means: a number, a truth value, nothing, or text."""
+_TAG: Final = "tag:yaml.org,2002:"
+_CORE: Final = frozenset({"bool", "float", "int", "null", "str"})
+_SPELLED: Final = {"int": "whole number", "float": "number", "bool": "truth value",
+                   "timestamp": "date"}  # fmt: skip
+_WITHOUT: Final = "Write it without: this reader knows no such thing."
+
+
+class NotPlainError(Exception):
+    """What is no YAML or JSON, or is and yet goes beyond plain values and their bounds.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, e.g. ``an anchor or alias``.
+    remedy : str
+        The next step, as an instruction.
+    line, column : int, optional
+        Where, counted from 1.
+    field : str, optional
+        Key that is wrong.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        remedy: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        field: str = "",
+    ) -> None:
+        self.what, self.remedy, self.field = what, remedy, field
+        self.line, self.column = line, column
+        super().__init__(what)
+
+    @property
+    def place(self) -> str:
+        """Return the line, and the column where it is known; empty where neither is."""
+        column = f", column {self.column}" if self.column else ""
+        return f"line {self.line}{column}" if self.line else ""
+
+    def as_input_error(
+        self, name: str, *, form: str, value: object, allowed: str, field: str = ""
+    ) -> InputError:
+        """Return the user's mistake in a text called ``name`` that should hold ``form``."""
+        place = f" at {self.place}" if self.line else ""
+        if isinstance(self, MalformedError):
+            what = f"{name} is not valid {form}{place} ({self.what})"
+        elif self.field:
+            what = f"{name} has the key {self.field!r} twice{place}"
+        else:
+            what = f"{name} holds {self.what}{place}"
+        return InputError(what, value=value, allowed=allowed, remedy=self.remedy, field=field)
+
+
+class MalformedError(NotPlainError):
+    """What is no YAML or JSON at all."""
+
+
+def read_yaml(text: str) -> object:
+    """Return what a YAML text holds; None where it is empty.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    object
+        Mappings, lists and plain values, dates among them.
+
+    Raises
+    ------
+    NotPlainError
+        If it is not YAML, or goes beyond plain values or the bounds.
+
+    Notes
+    -----
+    Built from the parser's events: PyYAML's own way over nodes takes three times as long as
+    parsing does.
+
+    Examples
+    --------
+    >>> read_yaml("a: [1, two]")
+    {'a': [1, 'two']}
+    """
+    try:
+        text.encode()
+        return _Builder(text).document()
+    except UnicodeEncodeError:
+        _no_surrogates()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise MalformedError(
+            str(error.problem),
+            "Correct the YAML there.",
+            line=mark.line + 1 if mark else None,
+            column=mark.column + 1 if mark else None,
+        ) from None
+    except yaml.YAMLError as error:
+        reason = str(error).partition("\n")[0]
+        raise MalformedError(reason, "Correct the YAML.") from None
+
+
+class _Builder:
+    """Values from the events of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._next: Callable[[], yaml.Event] = yaml.parse(text, Loader=FastLoader).__next__
+        self._values = 0
+
+    def document(self) -> object:
+        self._next()  # the stream starts
+        if isinstance(self._next(), yaml.StreamEndEvent):
+            return None
+        result = self._value(self._next(), 0)
+        self._next()  # the document ends
+        event = self._next()
+        return (
+            result
+            if isinstance(event, yaml.StreamEndEvent)
+            else _refuse(event, "a second document")
+        )
+
+    def _value(self, event: yaml.Event, depth: int) -> object:
+        """Return the value that starts at ``event``, having read the events up to its end."""
+        self._values += 1
+        if self._values > MAX_VALUES:
+            _refuse(event, f"more than {MAX_VALUES:,} values", "Give a shorter text.")
+        if isinstance(event, yaml.ScalarEvent) and event.anchor is None:
+            return _scalar(event)
+        if isinstance(event, yaml.AliasEvent):
+            _refuse(event, f"the alias *{str(event.anchor)[:40]}")
+        if getattr(event, "anchor", None) is not None:
+            _refuse(event, f"the anchor &{str(getattr(event, 'anchor', ''))[:40]}")
+        assert isinstance(event, yaml.CollectionStartEvent)
+        if depth == MAX_DEPTH:
+            _refuse(event, f"more than {MAX_DEPTH} levels of nesting", "Nest it less deeply.")
+        following = self._next
+        if isinstance(event, yaml.SequenceStartEvent):
+            _expect(event, "seq")
+            items: list[object] = []
+            while type(item := following()) is not yaml.SequenceEndEvent:
+                items.append(self._value(item, depth + 1))
+            return items
+        _expect(event, "map")
+        result: dict[object, object] = {}
+        while type(name := following()) is not yaml.MappingEndEvent:
+            if type(name) is not yaml.ScalarEvent:
+                _refuse(name, "a key that is no plain value")
+            key = self._value(name, depth + 1)
+            if key in result:
+                _refuse(name, "given twice", "Remove one of the two.", field=str(key)[:60])
+            result[key] = self._value(following(), depth + 1)
+        return result
+
+
+def _scalar(event: yaml.ScalarEvent) -> object:
+    """Return the meaning of a word, quoted or not, or with a tag of the core schema."""
+    word: str = event.value
+    plain, quoted = event.implicit
+    tag = None
+    if not plain:
+        tag = "str" if quoted else _short(event.tag)
+        if tag not in _CORE:
+            _refuse(event, f"the tag {tag[:40]}")
+    try:
+        if tag is None and len(word) <= KEPT_WORD:
+            return _meaning(word)
+        return _meant(word, tag)
+    except NotPlainError as error:
+        _refuse(event, error.what, error.remedy)
+    except (yaml.YAMLError, AttributeError, ArithmeticError, LookupError, ValueError):
+        # An impossible date, 0x without digits, !!int of a word.
+        kind = tag or _resolved(word)
+        _refuse(event, f"no {_SPELLED.get(kind, 'value')}", "Correct it, or put it in quotes.")
+
+
+def _meant(word: str, tag: str | None) -> object:
+    kind = tag or _resolved(word)
+    if kind == "str":
+        _usable(word)
+        return word
+    digits = sum(character.isalnum() for character in word)
+    if kind == "int" and digits > MAX_DIGITS:
+        _many_digits()
+    if kind == "float" and len(word) > MAX_NUMBER:
+        raise NotPlainError(f"a number of more than {MAX_NUMBER} characters", "Round it.")
+    if kind == "merge":
+        raise NotPlainError("a merge key (<<)", _WITHOUT)
+    return _RULES.construct_object(yaml.ScalarNode(_TAG + kind, word))
+
+
+# Bounded: what users write must not stay.
+_meaning = lru_cache(maxsize=8192)(lambda word: _meant(word, None))
+
+
+def _resolved(word: str) -> str:
+    tag: str = _RULES.resolve(yaml.ScalarNode, word, (True, False))  # type: ignore[no-untyped-call]
+    return tag.removeprefix(_TAG)
+
+
+def _short(tag: str | None) -> str:
+    return "!" if tag is None else tag.removeprefix(_TAG) if tag.startswith(_TAG) else tag
+
+
+def _expect(event: yaml.CollectionStartEvent, kind: str) -> None:
+    if event.tag is not None and _short(event.tag) != kind:
+        _refuse(event, f"the tag {_short(event.tag)[:40]}")
+
+
+def _usable(word: str) -> None:
+    """Refuse text that no file, terminal or address can hold."""
+    if word.isprintable():
+        return
+    if "\0" in word:
+        raise NotPlainError("a NUL character in text", "Remove it.")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        _no_surrogates()
+
+
+def _no_surrogates() -> NoReturn:
+    raise NotPlainError("half a surrogate pair in text", "Remove it.") from None
+
+
+def _many_digits() -> NoReturn:
+    raise NotPlainError(f"a whole number of more than {MAX_DIGITS} digits", "Round it.")
+
+
+def _refuse(event: yaml.Event, what: str, remedy: str = _WITHOUT, *, field: str = "") -> NoReturn:
+    mark = event.start_mark
+    raise NotPlainError(what, remedy, line=mark.line + 1 if mark else None, field=field) from None
+
+
+def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) -> object:
+    """Return what a JSON text holds.
+
+    Parameters
+    ----------
+    text : str
+    deepest : int
+        Levels of nesting that are allowed.
+    most : int
+        Keys and values that are allowed.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    NotPlainError
+        If it is not JSON, or goes beyond the bounds.
+
+    Examples
+    --------
+    >>> read_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+    # Before they fill the memory; brackets and commas inside of texts are few.
+    if text.count("[") + text.count("{") > most or text.count(",") > most:
+        _many(most)
+    try:
+        parsed: object = json.loads(
+            text, object_pairs_hook=_unique, parse_int=_whole, parse_constant=_constant
+        )
+    except json.JSONDecodeError as error:
+        raise MalformedError(
+            error.msg, "Correct the JSON there.", line=error.lineno, column=error.colno
+        ) from None
+    except RecursionError:
+        _deep(deepest)
+    _measure(parsed, deepest, most)
+    return parsed
+
+
+def _constant(literal: str) -> float:
+    """Infinities pass: published configurations have them in fields that no size depends on."""
+    if literal == "NaN":
+        raise NotPlainError("NaN", "Write a number.")
+    return float(literal)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise NotPlainError("given twice", "Remove one of the two.", field=twice[:60])
+    return found
+
+
+def _whole(digits: str) -> int:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        _many_digits()
+    return int(digits)
+
+
+def _deep(deepest: int) -> NoReturn:
+    what = f"more than {deepest} levels of nesting"
+    raise NotPlainError(what, "Nest it less deeply.") from None
+
+
+def _many(most: int) -> NoReturn:
+    raise NotPlainError(f"more than {most:,} values", "Give a shorter text.") from None
+
+
+def _measure(value: object, deepest: int, most: int) -> None:
+    """Refuse what is too deep or too much, counted without recursion, and broken text."""
+    depth, count, level = 0, 0, [value]
+    while level:
+        depth += 1
+        below: list[object] = []
+        count += len(level)
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item)
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+            elif isinstance(item, str):
+                _usable(item)
+        if depth > deepest:
+            _deep(deepest)
+        if count > most:
+            _many(most)
+        level = below

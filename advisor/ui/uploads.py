@@ -1,0 +1,66 @@
+"""Files that a reader of the page uploads: read once, then forgotten by the server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from advisor.errors import InputError
+from advisor.foundation.files import too_large
+from advisor.ui.state import sentence
+from advisor.ui.wording import plain
+
+MB: Final = 1_000_000
+
+
+def uploader(label: str, *, key: str, most: int, take: Callable[[bytes], object]) -> None:
+    """Draw a box for a JSON file, and what was wrong with the last one.
+
+    Parameters
+    ----------
+    label : str
+        What it is for; the largest size is told behind it.
+    key : str
+    most : int
+        Largest size that is accepted. [bytes]
+    take : callable
+        Takes the content; an `InputError` that it raises is shown below the box.
+    """
+    turn = st.session_state.setdefault(f"{key}_turn", 0)
+    st.file_uploader(
+        f"{label} ({most / MB:g} MB at most)",
+        type="json",
+        max_upload_size=math.ceil(most / MB),
+        key=f"{key}_{turn}",
+        on_change=_taken,
+        args=(key, most, take),
+    )
+    if problem := st.session_state.get(f"{key}_problem"):
+        st.error(plain(problem), icon=":material/error:")
+
+
+def _taken(key: str, most: int, take: Callable[[bytes], object]) -> None:
+    """Read an uploaded file and let go of it; a callback."""
+    upload = st.session_state[f"{key}_{st.session_state[f'{key}_turn']}"]
+    if upload is None:
+        return
+    st.session_state[f"{key}_problem"] = None
+    try:
+        if upload.size > most:
+            raise too_large(f"the file {upload.name}", most, remedy="Upload another.")
+        take(upload.getvalue())
+    except InputError as error:
+        st.session_state[f"{key}_problem"] = sentence(error)
+    # A new box: the old one would keep the file for as long as the session lives.
+    st.session_state[f"{key}_turn"] += 1
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    files = context.uploaded_file_mgr
+    if isinstance(files, MemoryUploadedFileManager):
+        files.remove_file(context.session_id, upload.file_id)
