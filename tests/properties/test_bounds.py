@@ -75,7 +75,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "many values": ("a: [" + "1," * 400_000 + "]", "more than 200,000 values"),
     "many fields": (CASE + "".join(f"x{i}: 1\n" for i in range(60_000)), "too many values"),
     "many names": (CASE + "limits: {providers: [" + "1," * 150_000 + "]}", "too many values"),
-    "long word": (CASE.replace("llama-3.1-8b", "x" * 900_000), "unknown model preset"),
+    "long word": (CASE.replace("llama-3.1-8b", "x" * 900_000), "preset is too long"),
     "too large": ("#" * 1_000_001, "too large"),
     "no text": (b"\xff\xfe\x00", "not UTF-8"),
     "no model": ("model:\nworkload:\n", "model is not usable"),
