@@ -38,6 +38,7 @@ _TAG: Final = "tag:yaml.org,2002:"
 _CORE: Final = frozenset({"bool", "float", "int", "null", "str"})
 _SPELLED: Final = {"int": "whole number", "float": "number", "bool": "truth value",
                    "timestamp": "date"}  # fmt: skip
+_TWICE: Final = "given twice"
 _WITHOUT: Final = "Write it without: this reader knows no such thing."
 
 
@@ -82,7 +83,7 @@ class NotPlainError(Exception):
         place = f" at {self.place}" if self.line else ""
         if isinstance(self, MalformedError):
             what = f"{name} is not valid {form}{place} ({self.what})"
-        elif self.field:
+        elif self.what == _TWICE:
             what = f"{name} has the key {self.field!r} twice{place}"
         else:
             what = f"{name} holds {self.what}{place}"
@@ -186,8 +187,12 @@ class _Builder:
                 _refuse(name, "a key that is no plain value")
             key = self._value(name, depth + 1)
             if key in result:
-                _refuse(name, "given twice", "Remove one of the two.", field=str(key)[:60])
-            result[key] = self._value(following(), depth + 1)
+                _refuse(name, _TWICE, "Remove one of the two.", field=str(key)[:60])
+            try:
+                result[key] = self._value(following(), depth + 1)
+            except NotPlainError as error:
+                error.field = error.field or str(key)[:60]
+                raise
         return result
 
 
@@ -324,7 +329,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise NotPlainError("given twice", "Remove one of the two.", field=twice[:60])
+        raise NotPlainError(_TWICE, "Remove one of the two.", field=twice[:60])
     return found
 
 
