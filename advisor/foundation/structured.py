@@ -214,7 +214,8 @@ def _scalar(event: yaml.ScalarEvent) -> object:
     except (yaml.YAMLError, AttributeError, ArithmeticError, LookupError, ValueError):
         # An impossible date, 0x without digits, !!int of a word.
         kind = tag or _resolved(word)
-        _refuse(event, f"no {_SPELLED.get(kind, 'value')}", "Correct it, or put it in quotes.")
+        what = f"{word[:40]!r}, which is no {_SPELLED.get(kind, 'value')}"
+        _refuse(event, what, "Correct it, or put it in quotes.")
 
 
 def _meant(word: str, tag: str | None) -> object:
