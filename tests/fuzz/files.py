@@ -245,7 +245,7 @@ def make_table(source: Random) -> str:
         name = source.choice(list(row))
         if source.random() < 0.1:
             del row[name]
-        elif source.random() < 0.5 and row[name].replace(".", "").isdigit():
+        elif source.random() < 0.5 and row[name].replace(".", "", 1).isdecimal():
             row[name] = f"{float(row[name]) * source.choice((-1, 0, 0.5, 3, 1000, 1e9)):g}"
         else:
             row[name] = source.choice(source.choice((TYPED, texts, FRAGMENTS)))
