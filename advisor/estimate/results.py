@@ -168,7 +168,8 @@ class WayOut(Noun):
     usable_bytes: float
     """[bytes]"""
     saved_bytes: float
-    """High end of the total before, less that afterwards. [bytes]"""
+    """High end of the total before, less that afterwards; 0 where a larger card fits the case
+    although it takes more there. [bytes]"""
     host_bytes: float = 0.0
     """What one accelerator then needs of its host's memory, at most. [bytes]"""
     time_ratio: float

@@ -127,6 +127,11 @@ RUN_TIME: dict[str, TermText] = {
         "daly2006",
     ),
     "restarts": TermText("Restarts", "failures x time to restart", "llama3"),
+    "spot": TermText(
+        "Spot instances taken back",
+        "sum of the above x (checkpoints, work done again and restarts for an hour of work)",
+        "daly2006",
+    ),
 }
 
 

@@ -216,6 +216,19 @@ def money(usd: Value, *, with_range: bool = False) -> str:
     return f"{text} (${low}{EN_DASH}{high})"
 
 
+def money_at_most(usd: float) -> str:
+    """Return the upper end of a sum of money, rounded up as the ends of a range are.
+
+    So it never reads as less than the sum that it bounds, whether that is shown in full or rounded.
+
+    Examples
+    --------
+    >>> money_at_most(1745.2)
+    '$1,800'
+    """
+    return money(round_significant(usd, 2, "up"))
+
+
 def signed_money(usd: float) -> str:
     """Return a difference in money with its sign."""
     return f"{'-' if usd < 0 else '+'}{money(abs(usd))}"

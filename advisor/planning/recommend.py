@@ -250,7 +250,7 @@ class _Searched:
             options.setdefault(self.systems[option.system].accelerator.key, []).append(option)
         outcome = Outcome(
             options=options,
-            least_memory_bytes=result.least_memory_bytes,
+            misses=result.misses,
             searched=result.with_format,
             rentable=frozenset(system.accelerator.key for system in self.systems),
             startup_s=self.calibration.reliability.startup_s,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from advisor.estimate.results import Estimate, ServingEstimate, StepTime
-from advisor.quantities import Term
+from advisor.foundation.quantities import Term
 
 LONGEST_MESSAGE: Final = 600
 CLOSE: Final = 1e-6
@@ -22,7 +22,7 @@ AMOUNTS: Final = re.compile(r"(?:_bytes|_kwh|_usd|_s|_ms|_hours|_per_hour|_per_s
 MISSING: Final = re.compile(r"-\$?[\d.,]+ ?\w* short\b|\b(?:nan|inf)\b|\$-")
 UP_TO: Final = re.compile(r"\$([\d.,]*\d)(?: a month)? expected, up to \$([\d.,]*\d)")
 SPAN: Final = re.compile(
-    r"(\$?)(\d[\d.,]*)(?: (?:[A-Za-z/]+|%))? \(\$?(\d[\d.,]*)\u2013\$?(\d[\d.,]*)\)"
+    r"(?<![\w.,])(\$?)(\d[\d.,]*)(?: (?:[A-Za-z/]+|%))? \(\$?(\d[\d.,]*)\u2013\$?(\d[\d.,]*)\)"
 )
 """An expected value as shown, with the ends of its range in brackets."""
 

@@ -16,22 +16,22 @@ from typing import Any, Final
 import yaml
 
 from advisor import api
-from advisor.architecture.config_fields import load_config_text
-from advisor.architecture.huggingface import architecture_from_config
-from advisor.architecture.model import ModelArchitecture
-from advisor.architecture.registry import FAMILIES
+from advisor.architecture.config.fields import load_config_text
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.families.registry import FAMILIES
 from advisor.architecture.resolve import resolve_model
-from advisor.architecture.stack_input import stack_from_text
-from advisor.case import ModelSource
+from advisor.architecture.stack.reading import stack_from_text
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.live.cache import FORMAT, SCHEMA
 from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.merge import with_live
 from advisor.catalog.live.offers import convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider
 from advisor.catalog.loader import load_snapshot
-from advisor.hardware import Offer
+from advisor.nouns.case import ModelSource
+from advisor.nouns.hardware import Offer
+from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.report import parse_report
-from advisor.probe.teach import owned_from_report
 from advisor.ui.cases import case_of
 from advisor.ui.inputs import DEFAULTS
 from advisor.ui.links import decode, encode

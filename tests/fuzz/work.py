@@ -12,18 +12,19 @@ from typing import Any, Final
 
 import yaml
 
-from advisor import api, cli, parsing
+from advisor import api, cli
 from advisor.architecture.presets import list_presets
 from advisor.arguments.parser import build_parser
-from advisor.case import Case
-from advisor.case_files import case_text, parse_case
-from advisor.layout import Offload, Recompute, Sharding
-from advisor.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.foundation import parsing
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import case_text, parse_case
+from advisor.nouns.layout import Offload, Recompute, Sharding
+from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
 from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import show_recommendation
-from advisor.workload import AttentionKernel, Optimizer, SoftwareStack
 from tests.cases import CASES
 from tests.fuzz.answers import BrokenAnswerError, check_estimate, check_json, check_words
 from tests.fuzz.mutate import HOSTILE, mutated, torn

@@ -104,7 +104,7 @@ def _moved_by_doubt(
     first = plans[0].estimate if plans else None
     if first is None or not first.layout.offload:
         return ""
-    known = result.least_memory_bytes[first.accelerator] / shape_widening(architecture)
+    known = result.misses[first.accelerator].needed_bytes / shape_widening(architecture)
     if known > first.memory.usable_bytes:
         return ""
     return (

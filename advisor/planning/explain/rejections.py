@@ -17,7 +17,7 @@ from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.explain.why_not import Ends, lost
 from advisor.planning.results import Rejection, RejectionCode
-from advisor.planning.search.options import Option, meets_budget, meets_time
+from advisor.planning.search.options import Miss, Option, meets_budget, meets_time
 from advisor.planning.search.systems import LOWEST_ASK
 
 
@@ -27,8 +27,8 @@ class Outcome:
 
     options: Mapping[str, Sequence[Option]]
     """All configurations that fit, limits not yet applied."""
-    least_memory_bytes: Mapping[str, float]
-    """Smallest need of any layout where none fits. [bytes]"""
+    misses: Mapping[str, Miss]
+    """The leanest layout of each that none fits."""
     searched: frozenset[str]
     """Accelerators with at least one system and a supported number format."""
     rentable: frozenset[str]
@@ -103,9 +103,7 @@ def reject(
         elif key not in outcome.searched:
             rejections.append(_no_format(accelerator, formats))
         elif not outcome.options.get(key):
-            rejections.append(
-                _too_small(accelerator, outcome.least_memory_bytes.get(key), memory_remedy)
-            )
+            rejections.append(_too_small(accelerator, outcome.misses.get(key), memory_remedy))
         else:
             rejections.append(
                 lost(
@@ -202,11 +200,8 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
     )
 
 
-def _too_small(
-    accelerator: Accelerator, least_bytes: float | None, memory_remedy: str
-) -> Rejection:
-    usable = accelerator.memory_reported_bytes
-    if least_bytes is None:
+def _too_small(accelerator: Accelerator, miss: Miss | None, memory_remedy: str) -> Rejection:
+    if miss is None:
         return Rejection.of(
             accelerator,
             RejectionCode.MEMORY,
@@ -214,6 +209,7 @@ def _too_small(
             "accelerators than a step has sequences and the model can be divided into.",
             "Raise the global batch, or choose a smaller machine.",
         )
+    least_bytes, usable = miss
     needs, has = memory_against(least_bytes, usable)
     return Rejection.of(
         accelerator,

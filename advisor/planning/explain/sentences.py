@@ -16,6 +16,7 @@ from advisor.foundation.formatting import (
     memory_against,
     milliseconds,
     money,
+    money_at_most,
     percent,
     plain,
     rate,
@@ -147,7 +148,7 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
         return f"Runner-up: {figure}"
     if other.cost_usd < option.cost_usd:
         # Ranked by the upper end of its range, without which it would read as the better one.
-        most = money(round_significant(other.cost_high_usd, 2))
+        most = money_at_most(other.cost_high_usd)
         return f"Runner-up: {cost_text(other)} expected, up to {most},"
     return f"Runner-up: {cost_text(other)}"
 

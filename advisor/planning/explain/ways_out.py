@@ -92,7 +92,7 @@ def ways_out(
             sacrifice=sacrifice,
             needed_bytes=needed,
             usable_bytes=result.memory.usable_bytes,
-            saved_bytes=estimate.memory.total_bytes.high - needed,
+            saved_bytes=max(0.0, estimate.memory.total_bytes.high - needed),
             host_bytes=result.memory.host_bytes.high,
             time_ratio=_time(result) / before,
         )

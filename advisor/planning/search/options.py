@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,15 @@ from advisor.planning.spot import Interruptions
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
+
+
+class Miss(NamedTuple):
+    """The leanest layout of an accelerator that none fits."""
+
+    needed_bytes: float
+    """High end of its range. [bytes]"""
+    usable_bytes: float
+    """What the work may fill of the accelerator: less than that. [bytes]"""
 
 
 @dataclass(slots=True, eq=False)

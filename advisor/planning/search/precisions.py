@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
@@ -20,7 +19,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.layout_space import LayoutSpace
-from advisor.planning.search.options import Configuration, Option, Price, priced_options
+from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
 from advisor.planning.search.serving import replica_table, search_serving
 from advisor.planning.search.systems import System, by_host_memory
@@ -44,8 +43,8 @@ class SearchResult:
     options: tuple[Option, ...]
     alternatives: tuple[Option, ...]
     searched: int
-    least_memory_bytes: dict[str, float]
-    """Accelerator -> smallest need of any layout, where none fits. [bytes]"""
+    misses: dict[str, Miss]
+    """Accelerator -> its leanest layout, where none fits."""
     with_format: frozenset[str]
     """Accelerators that have one of the asked number formats."""
     formats: tuple[str, ...]
@@ -61,7 +60,7 @@ class _Findings:
     prices: Sequence[Price]
     options: list[Option] = field(default_factory=list)
     alternatives: list[Option] = field(default_factory=list)
-    least_memory_bytes: dict[str, float] = field(default_factory=dict)
+    misses: dict[str, Miss] = field(default_factory=dict)
     searched: int = 0
 
     def price(self, configurations: Iterable[Configuration], *, advised: bool) -> None:
@@ -69,11 +68,11 @@ class _Findings:
         target = self.alternatives if advised else self.options
         target += priced_options(list(configurations), self.prices)
 
-    def miss(self, needs: Mapping[int, float]) -> None:
-        """Add the least memory that systems need on which nothing fits. [bytes]"""
-        for index, need in needs.items():
+    def miss(self, misses: Mapping[int, Miss]) -> None:
+        """Add the leanest layouts of systems on which nothing fits."""
+        for index, miss in misses.items():
             key = self.systems[index].accelerator.key
-            self.least_memory_bytes[key] = min(self.least_memory_bytes.get(key, inf), need)
+            self.misses[key] = min(self.misses.get(key, miss), miss)
 
     def result(
         self, able: Iterable[int], formats: Iterable[str], runs: dict[str, TrainingRun]
@@ -83,7 +82,7 @@ class _Findings:
             options=tuple(self.options),
             alternatives=tuple(self.alternatives),
             searched=self.searched,
-            least_memory_bytes=self.least_memory_bytes,
+            misses=self.misses,
             with_format=frozenset(self.systems[index].accelerator.key for index in able),
             formats=tuple(dict.fromkeys(formats)),
             runs=runs,
@@ -140,7 +139,7 @@ def search_and_host(
     if not hosted.options:
         return systems, result
     # The cards that still do not fit are told what they need without a host.
-    return parted, replace(hosted, least_memory_bytes=result.least_memory_bytes)
+    return parted, replace(hosted, misses=result.misses)
 
 
 def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
@@ -224,7 +223,7 @@ class _RecipeSearch:
     calibration: Calibration
     found: list[tuple[int, Found]] = field(default_factory=list)
     """System and its fastest layout at one count."""
-    misses: dict[int, float] = field(default_factory=dict)
+    misses: dict[int, Miss] = field(default_factory=dict)
     searched: int = 0
     cut: set[int] = field(default_factory=set)
     """Systems that were tried at some of their counts alone."""
@@ -259,7 +258,7 @@ class _RecipeSearch:
         result = search_training(self.architecture, self.run, systems, self.space, self.calibration)
         self.searched += result.searched
         self.found += [(indices[found.system], found) for found in result.found]
-        self.misses |= {indices[at]: need for at, need in result.least_memory_bytes.items()}
+        self.misses |= {indices[at]: miss for at, miss in result.misses.items()}
 
 
 def served_format(
@@ -329,6 +328,6 @@ def _search_serving(
                 advised=advised,
             )
             if not advised:
-                findings.miss({indices[at]: need for at, need in result.least_memory_bytes.items()})
+                findings.miss({indices[at]: miss for at, miss in result.misses.items()})
     able = (index for indices in groups.values() for index in indices)
     return findings.result(able, (WEIGHT_FORMATS[name].compute for name in own), {})

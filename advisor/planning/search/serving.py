@@ -18,13 +18,15 @@ from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import CHUNK
+from advisor.planning.search.options import Miss
 from advisor.planning.search.systems import System
 
 Table = NDArray[np.intp]
 """Columns: system, count, replicas, tensor, pipeline, expert."""
 Indices = NDArray[np.intp]
-Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats]
-"""Time per output, time to the first, outputs per second, whether it fits, memory."""
+Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]
+"""Time per output, time to the first, outputs per second, whether it fits, memory that it needs and
+may fill."""
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
@@ -53,7 +55,7 @@ class ServingSearch:
 
     found: tuple[FoundServing, ...]
     searched: int
-    least_memory_bytes: dict[int, float]
+    misses: dict[int, Miss]
     """System -> smallest need of any layout, where none fits. [bytes]"""
 
 
@@ -122,7 +124,7 @@ def search_serving(
         one that comes nearest to both targets.
     """
     if not len(table):
-        return ServingSearch(found=(), searched=0, least_memory_bytes={})
+        return ServingSearch(found=(), searched=0, misses={})
     cards = {system.accelerator.key: system.accelerator for system in systems}
     kernels = {
         key: calibration.served_kernels(card, weight_format)[0] for key, card in cards.items()
@@ -140,12 +142,12 @@ def search_serving(
     )
     evaluate = _evaluator(architecture, workload, weight_format, kv_cache_format, calibration)
     layouts = _layouts(table)
-    tpot, ttft, throughput, fits, need = (np.empty(len(table)) for _ in range(5))
+    tpot, ttft, throughput, fits, need, usable = (np.empty(len(table)) for _ in range(6))
     for begin in range(0, len(table), CHUNK):
         part = slice(begin, begin + CHUNK)
         candidates = Candidates(layout=layouts.take(part), hardware=stacked.take(table[part, 0]))
         found = evaluate(candidates)
-        tpot[part], ttft[part], throughput[part], fits[part], need[part] = found
+        tpot[part], ttft[part], throughput[part], fits[part], need[part], usable[part] = found
     places = np.flatnonzero(fits > 0)
     merits = [tpot, ttft]
     if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
@@ -165,12 +167,15 @@ def search_serving(
         for place in _best_places(table, places, merits)
     )
     fitting = set(table[places, 0].tolist())
-    least = {
-        index: float(need[table[:, 0] == index].min())
-        for index in np.unique(table[:, 0]).tolist()
+    # What lacks a link or a format fails for that, whatever memory it needs.
+    running = np.flatnonzero(np.isfinite(tpot))
+    leanest = running[np.lexsort((need[running], table[running, 0]))]
+    misses = {
+        index: Miss(float(need[place]), float(usable[place]))
+        for place, index in reversed(list(zip(leanest, table[leanest, 0].tolist(), strict=True)))
         if index not in fitting
     }
-    return ServingSearch(found=kept, searched=len(table), least_memory_bytes=least)
+    return ServingSearch(found=kept, searched=len(table), misses=misses)
 
 
 def _evaluator(
@@ -186,7 +191,8 @@ def _evaluator(
         def batches(candidates: Candidates) -> Evaluated:
             times = batch_times(architecture, workload, weight_format, candidates, calibration)
             latency = times.latency_s
-            return latency, latency, times.per_s, times.feasible, times.high_bytes
+            need, usable = times.high_bytes, times.usable_bytes
+            return latency, latency, times.per_s, times.feasible, need, usable
 
         return batches
     served = ServedModel.of(
@@ -198,8 +204,9 @@ def _evaluator(
 
     def text(candidates: Candidates) -> Evaluated:
         times = serving_times(served, load, candidates, calibration)
-        rate, need = times.output_tokens_per_s, times.capacity.high_bytes
-        return times.tpot_s, times.ttft_s, rate, times.feasible, need
+        rate, room = times.output_tokens_per_s, times.capacity
+        need, usable = room.high_bytes, room.usable_bytes
+        return times.tpot_s, times.ttft_s, rate, times.feasible, need, usable
 
     return text
 

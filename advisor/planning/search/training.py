@@ -26,6 +26,7 @@ from advisor.nouns.layout import Offload, Sharding
 from advisor.planning.search.bound import ROUNDING, StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
+from advisor.planning.search.options import Miss
 from advisor.planning.search.systems import System
 
 BLOCK = 262_144
@@ -56,7 +57,7 @@ class TrainingSearch:
 
     found: tuple[Found, ...]
     searched: int
-    least_memory_bytes: dict[int, float]
+    misses: dict[int, Miss]
     """System -> smallest need of any layout, where none fits. [bytes]"""
 
 
@@ -99,7 +100,7 @@ def search_training(
     ]
     grid = space.grid
     if not usable or not grid.rows:
-        return TrainingSearch(found=(), searched=0, least_memory_bytes={})
+        return TrainingSearch(found=(), searched=0, misses={})
     cards = {systems[index].accelerator.key: systems[index].accelerator for index in usable}
     known = {key: calibration.kernels_for(card) for key, card in cards.items()}
     hardware = HardwareArrays.stack(
@@ -146,12 +147,12 @@ def search_training(
             if np.isfinite(time)
         )
     misses = {
-        usable[place]: least_bytes
+        usable[place]: Miss(least_bytes, systems[usable[place]].accelerator.memory_reported_bytes)
         for place in np.flatnonzero(~fits_somewhere)
         if np.isfinite(least_bytes := fitting.least_bytes(int(place)))
     }
     searched = int(rows_per_pair.sum()) * RECOMPUTE_LEVELS
-    return TrainingSearch(found=tuple(found), searched=searched, least_memory_bytes=misses)
+    return TrainingSearch(found=tuple(found), searched=searched, misses=misses)
 
 
 class _Fitting:
