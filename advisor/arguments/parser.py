@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from advisor.arguments.flags import AIMS, HARDWARE, LAYOUT, LIMITS, OWNED, SEARCH, TASKS, Flag
 from advisor.arguments.money_flags import INTERRUPTIONS, OWNING, RENTING
 from advisor.arguments.work_flags import SHAPE, WORK
+from advisor.errors import AdvisorError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -77,7 +78,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the mistake and end with exit code 2."""
-        self.exit(2, f"gpu-advisor: error: {message}; see '{self.prog} --help'\n")
+        # Bounded and without control characters, as every mistake is told.
+        self.exit(2, f"gpu-advisor: error: {AdvisorError(message)}; see '{self.prog} --help'\n")
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         """Write help or a mistake; argparse itself keeps silent where help finds no room."""

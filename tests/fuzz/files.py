@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -59,7 +60,7 @@ SIZES: Final = {"layers": 2, "hidden": 256, "width": 512, "vocab": 1024, "tied":
 
 def make_config(source: Random) -> dict[str, Any]:
     """Return a published configuration with one to six changes, nested ones included."""
-    config: dict[str, Any] = json.loads(json.dumps(CONFIGS[source.choice(NAMES)]))
+    config = copy.deepcopy(CONFIGS[source.choice(NAMES)])
     for _ in range(source.randint(1, 6)):
         places = [config, *(value for value in config.values() if isinstance(value, dict))]
         place = source.choice(places)
@@ -74,12 +75,12 @@ def make_config(source: Random) -> dict[str, Any]:
         elif change < 0.45 and isinstance(place.get(field), int):
             place[field] = int(place[field] * source.choice([-1, 2, 3, 0.5, 1000]))
         elif change < 0.5:
-            place["quantization_config"] = json.loads(json.dumps(source.choice(BLOCKS)))
+            place["quantization_config"] = copy.deepcopy(source.choice(BLOCKS))
         elif change < 0.57:
             # A field of another family.
             other = CONFIGS[source.choice(NAMES)]
             name = source.choice(sorted(other))
-            place[name] = other[name]
+            place[name] = copy.deepcopy(other[name])
         elif change < 0.62:
             place[source.choice(("_name_or_path", "name", "a\x00b"))] = hostile(source)
         else:

@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import os
+import signal
 import tempfile
 import time
 import traceback
@@ -17,11 +18,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, InputError
 from tests.fuzz.answers import BrokenAnswerError, check_message
 
 LONGEST_S: Final = 1.0
 """Processor time of one input."""
+STOPPED_S: Final = 5.0
+"""Processor time after which an input is stopped, and its place told."""
 MOST_BYTES: Final = 100_000_000
 """What one input may add to the process."""
 SAMPLED: Final = 7
@@ -129,6 +132,8 @@ def _one(kind: Kind, seed: int, index: int, found: Found) -> None:
     sampled = index % SAMPLED == 0 and STATUS.exists()
     start_bytes = _watch_memory() if sampled else 0
     start = time.process_time()
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, STOPPED_S)
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             kind.run(content)
@@ -138,12 +143,16 @@ def _one(kind: Kind, seed: int, index: int, found: Found) -> None:
             check_message(str(error))
         except BrokenAnswerError as breach:
             note(f"{breach.args[0]}, {place(error)}", breach.args[1])
+        if isinstance(error, InputError) and not error.remedy:
+            note(f"a refusal names no remedy, {place(error)}", str(error))
     except BrokenAnswerError as breach:
         note(f"{breach.args[0]}, {kind.name}", breach.args[1])
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001 - what nobody foresaw is what is looked for
         note(f"{type(error).__name__}, {place(error)}", str(error)[:300])
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     took = time.process_time() - start
     found.inputs += 1
     found.slowest_s = max(found.slowest_s, took)
@@ -154,6 +163,14 @@ def _one(kind: Kind, seed: int, index: int, found: Found) -> None:
         found.largest_bytes = max(found.largest_bytes, grown)
         if grown > MOST_BYTES:
             note(f"over {MOST_BYTES // 10**6} MB, {kind.name}", f"{grown / 1e6:.0f} MB")
+
+
+class StoppedError(BaseException):
+    """An input took far too long; no handler of the project may swallow it."""
+
+
+def _stop(_number: int, _frame: object) -> None:
+    raise StoppedError(f"over {STOPPED_S:g} s")
 
 
 def _watch_memory() -> int:

@@ -175,7 +175,7 @@ def mutated(content: Any, source: Random, changes: int) -> Any:
 
 def _change(holder: Any, key: Any, found: list[Place], source: Random) -> None:
     value, kind = holder[key], source.random()
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
     if kind < 0.12:
         del holder[key]
     elif kind < 0.2:

@@ -20,7 +20,14 @@ from advisor.nouns.case import Case
 from advisor.nouns.case_files import case_text, parse_case
 from advisor.nouns.layout import Offload, Recompute, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.nouns.workload import (
+    AttentionKernel,
+    FineTuning,
+    Optimizer,
+    Pretraining,
+    Serving,
+    SoftwareStack,
+)
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
 from advisor.terminal.ownership import show_ownership
@@ -95,6 +102,7 @@ def _one_of(*choices: Any) -> Callable[[Random], Any]:
     return lambda source: source.choice(choices)
 
 
+WORKLOADS: Final = {"pretraining": Pretraining, "fine_tuning": FineTuning, "serving": Serving}
 SENSIBLE: Final[dict[str, Callable[[Random], Any]]] = {
     "model.preset": _one_of(*PRESETS),
     "model.parameters": _log(1e5, 1e12),
@@ -146,12 +154,33 @@ SENSIBLE: Final[dict[str, Callable[[Random], Any]]] = {
 """Values that a field may have, from end to end of what is allowed."""
 
 
+ONLY: Final = {
+    "limits.deadline_hours": False,
+    "limits.max_tpot_ms": True,
+    "limits.max_ttft_ms": True,
+}
+"""Limits that serving has (True) or training (False) alone."""
+
+
+def _applies(field: str, case: dict[str, Any]) -> bool:
+    """Tell whether a case may have a field, most often: a few that it may not are refused."""
+    section, _, name = field.partition(".")
+    kind = case["workload"].get("kind", "serving")
+    if section == "workload":
+        return name in WORKLOADS[kind].model_fields
+    if section == "model":
+        return name.partition(".")[0] in case["model"] or name == "pruning"
+    if section == "layout":
+        return "layout" in case and name != "data"
+    return ONLY.get(field, kind == "serving") == (kind == "serving")
+
+
 def make_case(source: Random) -> Any:
     """Return a case with values from end to end, and sometimes values that no field expects."""
     case = mutated(source.choice(SEEDS), source, 0)
     for _ in range(source.randint(0, 5)):
-        *sections, name = source.choice(list(SENSIBLE)).split(".")
-        field = ".".join((*sections, name))
+        field = source.choice([field for field in SENSIBLE if _applies(field, case)])
+        *sections, name = field.split(".")
         place = case
         for section in sections:
             place = place.setdefault(section, {})

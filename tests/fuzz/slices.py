@@ -1,0 +1,38 @@
+"""The fixed slice of the harness that every run of the tests takes: 3,000 of the 60,000 inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import pytest
+
+from tests.fuzz.harness import Found, Kind, run_inputs
+from tests.fuzz.kinds import KINDS, TOTAL
+
+SLICE: Final = 3000
+SEED: Final = 20_261_122
+PART: Final = 100
+"""Inputs in one test."""
+
+
+def slices(names: Iterable[str]) -> Iterator[object]:
+    """Yield kind, first input and number of inputs, for pytest."""
+    for kind in KINDS:
+        if kind.name in names:
+            share = SLICE * kind.share // TOTAL
+            for first in range(0, share, PART):
+                yield pytest.param(kind, first, min(PART, share - first), id=f"{kind.name}-{first}")
+
+
+def check(kind: Kind, first: int, count: int) -> Found:
+    """Run a part of the slice; a failure is told as ``python -m tests.fuzz`` tells it."""
+    found = run_inputs(kind, seed=SEED, first=first, count=count)
+    told = [
+        f"{item.count} x {name}\n  {item.detail}\n  e.g. {item.example}\n"
+        f"  again: python -m tests.fuzz {item.repeat}"
+        for name, item in found.classes.items()
+    ]
+    assert not told, "\n".join(told)
+    assert found.inputs == count
+    return found

@@ -1,0 +1,18 @@
+"""Broken cases and command lines: 3,000 inputs of all kinds are shared with ``test_files``."""
+
+import pytest
+
+from tests.fuzz.harness import Kind
+from tests.fuzz.slices import check, slices
+
+NAMES = ("case", "case-text", "command", "amount")
+
+
+@pytest.mark.parametrize(("kind", "first", "count"), slices(NAMES))
+def test_every_input_is_answered_or_refused_in_a_sentence(
+    kind: Kind, first: int, count: int
+) -> None:
+    found = check(kind, first, count)
+
+    # Neither everything nor nothing passes: the changes hit what is read.
+    assert 0 < found.refused < count
