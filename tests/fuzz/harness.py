@@ -22,9 +22,9 @@ from advisor.errors import AdvisorError, InputError
 from tests.fuzz.answers import BrokenAnswerError, check_message
 
 LONGEST_S: Final = 1.0
-"""Processor time of one input."""
+"""Processor time of an input that is refused."""
 STOPPED_S: Final = 5.0
-"""Processor time after which an input is stopped, and its place told."""
+"""Processor time after which any input is stopped, and its place told."""
 MOST_BYTES: Final = 100_000_000
 """What one input may add to the process."""
 SAMPLED: Final = 7
@@ -131,6 +131,7 @@ def _one(kind: Kind, seed: int, index: int, found: Found) -> None:
 
     sampled = index % SAMPLED == 0 and STATUS.exists()
     start_bytes = _watch_memory() if sampled else 0
+    refused = False
     start = time.process_time()
     signal.signal(signal.SIGPROF, _stop)
     signal.setitimer(signal.ITIMER_PROF, STOPPED_S)
@@ -139,6 +140,7 @@ def _one(kind: Kind, seed: int, index: int, found: Found) -> None:
             kind.run(content)
     except AdvisorError as error:
         found.refused += 1
+        refused = True
         try:
             check_message(str(error))
         except BrokenAnswerError as breach:
@@ -156,8 +158,8 @@ def _one(kind: Kind, seed: int, index: int, found: Found) -> None:
     took = time.process_time() - start
     found.inputs += 1
     found.slowest_s = max(found.slowest_s, took)
-    if took > LONGEST_S:
-        note(f"over {LONGEST_S:g} s, {kind.name}", f"{took:.2f} s")
+    if refused and took > LONGEST_S:
+        note(f"over {LONGEST_S:g} s to refuse, {kind.name}", f"{took:.2f} s")
     if sampled:
         grown = _memory("VmHWM") - start_bytes
         found.largest_bytes = max(found.largest_bytes, grown)
