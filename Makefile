@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m
 PIP := $(RUN) pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help web test lint format bench calibrate accuracy pins clean
+.PHONY: help web test fuzz lint format bench calibrate accuracy pins clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*## /|/' \
@@ -22,6 +22,9 @@ web: $(VENV)/.app ## open the advisor in a browser
 
 test: $(VENV)/.dev ## run every test
 	$(RUN) pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+fuzz: $(VENV)/.dev ## run 60,000 broken inputs: ARGS="--seed 7 --count 5000 --only case"
+	$(RUN) tests.fuzz $(ARGS)
 
 lint: $(VENV)/.dev ## check style, format and types
 	$(RUN) ruff check .
