@@ -33,12 +33,8 @@ from advisor.nouns.case import ModelSource
 from advisor.nouns.hardware import Offer
 from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.report import parse_report
-from advisor.ui.cases import case_of
-from advisor.ui.inputs import DEFAULTS
-from advisor.ui.links import decode, encode
-from advisor.ui.reading import read
 from tests.fuzz.answers import BrokenAnswerError, check_json, check_message
-from tests.fuzz.mutate import FRAGMENTS, HOSTILE, broken, hostile, mutated, torn
+from tests.fuzz.mutate import FRAGMENTS, HOSTILE, TYPED, broken, hostile, mutated, torn
 from tests.probe.fakes import FakeBackend, h200, probed
 from tests.weights import gguf, llama_gguf, llama_shapes, safetensors, write_gguf
 
@@ -180,48 +176,6 @@ def run_stack(content: Any) -> None:
     elif isinstance(content, dict):
         api.load_case({"model": {"stack": content}, "workload": {"kind": "serving"}})
         check_model(resolve_model(ModelSource.model_construct(stack=content)))
-
-
-LINK: Final = encode(DEFAULTS, engine="0.1.0", catalog="2026-11-21", usd=12.5)
-CONFIG_LINK: Final = encode(
-    DEFAULTS.__class__(model="config.json", config=json.dumps(CONFIGS["openai-community__gpt2"])),
-    engine="0.1.0",
-    catalog="2026-11-21",
-    usd=None,
-)
-TYPED: Final = ("0", "-1", "7B", "1e400", "24 h", "yes", "no", "spot", "serve", "qlora", "NaN", "")
-
-
-def make_link(source: Random) -> dict[str, str]:
-    """Return the parameters of a link, some of them odd."""
-    link = dict(source.choice((LINK, LINK, CONFIG_LINK)))
-    texts = [item for item in HOSTILE if isinstance(item, str)]
-    for _ in range(source.randint(1, 5)):
-        name = source.choice((*link, "__class__", "a\x00b", "v"))
-        if source.random() < 0.1:
-            link.pop(name, None)
-        elif name in link and source.random() < 0.3:
-            link[name] = torn(link[name], source, 1)
-        else:
-            link[name] = source.choice(source.choice((TYPED, TYPED, texts, FRAGMENTS)))
-    return link
-
-
-def run_link(parameters: dict[str, str]) -> None:
-    """Open a link, and make the case of what it asks."""
-    catalog = api.load_catalog()
-    opened = decode(
-        parameters,
-        providers=lambda: {offer.provider for offer in catalog.offers},
-        accelerators=lambda: {card.key for card in catalog.accelerators},
-    )
-    for text in opened.corrections:
-        check_message(text)
-    reading = read(opened.inputs)
-    for text in reading.problems.values():
-        check_message(text)
-    if not reading.problems:
-        api.load_case(case_of(opened.inputs, reading.numbers))
 
 
 TABLES: Final = (

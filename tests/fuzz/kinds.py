@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import files, work
+from tests.fuzz import files, links, work
 from tests.fuzz.harness import Kind
 
 KINDS: Final = (
@@ -15,7 +15,7 @@ KINDS: Final = (
     Kind("gguf", 3_000, files.make_gguf, files.run_gguf),
     Kind("safetensors", 3_000, files.make_safetensors, files.run_safetensors),
     Kind("stack", 4_000, files.make_stack, files.run_stack),
-    Kind("link", 3_000, files.make_link, files.run_link),
+    Kind("link", 3_000, links.make_link, links.run_link),
     Kind("table", 3_000, files.make_table, files.run_table),
     Kind("report", 2_000, files.make_report, files.run_report),
     Kind("cache", 2_000, files.make_cache, files.run_cache),

@@ -141,6 +141,8 @@ FRAGMENTS: Final = (
     "~",
 )
 """Pieces of YAML that parsers and their users stumble over."""
+TYPED: Final = ("0", "-1", "7B", "1e400", "24 h", "yes", "no", "spot", "serve", "qlora", "NaN", "")
+"""What people type into fields."""
 INTEGERS: Final = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
 
 
