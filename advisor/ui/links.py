@@ -180,7 +180,7 @@ def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
     corrections: list[str] = []
     if parameters.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
         corrections.append(
-            f"The link was made for version {parameters['v'][:20]} of this page; this is version "
+            f"The link was made for version {shown(parameters['v'])} of this page; this is version "
             f"{SCHEMA_VERSION}. Inputs that it does not know keep their defaults."
         )
     names = {field.key: name for name, field in page.fields.items()} | {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +35,8 @@ EXAMPLES: Final = {
 
 MAX_KEPT_CHARACTERS: Final = 200_000
 """Of a ``config.json``, what a session keeps; published ones are longer by their labels alone."""
+MOST_NAMED: Final = 8
+"""Options that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
         value = _text(inputs, name)
         if value in rules.options:
             return None
-        return f"must be one of {', '.join(rules.options.values())}, not {shown(value)}."
+        return f"must be one of {few(list(rules.options.values()))}, not {shown(value)}."
     if name == "model":
         return model_problem(inputs.model)
     if name == "config":
@@ -223,6 +225,19 @@ def shown(text: str) -> str:
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text[:40]
     )
     return f"'{line}…'" if len(text) > 40 else f"'{line}'"
+
+
+def few(options: Sequence[str]) -> str:
+    """Return the first options, and how many others there are.
+
+    Examples
+    --------
+    >>> few(["red", "green", "blue", "black", "white", "grey", "pink", "brown", "gold", "cyan"])
+    'red, green, blue, black, white, grey, pink, brown and 2 others'
+    """
+    if len(options) <= MOST_NAMED + 1:
+        return ", ".join(options)
+    return f"{', '.join(options[:MOST_NAMED])} and {len(options) - MOST_NAMED} others"
 
 
 def _text(inputs: Inputs, name: str) -> str:

@@ -6,9 +6,10 @@ import contextlib
 import io
 import json
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import yaml
 
@@ -16,6 +17,7 @@ from advisor import api, cli
 from advisor.architecture.presets import list_presets
 from advisor.arguments.parser import build_parser
 from advisor.foundation import parsing
+from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import case_text, parse_case
 from advisor.nouns.layout import Offload, Recompute, Sharding
@@ -102,7 +104,11 @@ def _one_of(*choices: Any) -> Callable[[Random], Any]:
     return lambda source: source.choice(choices)
 
 
-WORKLOADS: Final = {"pretraining": Pretraining, "fine_tuning": FineTuning, "serving": Serving}
+WORKLOADS: Final[dict[str, type[Noun]]] = {
+    "pretraining": Pretraining,
+    "fine_tuning": FineTuning,
+    "serving": Serving,
+}
 SENSIBLE: Final[dict[str, Callable[[Random], Any]]] = {
     "model.preset": _one_of(*PRESETS),
     "model.parameters": _log(1e5, 1e12),
@@ -165,11 +171,11 @@ ONLY: Final = {
 def _applies(field: str, case: dict[str, Any]) -> bool:
     """Tell whether a case may have a field, most often: a few that it may not are refused."""
     section, _, name = field.partition(".")
-    kind = case["workload"].get("kind", "serving")
+    kind = str(case["workload"].get("kind", "serving"))
     if section == "workload":
         return name in WORKLOADS[kind].model_fields
     if section == "model":
-        return name.partition(".")[0] in case["model"] or name == "pruning"
+        return name == "pruning" or name.partition(".")[0] in list(case["model"])
     if section == "layout":
         return "layout" in case and name != "data"
     return ONLY.get(field, kind == "serving") == (kind == "serving")
@@ -243,7 +249,7 @@ def _actions() -> dict[str, list[str]]:
     [commands] = [item for item in build_parser("0")._actions if item.choices]
     return {
         name: [option for item in sub._actions for option in item.option_strings]
-        for name, sub in dict(commands.choices).items()  # type: ignore[call-overload]
+        for name, sub in cast(dict[str, ArgumentParser], commands.choices).items()
     }
 
 
