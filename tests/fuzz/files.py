@@ -226,7 +226,9 @@ def run_table(text: str) -> None:
 
 @cache
 def _report() -> Any:
-    return json.loads(probed(FakeBackend(h200())).to_json())
+    report = json.loads(probed(FakeBackend(h200())).to_json())
+    # The same on every machine and day, so that an input repeats.
+    return report | {"created": "2026-11-21T12:00:00Z", "system": "Linux", "elapsed_s": 14.4}
 
 
 def make_report(source: Random) -> bytes:

@@ -15,7 +15,7 @@ from tests.fuzz.harness import Found, run_inputs
 from tests.fuzz.kinds import KINDS
 
 MEMORY_BYTES: Final = 2 * 10**9
-CHUNK: Final = 250
+CHUNK: Final = 100
 """Inputs in a task: a process that dies loses no more."""
 
 Task = tuple[str, int, int, int]
@@ -45,12 +45,12 @@ def run_tasks(tasks: list[Task], workers: int, end: float) -> Iterator[tuple[str
         waiting += ((task, pool.submit(_work, task)) for task in tasks)
         tasks = []
         for position, (task, future) in enumerate(waiting):
-            if time.monotonic() > end:
+            try:
+                yield task[0], future.result(max(0.0, end - time.monotonic()))
+            except TimeoutError:
                 print(f"out of time: {len(waiting) - position} parts left out", file=sys.stderr)
                 pool.shutdown(wait=False, cancel_futures=True)
                 return
-            try:
-                yield task[0], future.result()
             except BrokenProcessPool:
                 found = Found()
                 found.note("a process died", repr(task), "", f"--seed {task[1]} --only {task[0]}")
