@@ -123,8 +123,8 @@ def _from_stack(
     elif "\n" in given or given.lstrip().startswith("{"):
         name, stack = stack_from_text(given)
     else:
-        path = Path(given).expanduser()
         try:
+            path = Path(given).expanduser()
             text = read_start(path, MAX_STACK_BYTES + 1).decode("utf-8")
         except (UnicodeDecodeError, ValueError, RuntimeError) as error:
             if isinstance(error, InputError):
