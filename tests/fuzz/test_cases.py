@@ -8,7 +8,7 @@ from tests.fuzz.slices import check, slices
 NAMES = ("case", "case-text", "command", "amount")
 
 
-@pytest.mark.parametrize(("kind", "first", "count"), slices(NAMES))
+@pytest.mark.parametrize(("kind", "first", "count"), list(slices(NAMES)))
 def test_every_input_is_answered_or_refused_in_a_sentence(
     kind: Kind, first: int, count: int
 ) -> None:

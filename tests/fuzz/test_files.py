@@ -12,7 +12,7 @@ CORRECTED = ("link", "cache", "feed", "table")
 """What is left out and told, the rest in use."""
 
 
-@pytest.mark.parametrize(("kind", "first", "count"), slices(FILES))
+@pytest.mark.parametrize(("kind", "first", "count"), list(slices(FILES)))
 def test_every_input_is_answered_or_refused_in_a_sentence(
     kind: Kind, first: int, count: int
 ) -> None:
