@@ -137,17 +137,18 @@ def flag(key: str, label: str) -> Field:
     return replace(choice(key, label, False, lambda: words), write=words.__getitem__)
 
 
-def encode(page: Page, values: Values) -> dict[str, str]:
+def encode(page: Page, values: Values, *, whole: bool = False) -> dict[str, str]:
     """Return the parameters of an address: the inputs that differ from their defaults.
 
-    A ``config.json`` that is too long for an address is left out; see `packed`.
+    ``whole`` states the defaults as well, so that a link that is sent keeps its question when a
+    default changes. A ``config.json`` that is too long for an address is left out; see `packed`.
     """
-    changed = {
+    stated = {
         name: field.write(values[name])
         for name, field in page.fields.items()
-        if values[name] != field.default
+        if values[name] != field.default or (whole and values[name])
     }
-    return {name: spelled for name, spelled in changed.items() if spelled is not None}
+    return {name: spelled for name, spelled in stated.items() if spelled is not None}
 
 
 def with_answer(

@@ -172,7 +172,7 @@ def link(found: Answer) -> str:
     plans = found.recommendation.plans
     rent = plans[0].estimate.cost.rent_usd if plans else None
     parameters = links.with_answer(
-        links.encode(page(), address.values(page()) | asdict(found.inputs)),
+        links.encode(page(), address.values(page()) | asdict(found.inputs), whole=True),
         engine=advisor.__version__,
         catalog=found.recommendation.catalog_date,
         usd=None if rent is None else rent.expected,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.ui.inputs import Inputs
 from advisor.ui.links import encode
+from advisor.ui.question import question
 from tests.cases import CASES
 from tests.e2e.browsing import open_answer
 
@@ -41,7 +43,8 @@ ENTERED: dict[str, Inputs] = {
 
 
 def address(app_url: str, inputs: Inputs) -> str:
-    return f"{app_url}/?{urlencode(encode(inputs, engine='', catalog='', usd=None))}"
+    page = question(providers=tuple, accelerators=dict)
+    return f"{app_url}/?{urlencode(encode(page, asdict(inputs) | {'why': None}))}"
 
 
 @pytest.mark.parametrize("name", CASES)

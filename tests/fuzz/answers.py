@@ -16,7 +16,7 @@ CLOSE: Final = 1e-6
 """Terms are sums of floats in another order."""
 SIGNED: Final = re.compile(r"margin|saving|change")
 """What may be below zero, by name: what is spare or saved by one way over another."""
-QUOTED: Final = (".id", ".name", ".table", ".reason", ".case")
+QUOTED: Final = (".id", ".name", ".table", ".reason", ".case", ".key", ".region")
 """Where a user's own words stand."""
 AMOUNTS: Final = re.compile(r"(?:_bytes|_kwh|_usd|_s|_ms|_hours|_per_hour|_per_s|_ratio)$")
 MISSING: Final = re.compile(r"-\$?[\d.,]+ ?\w* short\b|\b(?:nan|inf)\b|\$-")

@@ -141,6 +141,8 @@ def make_safetensors(source: Random) -> Weights:
     """Return a safetensors file with an odd header or torn bytes."""
     shapes = llama_shapes(cached=128, **SIZES)  # type: ignore[arg-type]
     raw, data = safetensors(shapes)
+    if source.random() < 0.1:
+        return raw, data
     if source.random() < 0.5:
         header = mutated(json.loads(raw[8:]), source, source.randint(1, 3))
         text = json.dumps(header, default=str, skipkeys=True).encode()
@@ -257,14 +259,15 @@ def _offers() -> tuple[Offer, ...]:
 
 @cache
 def _prices() -> Any:
-    offers = _offers()[:3]
+    offers = tuple(
+        item.model_copy(update={"provider": "Akash", "price_date": "2026-11-20"})
+        for item in _offers()[:3]
+    )
     live = LivePrices(
         fetched_at=NOW,
         gpuhunt="0.1.34",
         providers=(
-            LiveProvider(
-                name=offers[0].provider, version="20261120-42", date="2026-11-20", offers=offers
-            ),
+            LiveProvider(name="Akash", version="20261120-42", date="2026-11-20", offers=offers),
         ),
     )
     return json.loads(live.model_dump_json())

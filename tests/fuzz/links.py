@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cache
 from random import Random
 from typing import Final
@@ -14,6 +14,7 @@ from advisor import api
 from advisor.ui.cases import case_of
 from advisor.ui.inputs import DEFAULTS, Inputs
 from advisor.ui.links import decode
+from advisor.ui.question import question
 from advisor.ui.reading import read
 from tests.fuzz.answers import check_message
 from tests.fuzz.mutate import FRAGMENTS, HOSTILE, TYPED, torn
@@ -46,16 +47,19 @@ def make_link(source: Random) -> dict[str, str]:
 
 
 @cache
-def _names() -> tuple[frozenset[str], frozenset[str]]:
+def _names() -> tuple[frozenset[str], dict[str, str]]:
     catalog = api.load_catalog()
     providers = frozenset(offer.provider for offer in catalog.offers)
-    return providers, frozenset(card.key for card in catalog.accelerators)
+    return providers, {card.key: card.name for card in catalog.accelerators}
 
 
 def _opened(parameters: dict[str, str]) -> tuple[Inputs, tuple[str, ...]]:
     """Return the inputs of a link, and what had to be corrected."""
-    found = decode(parameters, providers=lambda: _names()[0], accelerators=lambda: _names()[1])
-    return found.inputs, found.corrections
+    page = question(providers=lambda: _names()[0], accelerators=lambda: _names()[1])
+    found = decode(page, parameters)
+    names = (item.name for item in fields(Inputs))
+    inputs = Inputs(**{name: found.values[name] for name in names})  # type: ignore[arg-type]
+    return inputs, found.corrections
 
 
 def run_link(parameters: dict[str, str]) -> None:

@@ -16,6 +16,7 @@ import yaml
 from advisor import api, cli
 from advisor.architecture.presets import list_presets
 from advisor.arguments.parser import build_parser
+from advisor.errors import InputError
 from advisor.foundation import parsing
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
@@ -311,6 +312,8 @@ def run_command(line: list[str]) -> None:
         raise BrokenAnswerError("a command's message has over 700 characters", sentence[:200])
     if any(ord(letter) < 32 and letter != "\n" for letter in told):
         raise BrokenAnswerError("a command's message has control characters", ascii(told[:300]))
+    if code == 2:
+        raise InputError("refused", value=line[:3], allowed="other lines", remedy="None.")
 
 
 DIGITS: Final = "0123456789.,_eE+-kKMBTGbn$ hdwminxX:/%٣²\x00\n"

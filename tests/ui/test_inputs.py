@@ -308,7 +308,7 @@ def test_every_correction_of_a_link_is_named() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"v": "9"}, "made for version 9"),
+        ({"v": "9"}, "made for version '9'"),
         ({"task": "cook"}, "Task must be one of Fine-tune (LoRA), "),
         ({"rent": "steal"}, "Rent or own must be one of"),
         ({"providers": "AWS~Nobody"}, "Providers must be in the catalog, not 'Nobody'. Now: all."),
@@ -348,6 +348,17 @@ def test_a_link_of_nonsense_is_told_in_a_few_lines() -> None:
     assert told[-1] == "And 88 more."
     _, [ignored] = opened(**{f"x{number}": "" for number in range(900)})
     assert ignored == "The link has 900 values; it is ignored."
+
+
+def test_a_link_that_is_sent_states_its_defaults() -> None:
+    page = question(providers=tuple, accelerators=dict)
+    values = asdict(DEFAULTS) | {"why": None}
+
+    assert links.encode(page, values) == {}
+    stated = links.encode(page, values, whole=True)
+    assert stated["model"] == "llama-3.1-8b"
+    assert stated["deadline"] == "24 h"
+    assert links.decode(page, stated).values == values
 
 
 @pytest.mark.parametrize(
