@@ -31,7 +31,7 @@ empty: {}
     "name",
     [
         *("gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"),
-        "launch_versions.yaml",
+        *("launch_versions.yaml", "model_families.yaml"),
     ],
 )
 def test_the_shipped_files_read_as_pyyaml_reads_them(root: Path, name: str) -> None:

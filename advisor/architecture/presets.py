@@ -10,7 +10,12 @@ from pydantic import Field
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.config.huggingface import architecture_from_config
-from advisor.architecture.families.registry import FAMILIES, Family, named_type
+from advisor.architecture.families.registry import (
+    Family,
+    family_of,
+    named_type,
+    supported_types,
+)
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
@@ -110,11 +115,11 @@ def _family(name: str) -> Family:
     fields = ConfigFields(_load().presets[name].config)
     nested = fields.mapping("text_config")
     kind = named_type(fields)
-    if kind not in FAMILIES and nested is not None:
+    if kind not in supported_types() and nested is not None:
         kind = named_type(ConfigFields(nested))
-    if kind not in FAMILIES:
+    if kind not in supported_types():
         refuse(FILE, kind, "Correct it: no family has this name.", entry=name, field="model_type")
-    return FAMILIES[kind]
+    return family_of(kind)
 
 
 def find_preset(name: str) -> str | None:

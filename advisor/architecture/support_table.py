@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from inspect import getdoc, unwrap
+from collections.abc import Iterable
 
-from advisor.architecture.families.registry import FAMILIES, KNOWN_UNSUPPORTED, Family
+from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets
 from advisor.architecture.table.sample import Unit
 
@@ -35,15 +35,20 @@ def models_page() -> str:
     str
         Title, notes, the table of families and the list of refused types.
     """
-    grouped: dict[Family, list[str]] = {}
-    for kind, family in FAMILIES.items():
-        grouped.setdefault(family, []).append(kind)
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for kind in supported_types():
+        family = family_of(kind)
+        shown = family.title, f"{family.takes.value}s", family.summary
+        grouped.setdefault(shown, []).append(kind)
     rows = [
-        f"| {family.title} | {', '.join(f'`{kind}`' for kind in kinds)} | {family.takes.value}s | "
-        f"{_summary(family)} |"
-        for family, kinds in sorted(grouped.items(), key=lambda item: item[0].title.lower())
+        f"| {title} | {_listed(kinds)} | {takes} | {summary} |"
+        for (title, takes, summary), kinds in sorted(
+            grouped.items(), key=lambda item: item[0][0].lower()
+        )
     ]
-    refused = ", ".join(f"`{kind}`" for kind in sorted(KNOWN_UNSUPPORTED))
+    reasons: dict[str, list[str]] = {}
+    for kind, reason in refused_types().items():
+        reasons.setdefault(reason, []).append(kind)
     return "\n".join(
         [
             INTRODUCTION,
@@ -55,26 +60,23 @@ def models_page() -> str:
             "",
             "By name; the dated source of their fields is in `data/model_presets.yaml`.",
             "",
-            *(f"- {_listed(unit)}" for unit in Unit),
+            *(f"- {_presets(unit)}" for unit in Unit),
             "",
             "## Refused",
             "",
             "Known to differ from what is built, hence refused even where fields look familiar:",
             "",
-            refused + ".",
+            *(f"- {_listed(kinds)}: {reason}" for reason, kinds in reasons.items()),
             "",
         ]
     )
 
 
-def _listed(unit: Unit) -> str:
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _presets(unit: Unit) -> str:
     """Presets that take one kind of input."""
     names = list_presets(unit)
-    return f"{len(names)} that take {unit.value}s: {', '.join(f'`{name}`' for name in names)}."
-
-
-def _summary(family: Family) -> str:
-    """First line of the reader's documentation, after the names."""
-    line = (getdoc(unwrap(family.read)) or "").splitlines()[0]
-    text = line.partition(": ")[2] or line
-    return (text[:1].upper() + text[1:].rstrip(".")).replace("``", "`")
+    return f"{len(names)} that take {unit.value}s: {_listed(names)}."

@@ -188,6 +188,7 @@ def checked(
     content: object,
     *,
     file: str,
+    entry: str = "",
     rows: Sequence[Cells] | None = None,
 ) -> T:
     """Return what ``validate`` makes of a file's content, its first complaint told by place.
@@ -199,6 +200,8 @@ def checked(
     content : object
     file : str
         Name of the file.
+    entry : str, optional
+        The entry of which the content is a part; by default the content names it.
     rows : sequence of dict, optional
         The lines, where the content is a table.
     """
@@ -206,7 +209,7 @@ def checked(
         return validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        entry, field = _place(first["loc"], rows)
+        entry, field = _place(("", entry, *first["loc"]) if entry else first["loc"], rows)
         kind = first["type"]
         refuse(
             file,

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.config.huggingface import architecture_from_config
-from advisor.architecture.families.registry import FAMILIES, KNOWN_UNSUPPORTED
+from advisor.architecture.families.registry import refused_types, supported_types
 from advisor.architecture.resolve import resolve_model
 from advisor.errors import InputError, UnsupportedArchitectureError
 from advisor.nouns.case import ModelSource
@@ -143,7 +143,7 @@ def test_messages_do_not_show_files(tmp_path: Path) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", sorted(KNOWN_UNSUPPORTED))
+@pytest.mark.parametrize("kind", sorted(refused_types()))
 def test_other_families_are_refused_with_the_way_on(kind: str) -> None:
     familiar = {**CONFIGS["meta-llama__Meta-Llama-3.1-8B"], "model_type": kind}
     with pytest.raises(UnsupportedArchitectureError, match="not supported yet") as caught:
@@ -153,4 +153,4 @@ def test_other_families_are_refused_with_the_way_on(kind: str) -> None:
 
 
 def test_supported_and_refused_do_not_overlap() -> None:
-    assert not set(FAMILIES) & KNOWN_UNSUPPORTED
+    assert not set(supported_types()) & set(refused_types())

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from advisor.architecture.config.class_defaults import class_defaults, default_towers
+from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.scoring.published import published_runs
@@ -289,7 +290,11 @@ LOADERS: dict[str, Callable[[], object]] = {
     "model_presets.yaml": presets,
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
-    "config_defaults.json": lambda: (class_defaults("llama", nested=True), default_towers("clip")),
+    "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
+    "model_families.yaml": lambda: (
+        [family_of(kind) for kind in supported_types()],
+        refused_types(),
+    ),
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{
@@ -517,6 +522,10 @@ WRONG_FACTS: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("model_presets.yaml", replaced("source: ", "source: nowhere #"), "nowhere"),
     ("launch_versions.yaml", replaced('"2026-11-22"', '"2026-02-31"'), "date.*out of range"),
     ("launch_versions.yaml", replaced("packages:", "package:"), "package"),
+    ("model_families.yaml", replaced("families:", "family:"), "famil"),
+    ("model_families.yaml", replaced("title: Llama", "titel: Llama"), "llama.*tit"),
+    ("model_families.yaml", replaced("like: llama", "like: lama"), "lama"),
+    ("model_families.yaml", replaced("norm: layer", "norm: 1e308 #"), "norm"),
     ("config_defaults.json", replaced('"fields"', '"field"'), "fields"),
     (
         "config_defaults.json",

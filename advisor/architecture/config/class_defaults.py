@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Annotated, Final
 
@@ -25,26 +25,34 @@ IDENTITY: Final = frozenset(
 )
 """What makes a model the size that it is: a whole configuration without one was cut off."""
 
+BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
+"""Families whose towers are all built, though they nest configurations."""
 
-def class_defaults(model_type: str, *, nested: bool) -> Mapping[str, object]:
+
+def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping[str, object]:
     """Fields that the configuration class of a ``model_type`` has by default.
 
     Parameters
     ----------
     model_type : str
-    nested : bool
-        True of a text configuration inside a multimodal one, which states only what differs;
-        otherwise hidden size, layers, heads and vocabulary have no default.
+    sizes : bool or collection of str
+        Which of hidden size, layers, heads and vocabulary have defaults: all of a text
+        configuration inside a multimodal one, which states only what differs; else those that
+        the family's row has as ``sized_by_class``.
 
     Returns
     -------
     Mapping
         Empty for a type without a table.
     """
-    fields = _tables().fields.get(model_type, {})
-    if nested:
-        return fields
-    return {name: value for name, value in fields.items() if name not in IDENTITY}
+    tables = _tables()
+    # A multimodal class hands what it does not know to its text configuration.
+    own = tables.of(model_type)
+    inner = str(tables.text_towers.get(model_type, {}).get("model_type"))
+    whole = "hidden_size" in own or model_type in BUILT_WHOLE
+    fields = own if whole else {**tables.of(inner), **own}
+    kept = IDENTITY if sizes is True else frozenset(sizes or ())
+    return {name: fields[name] for name in fields if name not in IDENTITY or name in kept}
 
 
 def text_tower_defaults(model_type: str) -> Mapping[str, object]:
@@ -77,6 +85,13 @@ def default_towers(model_type: str) -> Mapping[str, int]:
     return _tables().default_towers.get(model_type, {})
 
 
+class _Published(Noun):
+    """What a family without a class in transformers has by default."""
+
+    source: str
+    fields: Annotated[dict[str, object], Field(min_length=1)]
+
+
 class _Defaults(Noun):
     """The file: fields of configuration classes, by ``model_type``."""
 
@@ -84,6 +99,13 @@ class _Defaults(Noun):
     fields: Annotated[dict[str, dict[str, object]], Field(min_length=1)]
     text_towers: Annotated[dict[str, dict[str, object]], Field(min_length=1)]
     default_towers: Annotated[dict[str, dict[str, Count]], Field(min_length=1)]
+    others: dict[str, _Published]
+
+    def of(self, model_type: str) -> dict[str, object]:
+        """Fields of a type by default; empty where nothing is known."""
+        if model_type in self.others:
+            return self.others[model_type].fields
+        return self.fields.get(model_type, {})
 
 
 @cache

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from advisor.architecture.config.checks import check_divides
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.mixers.feed_forward import ACTIVATIONS
 from advisor.architecture.mixers.shapes import (
@@ -13,6 +14,8 @@ from advisor.architecture.mixers.shapes import (
     AttentionShape,
     ExpertsShape,
     FeedForwardShape,
+    Indexer,
+    LatentAttention,
     LayerInputs,
     Norm,
     NormKind,
@@ -34,7 +37,7 @@ POST_NORMS: Final = NormPlaces(
 )
 SANDWICH_NORMS: Final = NormPlaces(attention_output=True, feed_forward_output=True)
 
-FULL, SLIDING = "full_attention", "sliding_attention"
+FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
 
 def decoder(
@@ -52,7 +55,6 @@ def decoder(
     embedding_norm: bool = False,
     embedding_width: int | None = None,
     final_norm: bool = True,
-    vocab_size: int | None = None,
     other_mixers: Sequence[Mixer] = (),
     single_branch: bool = False,
     extra_norms: int = 0,
@@ -68,15 +70,14 @@ def decoder(
     ----------
     fields : ConfigFields
     tied : bool
-        The family's default of ``tie_word_embeddings``.
+        ``tie_word_embeddings`` where neither the file nor its class has it.
     attention, feed_forward : sequence, optional
-        Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`.
+        Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`; attention
+        that no layer holds is left out.
     norm, places, parallel, head_bias, dropout, positions
         As in :class:`TransformerShape`.
     embedding_norm, embedding_width, final_norm
         As in :class:`TransformerShape`.
-    vocab_size : int, optional
-        The family's default of the field of that name.
     other_mixers, single_branch, extra_norms, layer_inputs, residual_streams
         As in :class:`TransformerShape`.
     parallel_mixers, alternating, extra_embeddings
@@ -93,8 +94,8 @@ def decoder(
     """
     return TransformerShape(
         hidden_size=fields.count("hidden_size"),
-        vocab_size=fields.count("vocab_size", vocab_size),
-        attention=(attention_shape(fields),) if attention is None else tuple(attention),
+        vocab_size=fields.count("vocab_size"),
+        attention=(attention_shape(fields),) if attention is None else _held(attention),
         feed_forward=(
             (feed_forward_shape(fields),) if feed_forward is None else tuple(feed_forward)
         ),
@@ -117,6 +118,10 @@ def decoder(
         embedding_width=embedding_width,
         embedding_norm=embedding_norm,
     )
+
+
+def _held(attention: Sequence[AttentionShape]) -> tuple[AttentionShape, ...]:
+    return tuple(shape for shape in attention if shape.layers)
 
 
 def refuse_cross_attention(fields: ConfigFields) -> None:
@@ -142,6 +147,7 @@ def attention_shape(
     key_value_heads: int | None = None,
     head_dim: int | None = None,
     windows: Sequence[int | None] | None = None,
+    bias: bool = False,
     input_bias: bool = False,
     output_bias: bool = False,
     fused_projection: bool = False,
@@ -162,7 +168,9 @@ def attention_shape(
         Family defaults: of query heads, of key-value heads (otherwise the query heads), and of
         the head dimension (otherwise hidden size over heads).
     windows : sequence of int or None, optional
-        Window of each layer; by default no layer has one.
+        Window of each layer that holds it; by default all do, without one.
+    bias : bool
+        Of all projections, as both ``input_bias`` and ``output_bias``.
 
     Returns
     -------
@@ -175,23 +183,17 @@ def attention_shape(
     """
     heads = fields.count("num_attention_heads", heads)
     groups = fields.count("num_key_value_heads", key_value_heads or heads)
-    if heads % groups:
-        fields.fail(
-            "config field num_key_value_heads does not divide num_attention_heads",
-            "num_key_value_heads",
-            groups,
-            f"a divisor of {heads}",
-        )
+    check_divides(fields, "num_key_value_heads", groups, heads, "num_attention_heads")
     dim = head_dimension(fields, heads, head_dim)
-    every = windows if windows else [None] * layer_count(fields)
+    every = [None] * layer_count(fields) if windows is None else windows
     return AttentionShape(
         windows=grouped(every),
         heads=heads,
         key_value_heads=groups,
         head_dim=dim,
         value_head_dim=dim,
-        input_bias=input_bias,
-        output_bias=output_bias,
+        input_bias=bias or input_bias,
+        output_bias=bias or output_bias,
         fused_projection=fused_projection,
         query_key_norm=query_key_norm,
         query_key_norm_per_head_scale=query_key_norm_per_head_scale,
@@ -219,6 +221,35 @@ def head_dimension(fields: ConfigFields, heads: int, default: int | None) -> int
             f"a divisor of {hidden:,}, or a head_dim",
         )
     return hidden // heads
+
+
+def latent_attention(
+    fields: ConfigFields,
+    *,
+    query_rank: int | None,
+    indexer: Indexer | None = None,
+    layers: int | None = None,
+) -> AttentionShape:
+    """Attention through compressed queries, keys and values; by default on every layer."""
+    heads = fields.count("num_attention_heads")
+    bias = fields.flag("attention_bias", False)
+    latent = LatentAttention(
+        query_rank=query_rank,
+        key_value_rank=fields.count("kv_lora_rank"),
+        rope_head_dim=fields.count("qk_rope_head_dim", minimum=0),
+        nope_head_dim=fields.count("qk_nope_head_dim"),
+    )
+    return AttentionShape(
+        windows=(WindowLayers(layers=layers or layer_count(fields)),),
+        heads=heads,
+        key_value_heads=heads,
+        head_dim=latent.nope_head_dim + latent.rope_head_dim,
+        value_head_dim=fields.count("v_head_dim", max(fields.count("hidden_size") // heads, 1)),
+        input_bias=bias,
+        output_bias=bias,
+        latent=latent,
+        indexer=indexer,
+    )
 
 
 def grouped(windows: Sequence[int | None]) -> tuple[WindowLayers, ...]:
@@ -269,15 +300,20 @@ def feed_forward_shape(
     *,
     layers: int | None = None,
     width: int | None = None,
+    times_hidden: int | None = None,
     gated: bool = True,
     act: str = "silu",
     bias: bool = False,
     fused_gate: bool = False,
 ) -> FeedForwardShape:
-    """Dense feed-forward layers of a configuration; ``layers`` and ``width`` override it."""
+    """Dense feed-forward layers of a configuration; ``layers`` and ``width`` override it.
+
+    ``times_hidden`` is the width over the hidden size where the configuration has none.
+    """
+    wide = times_hidden * fields.count("hidden_size") if times_hidden else None
     return FeedForwardShape(
         layers=layers or layer_count(fields),
-        width=width or fields.count("intermediate_size"),
+        width=width or fields.count("intermediate_size", wide),
         gated=gated,
         activation=activation(fields, act),
         bias=bias,

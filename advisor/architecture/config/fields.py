@@ -60,6 +60,17 @@ LIMITS: Final[dict[str, int]] = {
 DEFAULT_LIMIT: Final = 100_000_000
 """Largest accepted value of a field that ``LIMITS`` does not name."""
 
+SIZES: Final = frozenset(
+    {
+        *("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"),
+        *("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"),
+        *("num_experts", "num_experts_per_tok", "kv_lora_rank"),
+        *("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"),
+        *("index_head_dim", "index_n_heads", "index_topk"),
+    }
+)
+"""Fields of which a null leaves the model's size open; any other null is its class's default."""
+
 REMEDY: Final = "Correct the field, or give the model's parameter count instead."
 
 
@@ -86,11 +97,14 @@ class ConfigFields:
         for spelling in spellings:
             if self._config.get(spelling) is not None:
                 return spelling, self._config[spelling]
-        if not any(spelling in self._config for spelling in spellings):
-            for spelling in spellings:
-                if spelling in self._defaults:
-                    return spelling, self._defaults[spelling]
-        return name, None
+        if any(spelling in self._config for spelling in spellings):
+            return name, None
+        return name, self._class_default(name)
+
+    def _class_default(self, name: str) -> object:
+        """Return what the class has by default: of a field that is null, though it must not be."""
+        spellings = (name, *ALIASES.get(name, ()))
+        return next((self._defaults[item] for item in spellings if item in self._defaults), None)
 
     def has(self, name: str) -> bool:
         """Return whether a field is there and not null."""
@@ -111,6 +125,8 @@ class ConfigFields:
             If it is absent without a default, of another type or out of bounds.
         """
         spelling, value = self._find(name)
+        if value is None and default is None and name not in SIZES:
+            value = self._class_default(name)
         limit = maximum if maximum is not None else LIMITS.get(name, DEFAULT_LIMIT)
         allowed = f"a whole number from {minimum:,} to {limit:,}"
         if value is None:
@@ -127,8 +143,8 @@ class ConfigFields:
         """Return a whole number of at least one, or None where it is absent or null."""
         return self.count(name) if self.has(name) else None
 
-    def flag(self, name: str, default: bool) -> bool:
-        """Return a boolean.
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean; ``default`` where neither the file nor its class has one.
 
         Raises
         ------
@@ -136,13 +152,15 @@ class ConfigFields:
             If it is neither true nor false.
         """
         spelling, value = self._find(name)
-        if value is None:
+        if value is None and (value := self._class_default(name)) is None:
             return default
         if not isinstance(value, bool):
             self.fail(f"config field {spelling} is not a boolean", spelling, value, "true or false")
         return value
 
-    def number(self, name: str, default: float, *, minimum: float, maximum: float) -> float:
+    def number(
+        self, name: str, default: float | None = None, *, minimum: float, maximum: float
+    ) -> float:
         """Return a number within its bounds.
 
         Raises
@@ -151,23 +169,25 @@ class ConfigFields:
             If it is of another type or out of bounds.
         """
         spelling, value = self._find(name)
+        allowed = f"{minimum:g} to {maximum:g}"
         if value is None:
-            return default
+            value = self._class_default(name) if default is None else default
+        if value is None:
+            self.fail(f"config field {name} is missing", name, None, allowed)
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
             or not minimum <= value <= maximum
         ):
-            allowed = f"{minimum:g} to {maximum:g}"
             self.fail(f"config field {spelling} is not usable", spelling, value, allowed)
         return float(value)
 
-    def share(self, name: str, default: float) -> float:
+    def share(self, name: str, default: float | None = None) -> float:
         """Return a number from 0 to 1, as :meth:`number`."""
         return self.number(name, default, minimum=0, maximum=1)
 
-    def text(self, name: str, default: str) -> str:
-        """Return a string.
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return a string; ``default`` where neither the file nor its class has one.
 
         Raises
         ------
@@ -176,7 +196,9 @@ class ConfigFields:
         """
         spelling, value = self._find(name)
         if value is None:
-            return default
+            value = self._class_default(name) or default
+        if value is None:
+            self.fail(f"config field {name} is missing", name, None, "a string")
         if not isinstance(value, str):
             self.fail(f"config field {spelling} is not text", spelling, value, "a string")
         return printable(value, field=f"config field {spelling}")

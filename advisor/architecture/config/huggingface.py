@@ -12,8 +12,13 @@ from advisor.architecture.config.class_defaults import class_defaults
 from advisor.architecture.config.fields import REMEDY, ConfigFields
 from advisor.architecture.config.nested import text_tower
 from advisor.architecture.config.quantization import weight_format
-from advisor.architecture.families import mainstream as families
-from advisor.architecture.families.registry import FAMILIES, KNOWN_UNSUPPORTED, Family, named_type
+from advisor.architecture.families.registry import (
+    Family,
+    family_of,
+    named_type,
+    refused_types,
+    supported_types,
+)
 from advisor.architecture.mixers.shapes import TransformerShape
 from advisor.architecture.mixers.shapes_of_mixers import CompressedAttention
 from advisor.architecture.mixers.transformer import routed, transformer_operators
@@ -90,11 +95,13 @@ def architecture_from_config(
         If a field is missing or unusable.
     """
     outer = ConfigFields(config).text("model_type", "").lower()
-    if outer in KNOWN_UNSUPPORTED:
+    if outer in refused_types():
         raise _unsupported(outer)
     text, assumptions, towers = text_tower(config)
     kind = named_type(ConfigFields(text))
-    fields = ConfigFields(text, class_defaults(kind, nested=text is not config))
+    sizes = family_of(kind).sized_by_class if kind in supported_types() else False
+    sizes = text is not config or sizes
+    fields = ConfigFields(text, class_defaults(kind, sizes=sizes))
     family, guessed = _family(kind, fields)
     try:
         shape = family.read(fields)
@@ -245,11 +252,11 @@ def _left_out(fields: ConfigFields) -> tuple[str, ...]:
 
 def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
     """Return the reader of a ``model_type``, and what had to be assumed for an unknown one."""
-    if kind in FAMILIES:
+    if kind in supported_types():
         unchecked = [name for name in UNCHECKED_FIELDS if fields.has(name)]
         note = f"{' and '.join(unchecked)}: read by name, no published class to check against"
-        return FAMILIES[kind], (note,) if unchecked else ()
-    if kind in KNOWN_UNSUPPORTED:
+        return family_of(kind), (note,) if unchecked else ()
+    if kind in refused_types():
         raise _unsupported(kind)
     missing = fields.missing(LLAMA_FIELDS)
     if missing:
@@ -272,14 +279,14 @@ def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
             field="model.config.model_type",
         )
     shown = kind[:40] or "none"
-    return Family(shown, families.llama), (
+    return family_of("llama").model_copy(update={"title": shown}), (
         f"model_type {shown!r} is unknown; computed as a Llama-like model from its fields",
     )
 
 
 def _unsupported(kind: str) -> UnsupportedArchitectureError:
     return UnsupportedArchitectureError(
-        "this model_type is not supported yet",
+        f"this model_type is not supported yet: {refused_types()[kind]}",
         value=kind,
         allowed=_supported(),
         remedy="Give the model's parameter count instead, e.g. model: {parameters: 7e9}.",
@@ -288,9 +295,11 @@ def _unsupported(kind: str) -> UnsupportedArchitectureError:
 
 
 def _supported() -> str:
-    return f"one of {len(FAMILIES)} model types, which `python -m advisor.architecture` lists"
+    return (
+        f"one of {len(supported_types())} model types, which `python -m advisor.architecture` lists"
+    )
 
 
 def _suggestion(kind: str) -> str:
-    near = get_close_matches(kind, FAMILIES, n=1)
+    near = get_close_matches(kind, supported_types(), n=1)
     return f"Did you mean {near[0]}? " if near else ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from advisor.architecture.config.class_defaults import (
+    BUILT_WHOLE,
     class_defaults,
     default_towers,
     text_tower_defaults,
@@ -16,9 +17,6 @@ from advisor.foundation.names import visible
 
 TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
 """Where multimodal configurations nest their text tower."""
-
-BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
-"""Families whose towers are all built, though they nest configurations."""
 
 _THINKER_ONLY: Final = (
     "only the thinker's text tower is counted; talker and other towers are left out"
@@ -77,7 +75,7 @@ def _built_by_default(
 ) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
     """Return what a class builds that reads nested configurations of which the file has none."""
     inner = text_tower_defaults(kind)
-    defaults = class_defaults(str(inner["model_type"]), nested=True)
+    defaults = class_defaults(str(inner["model_type"]), sizes=True)
     ignored = [
         f"{name} {defaults[name]} (the file says {visible(str(config[name])[:40])})"
         for name in defaults

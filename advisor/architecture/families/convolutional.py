@@ -1,8 +1,4 @@
-"""Convolutional families: ResNet, VGG, RegNet, ConvNeXt, U-Net.
-
-Fields and defaults are those of the configuration classes of Hugging Face transformers 5.23
-(Apache-2.0) where there is one, else of torchvision 0.24 (BSD-3-Clause).
-"""
+"""Convolutional families: ResNet, VGG, RegNet, ConvNeXt, U-Net."""
 
 from __future__ import annotations
 
@@ -34,8 +30,6 @@ MAX_WIDTH = 1_000_000
 BATCH_NORM = Normalization(kind="batch")
 LAYER_NORM = Normalization(kind="layer")
 RELU = Activation(function="relu")
-RESNET_50 = ((256, 512, 1024, 2048), (3, 4, 6, 3))
-"""Widths and depths of the stages."""
 
 
 def classes(fields: ConfigFields) -> int:
@@ -60,7 +54,7 @@ def image_stack(
     )
 
 
-def stage_counts(fields: ConfigFields, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+def stage_counts(fields: ConfigFields, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
     """Return one whole number of at least 1 for each stage."""
     values = fields.counts(name, maximum=MAX_WIDTH) or default
     if not values or min(values) < 1 or len(values) > MAX_STAGES:
@@ -69,7 +63,7 @@ def stage_counts(fields: ConfigFields, name: str, default: tuple[int, ...]) -> t
 
 
 def stages(
-    fields: ConfigFields, sizes: tuple[int, ...], depths: tuple[int, ...]
+    fields: ConfigFields, sizes: tuple[int, ...] = (), depths: tuple[int, ...] = ()
 ) -> tuple[tuple[int, int], ...]:
     """Width and depth of each stage, from ``hidden_sizes`` and ``depths``."""
     widths = stage_counts(fields, "hidden_sizes", sizes)
@@ -107,7 +101,7 @@ def resnet(fields: ConfigFields) -> Stack:
     ``groups`` and ``width_per_group`` make a ResNeXt or a wide ResNet, as in torchvision;
     ``squeeze_reduction`` an SE-ResNet.
     """
-    depths = [depth for _, depth in stages(fields, *RESNET_50)]
+    depths = [depth for _, depth in stages(fields)]
     head = (Pool(kind="average", kernel=None), Linear(out=classes(fields)))
     return image_stack(fields, resnet_body(fields), head, blocks=sum(depths))
 
@@ -127,14 +121,14 @@ def resnet_body(
     strides : tuple of int, optional
         Of the stages; detectors change them.
     """
-    bottleneck = fields.text("layer_type", "bottleneck") == "bottleneck"
+    bottleneck = fields.text("layer_type") == "bottleneck"
     groups, group_width = fields.count("groups", 1), fields.count("width_per_group", 64)
-    stem = fields.count("embedding_size", 64)
-    early = fields.flag("downsample_in_bottleneck", False)
+    stem = fields.count("embedding_size")
+    early = fields.flag("downsample_in_bottleneck")
     squeeze = fields.optional_count("squeeze_reduction")
-    found = stages(fields, *RESNET_50)
+    found = stages(fields)
     if strides is None:
-        first = 2 if fields.flag("downsample_in_first_stage", False) else 1
+        first = 2 if fields.flag("downsample_in_first_stage") else 1
         strides = (first, *(2,) * (len(found) - 1))
     body = [
         Section(
@@ -197,10 +191,10 @@ def vgg(fields: ConfigFields) -> Stack:
 
 def regnet(fields: ConfigFields) -> Stack:
     """RegNet: bottlenecks of grouped convolutions; the Y models with squeeze and excitation."""
-    found = stages(fields, (128, 192, 512, 1088), (2, 6, 12, 2))
-    group_width = fields.count("groups_width", 64)
-    squeezes = fields.text("layer_type", "y") == "y"
-    stem = fields.count("embedding_size", 32)
+    found = stages(fields)
+    group_width = fields.count("groups_width")
+    squeezes = fields.text("layer_type") == "y"
+    stem = fields.count("embedding_size")
     body: list[Layer] = [Section(name="stem", layers=normed(stem, 3, stride=2, function="relu"))]
     width = stem
     for index, (out, depth) in enumerate(found):
@@ -232,8 +226,8 @@ def regnet(fields: ConfigFields) -> Stack:
 
 def convnext(fields: ConfigFields) -> Stack:
     """ConvNeXt: depthwise convolutions of 7 x 7 and feed-forward layers on every pixel."""
-    found = stages(fields, (96, 192, 384, 768), (3, 3, 9, 3))
-    patch = fields.count("patch_size", 4, maximum=1024)
+    found = stages(fields)
+    patch = fields.count("patch_size", maximum=1024)
     body: list[Layer] = []
     for index, (width, depth) in enumerate(found):
         block = Residual(

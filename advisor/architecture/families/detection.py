@@ -13,7 +13,6 @@ from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import (
     BATCH_NORM,
     RELU,
-    RESNET_50,
     classes,
     normed,
     resnet_body,
@@ -131,11 +130,7 @@ def rcnn(fields: ConfigFields) -> Stack:
     the fourth runs on every region), or a fourth stage that does not shrink its maps (``dc5``).
     """
     kind = fields.text("features", "fpn").lower()
-    labels, masks, keypoints = (
-        classes(fields),
-        fields.flag("masks", False),
-        fields.flag("keypoints", False),
-    )
+    labels, masks, keypoints = (classes(fields), fields.flag("masks"), fields.flag("keypoints"))
     found: tuple[Layer, ...]
     levels: tuple[str, ...]
     if kind == "fpn":
@@ -171,7 +166,7 @@ def rcnn(fields: ConfigFields) -> Stack:
             ),
         ]
     # One more class for the background; a box for each class.
-    boxed = 4 * (labels - fields.flag("background_unboxed", False))
+    boxed = 4 * (labels - fields.flag("background_unboxed"))
     outputs: list[Layer] = [
         Branch(name="classes", layers=(Linear(out=labels),)),
         Branch(name="class_boxes", layers=(Linear(out=boxed),)),
@@ -226,7 +221,7 @@ def _pyramid(lowest: int, coarser: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 def _coarser(fields: ConfigFields) -> tuple[Layer, ...]:
     """Return RetinaNet's two levels above the pyramid, from the backbone or from the pyramid."""
-    source = "c5" if fields.flag("p6_from_backbone", False) else "p5"
+    source = "c5" if fields.flag("p6_from_backbone") else "p5"
     return (
         Take(name=source),
         Convolution(out=WIDTH, stride=2),
@@ -286,5 +281,5 @@ def _detector(
             multiple=1 if square else BACKBONE_MULTIPLE,
         ),
         layers=layers,
-        blocks=sum(depth for _, depth in stages(fields, *RESNET_50)),
+        blocks=sum(depth for _, depth in stages(fields)),
     )

@@ -101,10 +101,7 @@ def latent_unet(fields: ConfigFields) -> Stack:
             skips.append(out)
         layers.append(Section(name=f"down_{stage + 1}", layers=tuple(inside)))
     last = count - 1
-    middle = (
-        *convolved(last, width, attends=True),
-        *convolved(last, width, attends=False),
-    )
+    middle = (*convolved(last, width, attends=True), *convolved(last, width, attends=False))
     layers.append(Section(name="middle", layers=middle))
     for stage in reversed(range(count)):
         inside = []
@@ -195,9 +192,7 @@ def dit(fields: ConfigFields) -> Stack:
     latent = _latent(fields, 32)
     patches = ((latent.image or 0) // LATENT_DIVISOR // patch) ** 2
     block = (
-        Residual(
-            body=(PLAIN_NORM, Condition(source="time", chunks=6), Attention(heads=heads)),
-        ),
+        Residual(body=(PLAIN_NORM, Condition(source="time", chunks=6), Attention(heads=heads))),
         Residual(
             body=(
                 PLAIN_NORM,
@@ -254,7 +249,7 @@ def flux(fields: ConfigFields) -> Stack:
     pooled = fields.count("pooled_projection_dim", 768)
     gelu = Activation(function="gelu")
     vectors = ["timestep", "pooled"]
-    if fields.flag("guidance_embeds", False):
+    if fields.flag("guidance_embeds"):
         vectors.append("guidance")
 
     def stream(other: str) -> tuple[Layer, ...]:

@@ -6,6 +6,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from advisor.architecture.config.checks import check_divides
+from advisor.architecture.config.decoder import activation
+from advisor.architecture.config.fields import LIMITS, ConfigFields
 from advisor.architecture.stack.layers import (
     Activation,
     Attention,
@@ -18,9 +21,12 @@ from advisor.architecture.stack.layers import (
     Repeat,
     Residual,
     Scale,
+    Section,
 )
+from advisor.architecture.table.operators import Part
 from advisor.foundation.noun import Noun
 
+LAYER_NORM: Final = Normalization(kind="layer")
 Count = Annotated[int, Field(ge=1)]
 
 FUNCTIONS: Final[dict[str, Function]] = {
@@ -119,3 +125,34 @@ def feed_forward(shape: BlockShape) -> tuple[Layer, ...]:
         *mask,
         Linear(out=shape.hidden_size, bias=shape.bias, target="down"),
     )
+
+
+def head_count(fields: ConfigFields, hidden: int, name: str = "num_attention_heads") -> int:
+    """Return heads that divide the hidden size."""
+    heads = fields.count(name, maximum=LIMITS["num_attention_heads"])
+    check_divides(fields, name, heads, hidden, "the hidden size")
+    return heads
+
+
+def function_named(fields: ConfigFields, default: str = "gelu") -> Function:
+    """Return the activation that a configuration names.
+
+    Raises
+    ------
+    InputError
+        If blocks of encoders have none of that name.
+    """
+    chosen = activation(fields, default)
+    if chosen not in FUNCTIONS:
+        fields.fail(
+            "config field hidden_act is not an encoder's",
+            "hidden_act",
+            chosen,
+            ", ".join(FUNCTIONS),
+        )
+    return FUNCTIONS[chosen]
+
+
+def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:
+    """Return layers under a common name."""
+    return Section(name=name, part=of, layers=layers)

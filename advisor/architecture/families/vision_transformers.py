@@ -1,21 +1,21 @@
-"""Image encoders of transformer blocks (ViT, DeiT, DINOv2, EVA-02), and the pairs CLIP and SigLIP.
-
-Defaults are those of the configuration classes of Hugging Face transformers 5.23 (Apache-2.0)
-where there is one, else of timm 1.0 (Apache-2.0).
-"""
+"""Image encoders of transformer blocks (ViT, Swin), and the pairs CLIP and SigLIP."""
 
 from __future__ import annotations
 
+from advisor.architecture.config.class_defaults import class_defaults
 from advisor.architecture.config.fields import LIMITS, ConfigFields
-from advisor.architecture.families.convolutional import classes
+from advisor.architecture.families.convolutional import classes, image_stack, stage_counts
 from advisor.architecture.families.encoder_blocks import (
     BlockShape,
     feed_forward,
+    function_named,
+    head_count,
+    part,
     transformer_blocks,
 )
-from advisor.architecture.families.towers import function_named, head_count, part
 from advisor.architecture.stack.compile import Stack, StackInput
 from advisor.architecture.stack.layers import (
+    Activation,
     Attention,
     Branch,
     Concatenate,
@@ -26,11 +26,13 @@ from advisor.architecture.stack.layers import (
     Layer,
     Learned,
     Linear,
+    Merge,
     Normalization,
     Pool,
     Repeat,
     Residual,
     Save,
+    Section,
     Take,
 )
 from advisor.architecture.table.operators import Part
@@ -38,50 +40,46 @@ from advisor.architecture.table.sample import Unit
 
 MAX_IMAGE = 65_536
 """Pixels of one side."""
+
 LAYER_NORM = Normalization(kind="layer")
+
 FIRST = Pool(kind="first")
 
 
-def _pixels(
-    fields: ConfigFields, image: int, patch: int, width: int = 768
-) -> tuple[StackInput, Convolution, int]:
+def _pixels(fields: ConfigFields) -> tuple[StackInput, Convolution, int]:
     """Input of an image encoder, its patches, and how many there are at the default size."""
-    side = fields.count("image_size", image, maximum=MAX_IMAGE)
-    patch = fields.count("patch_size", patch, maximum=side)
-    channels = fields.count("num_channels", 3, maximum=LIMITS["head_dim"])
-    out = fields.count("hidden_size", width)
+    side = fields.count("image_size", maximum=MAX_IMAGE)
+    patch = fields.count("patch_size", maximum=side)
+    channels = fields.count("num_channels", maximum=LIMITS["head_dim"])
+    out = fields.count("hidden_size")
     convolution = Convolution(out=out, kernel=patch, stride=patch, padding=0)
     return StackInput(width=channels, image=side), convolution, (side // patch) ** 2
 
 
 def _vision_blocks(
-    fields: ConfigFields,
-    function: str,
-    size: tuple[int, int, int, int] = (768, 12, 12, 3072),
-    *,
-    causal: bool = False,
+    fields: ConfigFields, *, causal: bool = False, width: int | None = None
 ) -> BlockShape:
-    hidden = fields.count("hidden_size", size[0])
-    heads = head_count(fields, "num_attention_heads", hidden, size[2])
+    hidden = fields.count("hidden_size")
+    heads = head_count(fields, hidden)
     return BlockShape(
-        layers=fields.count("num_hidden_layers", size[1]),
+        layers=fields.count("num_hidden_layers"),
         hidden_size=hidden,
         heads=heads,
         head_dim=hidden // heads,
-        width=fields.count("intermediate_size", size[3]),
-        function=function_named(fields, function),
+        width=width or fields.count("intermediate_size"),
+        function=function_named(fields),
         causal=causal,
-        layer_scale=fields.flag("layer_scale", False),
+        layer_scale=fields.flag("layer_scale"),
     )
 
 
 def eva02(fields: ConfigFields) -> Stack:
     """EVA-02: a vision transformer with gated, normalised feed-forward layers, as in timm."""
-    image, patches, count = _pixels(fields, 448, 14, 1024)
-    hidden, outputs = fields.count("hidden_size", 1024), classes(fields)
-    heads = head_count(fields, "num_attention_heads", hidden, 16)
-    width = fields.count("intermediate_size", 2730)
-    layers = fields.count("num_hidden_layers", 24)
+    image, patches, count = _pixels(fields)
+    hidden, outputs = fields.count("hidden_size"), classes(fields)
+    heads = head_count(fields, hidden)
+    width = fields.count("intermediate_size")
+    layers = fields.count("num_hidden_layers")
     gated = (Linear(out=2 * width, target="up"), GatedProduct(function="silu"), LAYER_NORM)
     block = (
         Residual(body=(LAYER_NORM, Attention(heads=heads, key_bias=False))),
@@ -110,13 +108,13 @@ def vit(fields: ConfigFields) -> Stack:
 
     ``layer_scale`` and ``class_position`` make a DeiT III of it.
     """
-    shape, placed = _vision_blocks(fields, "gelu"), fields.flag("class_position", True)
+    shape, placed = _vision_blocks(fields), fields.flag("class_position", True)
     return _classifier(fields, shape, positions=int(placed), pooled=_pooler(fields, shape))
 
 
 def deit(fields: ConfigFields) -> Stack:
     """DeiT: ViT with a second token, which a teacher's answer trains, and its classifier."""
-    shape = _vision_blocks(fields, "gelu")
+    shape = _vision_blocks(fields)
     taught = any(name.endswith("WithTeacher") for name in fields.names("architectures"))
     return _classifier(
         fields,
@@ -130,23 +128,22 @@ def deit(fields: ConfigFields) -> Stack:
 
 def dinov2(fields: ConfigFields) -> Stack:
     """DINOv2: ViT with scaled branches, gated in its largest; classifies by token and mean."""
-    hidden = fields.count("hidden_size", 768)
-    ratio = fields.number("mlp_ratio", 4, minimum=0.01, maximum=64)
-    gated = fields.flag("use_swiglu_ffn", False)
+    hidden = fields.count("hidden_size")
+    ratio = fields.number("mlp_ratio", minimum=0.01, maximum=64)
+    gated = fields.flag("use_swiglu_ffn")
     width = max(int(hidden * ratio), 1)
     if gated:
         # A multiple of 8 that makes three matrices as large as two.
         width = (width * 2 // 3 + 7) // 8 * 8
-    shape = _vision_blocks(fields, "gelu").model_copy(
+    shape = _vision_blocks(fields, width=width).model_copy(
         update={
-            "width": width,
             "gated": gated,
-            "function": "silu" if gated else function_named(fields, "gelu"),
+            "function": "silu" if gated else function_named(fields),
             "layer_scale": True,
         }
     )
-    masked = hidden if fields.flag("use_mask_token", True) else 0
-    return _classifier(fields, shape, positions=1, patch=14, masked=masked, meaned=True)
+    masked = hidden if fields.flag("use_mask_token") else 0
+    return _classifier(fields, shape, positions=1, masked=masked, meaned=True)
 
 
 def _pooler(fields: ConfigFields, shape: BlockShape) -> tuple[Linear, ...]:
@@ -159,21 +156,20 @@ def _classifier(
     *,
     positions: int,
     tokens: int = 1,
-    patch: int = 16,
     pooled: tuple[Linear, ...] = (),
     masked: int = 0,
     meaned: bool = False,
     classifiers: int = 1,
 ) -> Stack:
     """Return an image encoder with its pooler, or its classifiers of token (and mean) instead."""
-    image, patches, count = _pixels(fields, 224, patch)
+    image, patches, count = _pixels(fields)
     hidden, outputs = shape.hidden_size, 1
     after: tuple[Layer, ...] = (FIRST, *pooled)
     if any("ForImageClassification" in name for name in fields.names("architectures")):
         outputs = classes(fields)
         both = (Concatenate(name="mean"),) if meaned else ()
         after = (FIRST, *both, Linear(out=outputs * classifiers))
-    shape = shape.model_copy(update={"input_bias": fields.flag("qkv_bias", True)})
+    shape = shape.model_copy(update={"input_bias": fields.flag("qkv_bias")})
     mask = (Learned(elements=masked),) if masked else ()
     average = Branch(name="mean", layers=(Pool(kind="average", kernel=None),))
     mean = (average,) if meaned and outputs > 1 else ()
@@ -210,8 +206,8 @@ def siglip_vision(fields: ConfigFields) -> Stack:
 def _siglip_image(
     fields: ConfigFields,
 ) -> tuple[StackInput, BlockShape, tuple[Layer, ...], tuple[Layer, ...]]:
-    image, patches, count = _pixels(fields, 224, 16)
-    shape = _vision_blocks(fields, "gelu_pytorch_tanh")
+    image, patches, count = _pixels(fields)
+    shape = _vision_blocks(fields)
     hidden = shape.hidden_size
     pooled = (
         *(Save(name="patches"), FIRST, Learned(elements=hidden)),
@@ -222,14 +218,25 @@ def _siglip_image(
     return image, shape, (patches, positions, *transformer_blocks(shape), LAYER_NORM), pooled
 
 
+def _pair(fields: ConfigFields, kind: str) -> tuple[ConfigFields, ConfigFields]:
+    """Fields of the text tower and of the vision tower."""
+    text, vision = (
+        ConfigFields(
+            fields.mapping(f"{tower}_config") or {},
+            class_defaults(f"{kind}_{tower}_model", sizes=True),
+        )
+        for tower in ("text", "vision")
+    )
+    return text, vision
+
+
 def siglip(fields: ConfigFields) -> Stack:
     """SigLIP: CLIP's pair with a sigmoid loss; the image is pooled by one query."""
-    text = ConfigFields(fields.mapping("text_config") or {})
-    vision = ConfigFields(fields.mapping("vision_config") or {})
+    text, vision = _pair(fields, "siglip")
     image, seeing, blocks, pooled = _siglip_image(vision)
-    reading = _vision_blocks(text, "gelu_pytorch_tanh")
-    vocab, hidden = text.count("vocab_size", 32_000), reading.hidden_size
-    tokens = text.count("max_position_embeddings", 64, maximum=10_000_000)
+    reading = _vision_blocks(text)
+    vocab, hidden = text.count("vocab_size"), reading.hidden_size
+    tokens = text.count("max_position_embeddings", maximum=10_000_000)
     return Stack(
         unit=Unit.SAMPLE,
         input=image,
@@ -254,14 +261,13 @@ def siglip(fields: ConfigFields) -> Stack:
 
 def clip(fields: ConfigFields) -> Stack:
     """CLIP: a vision tower and a causal text tower, each projected to a common space."""
-    common = fields.count("projection_dim", 512)
-    text = ConfigFields(fields.mapping("text_config") or {})
-    vision = ConfigFields(fields.mapping("vision_config") or {})
-    vocab = text.count("vocab_size", 49_408)
-    image, patches, count = _pixels(vision, 224, 32)
-    seeing = _vision_blocks(vision, "quick_gelu")
-    reading = _vision_blocks(text, "quick_gelu", (512, 12, 8, 2048), causal=True)
-    tokens = text.count("max_position_embeddings", 77, maximum=10_000_000)
+    common = fields.count("projection_dim")
+    text, vision = _pair(fields, "clip")
+    vocab = text.count("vocab_size")
+    image, patches, count = _pixels(vision)
+    seeing = _vision_blocks(vision)
+    reading = _vision_blocks(text, causal=True)
+    tokens = text.count("max_position_embeddings", maximum=10_000_000)
     project = Linear(out=common, bias=False)
     return Stack(
         unit=Unit.SAMPLE,
@@ -289,3 +295,42 @@ def clip(fields: ConfigFields) -> Stack:
         hidden_size=reading.hidden_size,
         other_towers=("vision",),
     )
+
+
+def swin(fields: ConfigFields) -> Stack:
+    """Swin: attention in shifted windows, and fewer, wider positions from stage to stage."""
+    width = fields.count("embed_dim", maximum=65_536)
+    depths = stage_counts(fields, "depths")
+    heads = stage_counts(fields, "num_heads")
+    window = fields.count("window_size", maximum=1024)
+    patch = fields.count("patch_size", maximum=1024)
+    ratio = fields.number("mlp_ratio", minimum=0.01, maximum=64)
+    bias = fields.flag("qkv_bias")
+    if len(heads) != len(depths):
+        fields.fail("lists of stages differ in length", "num_heads", list(heads), f"{len(depths)}")
+    body: list[Layer] = [
+        Section(
+            name="stem",
+            layers=(Convolution(out=width, kernel=patch, stride=patch, padding=0), LAYER_NORM),
+        )
+    ]
+    for index, (depth, count) in enumerate(zip(depths, heads, strict=True)):
+        attention = Attention(heads=count, window=window, materialised=True, bias=bias)
+        block = (
+            # A learned bias for every distance in a window and head.
+            Learned(elements=(2 * window - 1) ** 2 * count),
+            Residual(body=(LAYER_NORM, attention)),
+            Residual(
+                body=(
+                    *(LAYER_NORM, Linear(out=max(int(ratio * width), 1), target="up")),
+                    *(Activation(function="gelu"), Linear(out=width, target="down")),
+                )
+            ),
+        )
+        layers: list[Layer] = [Repeat(times=depth, layers=block)]
+        if index < len(depths) - 1:
+            width *= 2
+            layers += [Merge(), LAYER_NORM, Linear(out=width, bias=False)]
+        body.append(Section(name=f"stage_{index + 1}", layers=tuple(layers)))
+    head = (LAYER_NORM, Pool(kind="average", kernel=None), Linear(out=classes(fields)))
+    return image_stack(fields, tuple(body), head, blocks=sum(depths))
