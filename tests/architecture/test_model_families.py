@@ -98,23 +98,15 @@ def test_defaults_stand_in_the_table_alone() -> None:
 
 def _literal_defaults(file: Path) -> set[str]:
     """Fields that a module reads with a constant other than false as their default."""
-    calls = (node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if _reads(node))
-    return {
-        call.args[0].value
-        for call in calls
-        if isinstance(call.args[0], ast.Constant) and isinstance(call.args[0].value, str)
-    }
-
-
-def _reads(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"count", "flag", "number", "share", "text"}
-        and ast.unparse(node.func.value) == "fields"
-        and len(node.args) > 1
-        and isinstance(node.args[1], ast.Constant)
-    )
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name("fields")),
+                args=[ast.Constant(str(name)), ast.Constant(int() | float() | str()), *_],
+            ):
+                found.add(name)
+    return found
 
 
 @pytest.mark.parametrize(
