@@ -19,7 +19,7 @@ import yaml
 from advisor import api
 from advisor.architecture.config.fields import load_config_text
 from advisor.architecture.config.huggingface import architecture_from_config
-from advisor.architecture.families.registry import FAMILIES
+from advisor.architecture.families.registry import supported_types
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.stack.reading import stack_from_text
 from advisor.architecture.table.model import ModelArchitecture
@@ -67,7 +67,7 @@ def make_config(source: Random) -> dict[str, Any]:
         if change < 0.15:
             place.pop(field, None)
         elif change < 0.25:
-            place["model_type"] = source.choice(sorted(FAMILIES))
+            place["model_type"] = source.choice(sorted(supported_types()))
         elif change < 0.45 and isinstance(place.get(field), int):
             place[field] = int(place[field] * source.choice([-1, 2, 3, 0.5, 1000]))
         elif change < 0.5:
