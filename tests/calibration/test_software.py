@@ -7,7 +7,7 @@ import pytest
 from advisor.calibration.fitting.ranges import fit_intervals
 from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_out_sources
 from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns
-from advisor.calibration.tables.training_rows import row_run
+from advisor.calibration.tables.guesses import filled
 from advisor.catalog.constants import load_calibration
 from advisor.nouns.workload import SoftwareStack
 
@@ -72,7 +72,7 @@ def test_an_unfused_stack_with_few_groups_is_drawn_towards_the_others() -> None:
 def test_a_row_runs_under_the_stack_that_its_framework_is(told: dict[str, str], stack: str) -> None:
     row = {"workload": "pretraining", "sequence_length": "2048", "precision": "bf16_mixed"}
 
-    assert row_run(row | told).software is SoftwareStack(stack)
+    assert filled(row | told, "training", unit="token")["software"] == stack
 
 
 def test_a_source_has_no_part_in_its_own_prediction():

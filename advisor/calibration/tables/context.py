@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.calibration.tables.reading import Row, cell, row_architecture
+from advisor.calibration.tables.reading import Row, cell
+from advisor.calibration.tables.row_models import row_architecture
 from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.nouns.efficiency import Calibration
@@ -22,7 +23,7 @@ class Engine:
     configs: Path | None = None
 
     def architecture(self, row: Row) -> ModelArchitecture:
-        """Return the row's model; see ``tables.row_architecture``."""
+        """Return the row's model; see ``row_models.row_architecture``."""
         return row_architecture(row, self.configs)
 
     def accelerator(self, row: Row) -> Accelerator:

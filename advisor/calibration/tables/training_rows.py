@@ -2,111 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import Row, cell, choice, flag, integer, needed, number
+from advisor.calibration.tables.guesses import filled
+from advisor.calibration.tables.reading import (
+    Row,
+    built,
+    cell,
+    choice,
+    flag,
+    integer,
+    needed,
+    number,
+    release,
+    stated,
+)
 from advisor.calibration.tables.row_layouts import row_node, settled_layout
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.results import MemoryBreakdown
+from advisor.estimate.sample import LOADING_FIELDS
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import describe_time
-from advisor.estimate.training.run import MemorySwitches, TrainingRun, recipe_named
+from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.nouns.efficiency import Calibration, Interval
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.workload import (
-    AttentionKernel,
-    CrossEntropy,
-    FineTuningMethod,
-    GradientSync,
-    Optimizer,
-    Preference,
-    SoftwareStack,
+from advisor.nouns.workload import FineTuning, Pretraining, SoftwareStack, Training
+
+PRETRAINS = (
+    "pretraining",
+    "continued_pretraining",
+    "cnn_training",
+    "detection_training",
+    "vit_training",
+    "diffusion_training",
 )
-
-SOFTWARE = {
-    "megatron": SoftwareStack.MEGATRON,
-    "nemo": SoftwareStack.MEGATRON,
-    "jax": SoftwareStack.COMPILED,
-    "torchtitan": SoftwareStack.COMPILED,
-    "fsdp": SoftwareStack.COMPILED,
-    "llm_foundry": SoftwareStack.LIGER,
-    "litgpt": SoftwareStack.LIGER,
-    "hf_trainer": SoftwareStack.HUGGINGFACE,
-    "deepspeed": SoftwareStack.DEEPSPEED,
+TUNES = ("lora", "qlora", "full_finetuning", "preference_tuning")
+WORK: dict[str, type[Training]] = {
+    **dict.fromkeys(PRETRAINS, Pretraining),
+    **dict.fromkeys(TUNES, FineTuning),
 }
-"""Framework of a row -> software stack; others are plain loops over eager modules unless the row
-says compiled, or is a large run."""
-PLAIN_TUNING = "litgpt"
-"""Pretrains with fused kernels (TinyLlama), and fine-tunes with its plain modules."""
-CHUNKED_LOSS = ("torchtune", PLAIN_TUNING)
-TUNED_ACCELERATORS = 256
-"""Language models on as many accelerators are trained by software that their makers tuned (Meta's
-and others' own), which is taken to be of Megatron's class."""
-
-TIMED_SOFTWARE = {("hf_trainer", AttentionKernel.FLASH): SoftwareStack.LIGER}
-"""Frameworks and attention whose speed, but not memory, is that of another stack: Qwen's own model
-code takes FlashAttention's fused norms and rotary embedding, and keeps whole logits."""
-
-SAMPLE_SOFTWARE = SOFTWARE | {"mlperf": SoftwareStack.LIGER}
-"""The same for networks that take images: records of MLPerf run fused norms and activations."""
-
-PRECISIONS = {"tf32": "fp32"}
-APEX = "deeplearningexamples"
-FP16_WEIGHTS = ("megatron", "deepspeed", APEX)
-"""Frameworks whose fp16 keeps 16-bit weights beside fp32 masters (Megatron, DeepSpeed, Apex O2)."""
-ATTENTION = {"llm_foundry": AttentionKernel.FLASH_1}
-"""Flash attention of frameworks whose published figures are older than FlashAttention-2
-(mosaicml/llm-foundry, scripts/train/benchmarking/submit_benchmarks.py: PyTorch 1.13.1 and the
-Triton kernel of that time)."""
-FLAT_UNITS = ("litgpt", "torchtune")
-"""Frameworks on PyTorch's first FSDP ("gradient memory for both trainable and frozen parameters":
-its documentation on ``use_orig_params``). Their compiled runs are on the second (torchtune 0.3)."""
-OLD_BITSANDBYTES = (PLAIN_TUNING,)
-"""Frameworks whose published 4-bit runs are older than release 0.44 (litgpt's tables of 2023)."""
-DROPPING = (PLAIN_TUNING,)
-"""Frameworks whose recipes drop elements of adapters' inputs (litgpt, ``lora_dropout`` 0.05)."""
-REDUCE_FORMATS = {"nemo": "bf16"}
-"""Frameworks whose recipes hold and reduce gradients in another format than their stack
-(Megatron Bridge: ``grad_reduce_in_fp32=False``)."""
-UNREDUCED = "unsharded_gradients"
-"""Flag of rows whose gradients are summed, in fp32, after the last micro-batch alone."""
-GATHERED_LOGITS = "gathered_logits"
-"""Flag of rows whose tensor-parallel ranks each hold all logits (a head of ``output_layouts``
-``Replicate``)."""
-PLAIN_LOSS = "plain_loss"
-"""Flag of compiled runs whose loss is not compiled (torchtitan before February 2025: train.py at
-9dec370, "compiling loss function causes CUDA errors, turning off for now")."""
-METHODS: dict[str, FineTuningMethod | None] = {
-    "pretraining": None,
-    "continued_pretraining": None,
-    "lora": FineTuningMethod.LORA,
-    "qlora": FineTuningMethod.QLORA,
-    "full_finetuning": FineTuningMethod.FULL,
-    "preference_tuning": FineTuningMethod.FULL,
-    "cnn_training": None,
-    "detection_training": None,
-    "vit_training": None,
-    "diffusion_training": None,
-}
-OPTIMIZERS = {optimizer.value: optimizer for optimizer in Optimizer} | {
-    "": Optimizer.ADAMW,
-    "adam": Optimizer.ADAMW,
-    # Two moments, as Adam's.
-    "lamb": Optimizer.ADAMW,
-}
-TARGETS = {
-    "qkv": ("q", "k", "v"),
-    "attention": ("q", "k", "v", "o"),
-    "all": ("q", "k", "v", "o", "gate", "up", "down"),
-}
+"""What a table calls the work -> the workload of a case."""
+SIZES = ("sequence_length", "decoder_sequence_length", "image_size", "image_channels")
+"""Fields that the row's network is built for already."""
+SWITCHES = ("gathered_logits", "unpacked_base", "update_in_backward", "trained_ends")
+"""Switches of the software's memory that tables have columns for."""
+ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
+LEAN_BITSANDBYTES = (0, 44)
+"""Release from which a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
 GUESSED = frozenset({"assumed_config", "memory_unit_uncertain", "suspicious"})
 """Flags of rows whose settings or units are in doubt: their range is wider."""
 RAN = "ok"
@@ -199,7 +148,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
 def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun, ParallelLayout]:
     """Return a row's model, workload and layout, with what it leaves open filled in."""
     architecture = engine.architecture(row)
-    run = row_run(row, architecture.unit)
+    row = filled(row, "training", unit=architecture.unit.value)
+    run = row_run(row, architecture)
     accelerator, calibration = engine.accelerator(row), engine.calibration
     layout = settled_layout(row, architecture, run, accelerator, calibration)
     return architecture, run, layout
@@ -207,8 +157,9 @@ def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRu
 
 def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
     """Return a row's workload with the software that its speed is that of."""
-    software = TIMED_SOFTWARE.get((cell(row, "framework"), run.attention), run.software)
-    return replace(run, software=software)
+    row = filled(row, "training", unit=run.unit.value)
+    stacks = {"": run.software} | {stack.value: stack for stack in SoftwareStack}
+    return replace(run, software=choice(row, "timed_software", stacks))
 
 
 def row_interval(row: Row, calibration: Calibration) -> Interval | None:
@@ -233,103 +184,37 @@ def _as_told(memory: MemoryBreakdown, basis: str) -> Range:
     )
 
 
-def row_run(row: Row, unit: Unit = Unit.TOKEN) -> TrainingRun:
-    """Return a row's workload with its own software, precision and batch."""
-    method = choice(row, "workload", METHODS)
-    if method is FineTuningMethod.FULL and cell(row, "lora_rank"):
-        method = FineTuningMethod.LORA
-    samples = unit is not Unit.TOKEN
-    sequence = 1 if samples else needed(row, "sequence_length")
-    precision = cell(row, "precision")
-    precision = PRECISIONS.get(precision, precision)
-    framework = cell(row, "framework")
-    if precision == "fp16_amp" and framework in FP16_WEIGHTS and not samples:
-        precision = "fp16_mixed"
-    software = _software(row, samples=samples)
-    flags = cell(row, "flags").split(";")
+def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
+    """Return a filled row's workload with its own software, precision and batch."""
+    workload = _workload(row, architecture.unit)
+    run = resolve_training(workload, architecture, recipe_named(workload.precision or ""))
+    if run.unit is Unit.TOKEN:
+        # A published run has shown that the model takes sequences of that length.
+        run = replace(run, sequence_length=needed(row, "sequence_length"))
+    if not workload.model_fields_set & set(LOADING_FIELDS):
+        # Published rates of image networks are of the step, where the row says nothing else.
+        run = replace(run, loading=None)
+    switches = replace(
+        run.switches,
+        flat_units=number(row, "fsdp_version") == 1,
+        base_inputs_kept=release(row, "bitsandbytes_version", LEAN_BITSANDBYTES)
+        < LEAN_BITSANDBYTES,
+        adapter_dropout=bool(number(row, "adapter_dropout")),
+        adapter_format=choice(row, "adapter_format", ADAPTER_FORMATS),
+        **{name: flag(row, name) for name in SWITCHES},
+    )
+    return replace(run, switches=switches)
+
+
+def _workload(row: Row, unit: Unit) -> Training:
+    """Return the workload of a case that a filled row describes."""
+    noun = choice(row, "workload", WORK)
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
-    total = number(row, "total_samples") if samples else number(row, "total_tokens")
-    tokens = total or batch * sequence
-    return TrainingRun(
-        tokens=tokens,
-        sequence_length=sequence,
-        global_batch=batch,
-        recipe=recipe_named(precision),
-        optimizer=choice(row, "optimizer", OPTIMIZERS),
-        attention=_attention(row),
-        software=software,
-        method=method,
-        lora_rank=integer(row, "lora_rank", 16),
-        lora_targets=_targets(row),
-        assumptions=(),
-        cross_entropy=_cross_entropy(framework, method, flags),
-        preference=_preference(row),
-        switches=MemorySwitches(
-            flat_units=framework in FLAT_UNITS and not flag(row, "compiled"),
-            # Qwen's recipe: Q-LoRA on its GPTQ checkpoints, in fp16.
-            unpacked_base=framework == "hf_trainer" and precision == "fp16_amp",
-            reduce_format="fp32" if UNREDUCED in flags else REDUCE_FORMATS.get(framework),
-            gathered_logits=GATHERED_LOGITS in flags,
-            gradient_sync=GradientSync.LAST if UNREDUCED in flags else GradientSync.EACH,
-            base_inputs_kept=framework in OLD_BITSANDBYTES,
-            adapter_dropout=framework in DROPPING,
-            # torchtune's recipe for one card.
-            update_in_backward=framework == "torchtune"
-            and cell(row, "optimizer") == "paged_adamw_8bit",
-            trained_ends="embed" in cell(row, "lora_targets"),
-            adapter_format="bf16" if precision == "bf16_pure" else "fp32",
-        ),
-        unit=unit,
-    )
-
-
-def _cross_entropy(
-    framework: str, method: FineTuningMethod | None, flags: Sequence[str]
-) -> CrossEntropy | None:
-    """Return the loss of a row; None where it is its stack's."""
-    if PLAIN_LOSS in flags:
-        return CrossEntropy.PLAIN
-    return CrossEntropy.CHUNKED if framework in CHUNKED_LOSS and method else None
-
-
-def _preference(row: Row) -> Preference | None:
-    if cell(row, "workload") != "preference_tuning":
-        return None
-    alone = "no_reference_model" in cell(row, "flags").split(";")
-    return Preference.ORPO if alone else Preference.DPO
-
-
-def _attention(row: Row) -> AttentionKernel:
-    """Return the attention of a row: flash where it does not say, as old as its framework."""
-    if cell(row, "attention") == "eager":
-        return AttentionKernel.EAGER
-    return ATTENTION.get(cell(row, "framework"), AttentionKernel.FLASH)
-
-
-def _software(row: Row, *, samples: bool) -> SoftwareStack:
-    """Return the software stack that a row's framework amounts to."""
-    framework = cell(row, "framework")
-    if framework == APEX and cell(row, "precision") == "fp16_amp" and not samples:
-        # Apex in half precision: fused norms and optimizer in otherwise eager code.
-        return SoftwareStack.LIGER
-    known = SAMPLE_SOFTWARE if samples else SOFTWARE
-    tunes = choice(row, "workload", METHODS) is not None
-    if framework == "hf_trainer" and choice(row, "workload", METHODS) is FineTuningMethod.FULL:
-        masters = cell(row, "precision") in ("bf16_mixed", "fp16_mixed")
-        return SoftwareStack.DEEPSPEED if masters else SoftwareStack.HUGGINGFACE
-    if framework in known and not (framework == PLAIN_TUNING and tunes):
-        return known[framework]
-    if flag(row, "compiled"):
-        return SoftwareStack.COMPILED
-    alone = integer(row, "num_accelerators", 1) < TUNED_ACCELERATORS
-    return SoftwareStack.PLAIN if alone or samples else SoftwareStack.MEGATRON
-
-
-def _targets(row: Row) -> tuple[str, ...]:
-    text = (cell(row, "lora_targets") or "all").replace(" ", "").lower()
-    if text in TARGETS:
-        return TARGETS[text]
-    names = [part.removesuffix("_proj") for part in text.replace(";", ",").split(",")]
-    known = tuple(name for name in names if name in TARGETS["all"])
-    return known or TARGETS["all"]
+    fields = stated(row, noun, leave=SIZES) | {"global_batch": batch}
+    if unit is Unit.TOKEN:
+        sequence = needed(row, "sequence_length")
+        amount = {"tokens": number(row, "total_tokens") or batch * sequence}
+    else:
+        amount = {"samples": number(row, "total_samples") or batch}
+    return built(noun, fields if {"tokens", "samples"} & set(fields) else fields | amount)

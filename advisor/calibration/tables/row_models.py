@@ -1,0 +1,173 @@
+"""The model of a table's row: a preset, a stored configuration, or a shape in columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from advisor.architecture.config.fields import load_config_text
+from advisor.architecture.config.huggingface import architecture_from_config
+from advisor.architecture.presets import find_preset, load_preset
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import SampleSize
+from advisor.architecture.weights.weights_file import read_start
+from advisor.calibration.tables.guesses import filled, model_names
+from advisor.calibration.tables.reading import Row, cell, flag, integer, number
+from advisor.errors import InputError
+
+SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
+
+SHAPE_MISFIT = 1.5
+"""Ratio of parameters counted to stated from which shape columns describe another model."""
+
+LATENT_SCALE = 8
+"""Pixels for each element of a latent, along a side (Stable Diffusion)."""
+LEAST_LATENT = 512
+"""Diffusion networks make images of this side and more by default. [pixels]"""
+
+
+def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
+    """Resolve a row's model: preset by hub id, then a stored config, then its shape columns.
+
+    Raises
+    ------
+    AdvisorError
+        If none of the three describes a model the engine can build.
+    """
+    key = cell(row, "architecture_key")
+    name = key or cell(row, "model")
+    if name:
+        preset = find_preset(model_names().spelled(name))
+        if preset is not None:
+            return _sized_preset(preset, row)
+        stored = _stored_config(name, configs)
+        if stored is not None:
+            return architecture_from_config(
+                load_config_text(read_start(stored)), name=stored.stem.replace("__", "/")
+            )
+    row = filled(row, "shape")
+    family = cell(row, "family") or "transformer"
+    if family not in SUPPORTED_FAMILIES:
+        raise InputError(
+            "the row's family is not built yet",
+            value=family,
+            allowed=", ".join(SUPPORTED_FAMILIES),
+            remedy="Leave the row out or wait for that family.",
+            field="family",
+        )
+    built = architecture_from_config(_shape_config(row), name=cell(row, "model") or "unnamed")
+    stated = number(row, "parameters")
+    if stated is not None and not stated / SHAPE_MISFIT < built.total_parameters < (
+        stated * SHAPE_MISFIT
+    ):
+        raise InputError(
+            "the row's shape columns describe another model",
+            value=f"{built.total_parameters / 1e9:,.1f} billion parameters",
+            allowed=f"about the {stated / 1e9:,.1f} billion that the row states",
+            remedy="Give --configs with its config.json.",
+            field="architecture_key",
+        )
+    return built
+
+
+def _sized_preset(name: str, row: Row) -> ModelArchitecture:
+    """Return a preset, built for the row's sizes where it depends on any."""
+    architecture = load_preset(name)
+    default = architecture.sample
+    if default is None:
+        return architecture
+    return load_preset(name, row_sample(row, default))
+
+
+def row_sample(row: Row, default: SampleSize) -> SampleSize:
+    """Return the size of a row's input.
+
+    Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image, of a
+    diffusion network's latent, or the tokens of both halves of a pair.
+    """
+    size = {
+        field: integer(row, field, 0) or None
+        for field in ("image_size", "sequence_length", "decoder_sequence_length")
+    }
+    told = integer(row, "seq_len", 0) or integer(row, "px", 0)
+    if told and default.image_size is not None:
+        latent = default.image_size >= LEAST_LATENT and 4 * told <= default.image_size
+        size["image_size"] = LATENT_SCALE * told if latent else told
+    elif told:
+        size["decoder_sequence_length"] = told
+        if default.sequence_length is not None:
+            size["sequence_length"] = told
+    return SampleSize.model_validate(size)
+
+
+def _stored_config(name: str, configs: Path | None) -> Path | None:
+    """Return the file of a model: ``org__name.json``, or the only one whose name ends so."""
+    if configs is None or not configs.is_dir():
+        return None
+    wanted = name.lower()
+    stems = {path.stem.lower(): path for path in sorted(configs.glob("*.json"))}
+    if wanted in stems:
+        return stems[wanted]
+    same = [path for stem, path in stems.items() if stem.rpartition("__")[2] == wanted]
+    return same[0] if len(same) == 1 else None
+
+
+def _shape_config(row: Row) -> dict[str, Any]:
+    """Return a Hugging Face style config with the row's shape columns."""
+    required = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
+    missing = [name for name in (*required, "intermediate_size") if number(row, name) is None]
+    if missing == [*required, "intermediate_size"]:
+        raise InputError(
+            "the row's model is neither a preset nor in the folder of configurations",
+            value=cell(row, "architecture_key") or cell(row, "model"),
+            allowed="a preset, DIR/<key>.json, or shape columns",
+            remedy="Give --configs with its config.json, or fill the shape columns.",
+            field="architecture_key",
+        )
+    if missing:
+        raise InputError(
+            "the row lacks shape columns",
+            value=", ".join(missing),
+            allowed="all of the transformer's shape",
+            remedy="Fill the columns or give --configs.",
+        )
+    gated = flag(row, "gated_mlp")
+    learned = flag(row, "learned_positions")
+    config: dict[str, Any] = {name: integer(row, name, 0) for name in required}
+    config["num_key_value_heads"] = integer(
+        row, "num_key_value_heads", config["num_attention_heads"]
+    )
+    config["intermediate_size"] = integer(row, "intermediate_size", 0)
+    if number(row, "head_dim") is not None:
+        config["head_dim"] = integer(row, "head_dim", 0)
+    config["tie_word_embeddings"] = flag(row, "tie_word_embeddings")
+    experts = integer(row, "num_experts", 0)
+    if experts > 1:
+        config |= {
+            "model_type": "qwen3_moe",
+            "num_experts": experts,
+            "num_experts_per_tok": integer(row, "experts_per_token", 1),
+            "moe_intermediate_size": integer(
+                row, "moe_intermediate_size", config["intermediate_size"]
+            ),
+        }
+        return config
+    if gated:
+        config["model_type"] = "llama"
+        return config
+    sequence = integer(row, "sequence_length", 2048)
+    # GELU as one kernel: Python's chain of powers is the hub's GPT-2 alone, which has a preset.
+    config |= {
+        "model_type": "gpt2" if learned else "gpt_neox",
+        "activation_function": "gelu",
+        "resid_pdrop": number(row, "hidden_dropout") or 0.0,
+    }
+    if learned:
+        config |= {
+            "n_layer": config["num_hidden_layers"],
+            "n_embd": config["hidden_size"],
+            "n_head": config["num_attention_heads"],
+            "n_inner": config["intermediate_size"],
+            "n_positions": sequence,
+        }
+    return config
