@@ -14,7 +14,6 @@ from advisor.calibration.fitting.serving import (
     fit_engine,
     folds_of,
     section_of,
-    usable,
     values_of,
     with_values,
 )
@@ -35,7 +34,6 @@ def reading(source: str, model: str, quantity: str = "token", measured: float = 
         id="r",
         source=source,
         group=f"llm_online | {model} | h100-sxm | vllm | bf16 | 1",
-        date="2026-01",
         quantity=quantity,
         measured_s=measured,
         row=0,
@@ -112,9 +110,31 @@ def test_no_model_of_a_site_lies_in_two_parts():
     assert folds[0::2] == folds[1::2]
 
 
-def test_runs_that_no_engine_of_today_explains_are_left_out():
-    assert usable(reading("a", "Llama-3.1-70B"))
-    assert not usable(replace(reading("a", "Llama-3.1-70B"), date="2023-10"))
+def test_a_run_that_the_table_excludes_has_no_part_in_a_fit(engine):
+    # SGLang's runs as measured, and with a hundredfold outlier in each pack that is excluded.
+    sglang = next(one for one in SERVERS if one.name == "sglang")
+    fit = EngineFit(sglang.name, ("llm_online",), sglang.parameters[:1])
+    packs = engine_packs(fit, engine)[:3]
+    wrong = [
+        replace(
+            pack,
+            readings=(
+                replace(
+                    pack.readings[0],
+                    measured_s=100 * pack.readings[0].measured_s,
+                    excluded="a doubtful clock",
+                ),
+                *pack.readings[1:],
+            ),
+        )
+        for pack in packs
+    ]
+    without = [replace(pack, readings=pack.readings[1:]) for pack in packs]
+    facts = engine.calibration.engines[fit.name]
+
+    assert fit_engine(fit, facts, wrong, engine.calibration) == fit_engine(
+        fit, facts, without, engine.calibration
+    )
 
 
 def test_ranges_are_those_of_the_next_group():

@@ -29,12 +29,6 @@ FOLDS: Final = 4
 """Parts in which readings are held out."""
 SERVER_KINDS: Final = ("llm_online", "llm_prefill", "llm_saturated", "llm_static_batch")
 DIRECT_KINDS: Final = ("llm_single_stream", "llm_prefill")
-LEFT_OUT: Final = {
-    "Llama-3.1-8B | h200-sxm | vllm": "prompts beyond the card's peak: cached prefixes",
-    "Qwen3-235B-A22B | h200-sxm | vllm": "fits no single card, as labelled",
-    " | 2023": "engines of 2023, two to seven times slower than today's",
-}
-"""Parts of a reading's group, or its date, that no fit uses, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +171,7 @@ def fit_engine(
     readings = readings_of(packs)
     kept = np.array(
         [
-            usable(one) and fold != without
+            not one.excluded and fold != without
             for one, fold in zip(readings, folds_of(readings), strict=True)
         ]
     )
@@ -198,12 +192,6 @@ def fit_engine(
     return {
         name: rounded(value, 3) for name, value in zip(names, found.values.tolist(), strict=True)
     }
-
-
-def usable(reading: Reading) -> bool:
-    """Whether a fit may use the reading, see ``LEFT_OUT``."""
-    place = f"{reading.group} | {reading.date}"
-    return not any(part in place for part in LEFT_OUT)
 
 
 def _weighed(reading: Reading) -> tuple[str, str]:

@@ -17,7 +17,6 @@ from advisor.calibration.fitting.serving import (
     folds_of,
     model_at_site,
     section_of,
-    usable,
     values_of,
     with_values,
 )
@@ -209,7 +208,7 @@ def fit_serving_intervals(
         Those of engines with kernels of their own hold for cards whose vendor kernels nobody
         measured too; for servers wider ones are stated.
     """
-    sure = [item for item in held_out if usable(item.reading)]
+    sure = [item for item in held_out if not item.reading.excluded]
     served = [item for item in sure if item.interval not in DIRECT]
     found = {}
     for name in dict.fromkeys(item.interval for item in sure):

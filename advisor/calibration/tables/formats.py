@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.calibration.tables.reading import Row, cell, number
+from advisor.calibration.tables.reading import Row, cell, choice, number
 from advisor.errors import InputError
-from advisor.nouns.precision import WEIGHT_FORMATS, WeightFormat
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 
 FORMATS: Final = {
     "fp32": "fp32",
@@ -36,14 +36,23 @@ CACHE_BYTES: Final = {
 """Bytes of one cached element; 16 bits where nothing is stated."""
 
 
+def cache_bytes(row: Row) -> float:
+    """Return the bytes of one cached element: of ``kv_cache_format``, else ``kv_precision``."""
+    if cell(row, "kv_cache_format"):
+        return choice(row, "kv_cache_format", KV_CACHE_FORMATS)
+    return choice(row, "kv_precision", CACHE_BYTES)
+
+
 def weight_format(row: Row) -> WeightFormat:
-    """Return the storage format of a row's weights.
+    """Return the storage format of a row's weights: ``weight_format``, else ``weight_precision``.
 
     Raises
     ------
     InputError
         If the format is unknown and the row states no bits per parameter.
     """
+    if cell(row, "weight_format"):
+        return choice(row, "weight_format", WEIGHT_FORMATS)
     name = cell(row, "weight_precision").lower()
     known = FORMATS.get(name, name.removeprefix(GGUF) if name.startswith(GGUF) else "")
     if known in WEIGHT_FORMATS:

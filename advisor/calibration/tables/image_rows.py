@@ -8,11 +8,13 @@ from advisor.architecture.table.sample import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.formats import weight_format
-from advisor.calibration.tables.reading import Row, cell, integer, number
+from advisor.calibration.tables.guesses import filled
+from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import batch_times
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.sample import SIZES
 from advisor.estimate.serving.times import compute_format
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout
@@ -20,7 +22,7 @@ from advisor.nouns.workload import Serving, SoftwareStack
 
 IMAGE_KINDS: Final = ("vision", "diffusion")
 QUANTITY: Final = "images_per_s"
-COMPILED: Final = "torch.compile"
+STACKS: Final = {stack.value: stack for stack in SoftwareStack}
 
 
 def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
@@ -63,11 +65,12 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     stored = weight_format(row)
     calibration = engine.calibration
     kernels, known = calibration.kernels_for(accelerator)
-    compiled = COMPILED in cell(row, "engine_version")
+    stack = choice(filled(row, "serving"), "software", STACKS)
     count = integer(row, "num_accelerators", 1)
+    batch = {"concurrency": integer(row, "concurrency", 1)}
     times = batch_times(
         architecture,
-        Serving(concurrency=integer(row, "concurrency", 1)),
+        built(Serving, stated(row, Serving, leave=SIZES) | batch),
         stored,
         Candidates(
             layout=LayoutArrays.of(ParallelLayout(data=count)),
@@ -79,11 +82,11 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
             ),
         ),
         calibration,
-        stack=SoftwareStack.COMPILED if compiled else SoftwareStack.HUGGINGFACE,
+        stack=stack,
     )
     interval = calibration.interval("serving_batch", measured=known)
     rate = float(times.per_s[0])
-    kind = "compiled" if compiled else "eager"
+    kind = "compiled" if stack is SoftwareStack.COMPILED else "eager"
     parts = ("model", "accelerator", "engine")
     return [
         scored(

@@ -46,13 +46,13 @@ class Reading:
     source: str
     """Repository or site."""
     group: str
-    date: str
-    """Of the run, from the year on; empty where unknown."""
     quantity: str
     """``FIRST``, ``TOKEN`` or ``WHOLE``."""
     measured_s: float
     row: int
     """Of the pack."""
+    excluded: str = ""
+    """Why no fit uses it; empty where fits do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
                 id=cell(row, "id"),
                 source=origin(cell(row, "source")),
                 group=row_group(row),
-                date=cell(row, "measured_date"),
                 quantity=quantity,
                 measured_s=seconds,
                 row=index,
+                excluded=cell(row, "excluded_from_fit"),
             )
             for index, (row, _, load) in enumerate(found)
             for quantity, seconds in measured_s(row, load).items()

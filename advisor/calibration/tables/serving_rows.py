@@ -10,9 +10,10 @@ import numpy as np
 
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.formats import CACHE_BYTES, weight_format
+from advisor.calibration.tables.formats import cache_bytes, weight_format
+from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.image_rows import IMAGE_KINDS, predict_image_row
-from advisor.calibration.tables.reading import Row, cell, choice, integer, number
+from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
 from advisor.catalog.nodes import node_for
 from advisor.equations.serving import start_burst_s
 from advisor.errors import InputError
@@ -57,8 +58,6 @@ WHOLE: Final = "whole"
 UNLIMITED: Final = 2048
 """Sequences that an engine runs at most under an unlimited request rate (TensorRT-LLM's
 ``max_batch_size``)."""
-FP8_CACHE_WEIGHTS: Final = ("fp8", "nvfp4")
-"""Checkpoints that usually carry an fp8 cache; taken where a row states none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +152,26 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     """
     architecture = engine.architecture(row)
     accelerator = engine.accelerator(row)
+    row = filled(row, "serving")
     stored = weight_format(row)
-    cache = choice(row, "kv_precision", CACHE_BYTES)
-    if not cell(row, "kv_precision") and stored.name in FP8_CACHE_WEIGHTS:
-        cache = CACHE_BYTES["fp8"]
-    pipeline = integer(row, "pipeline_parallel", 1)
-    data = integer(row, "attention_data_parallel", 1)
+    pipeline, data = integer(row, "pipeline", 1), integer(row, "data", 1)
     count = integer(row, "num_accelerators", pipeline * data)
-    layout = ParallelLayout(
-        data=data,
-        tensor=integer(row, "tensor_parallel", max(1, count // (pipeline * data))),
-        pipeline=pipeline,
-        # Data-parallel attention spreads the experts over its ranks.
-        expert=data if architecture.num_experts > 1 else 1,
+    layout = built(
+        ParallelLayout,
+        {
+            # Data-parallel attention spreads the experts over its ranks.
+            "expert": data if architecture.num_experts > 1 else 1,
+            **stated(row, ParallelLayout),
+            "data": data,
+            "pipeline": pipeline,
+            "tensor": integer(row, "tensor", max(1, count // (pipeline * data))),
+        },
     )
     name = cell(row, "engine")
     facts = engine.calibration.engines.get(name, engine.calibration.serving)
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts)
     return Deployment(
-        served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache),
+        served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
         candidates=Candidates(
             layout=LayoutArrays.of(layout),
             hardware=HardwareArrays.of(
@@ -191,12 +191,12 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
 
 def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> ServingLoad:
     """Return the requests in flight: the row's, or as many as the cache holds."""
-    workload = Serving(
-        input_tokens=_tokens(row, "input_tokens"),
-        output_tokens=_tokens(row, "output_tokens"),
-        concurrency=integer(row, "concurrency", 1),
-    )
-    load = ServingLoad.of(workload)
+    counts = {
+        "input_tokens": _tokens(row, "input_tokens"),
+        "output_tokens": _tokens(row, "output_tokens"),
+        "concurrency": integer(row, "concurrency", 1),
+    }
+    load = ServingLoad.of(built(Serving, stated(row, Serving) | counts))
     if kind != SATURATED:
         return load
     times = serving_times(

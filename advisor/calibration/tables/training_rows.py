@@ -25,7 +25,7 @@ from advisor.calibration.tables.row_layouts import row_node, settled_layout
 from advisor.catalog.nodes import node_for
 from advisor.errors import InputError
 from advisor.estimate.results import MemoryBreakdown
-from advisor.estimate.sample import LOADING_FIELDS
+from advisor.estimate.sample import LOADING_FIELDS, SIZES
 from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
@@ -49,8 +49,6 @@ WORK: dict[str, type[Training]] = {
     **dict.fromkeys(TUNES, FineTuning),
 }
 """What a table calls the work -> the workload of a case."""
-SIZES = ("sequence_length", "decoder_sequence_length", "image_size", "image_channels")
-"""Fields that the row's network is built for already."""
 SWITCHES = ("gathered_logits", "unpacked_base", "update_in_backward", "trained_ends")
 """Switches of the software's memory that tables have columns for."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
@@ -211,6 +209,7 @@ def _workload(row: Row, unit: Unit) -> Training:
     noun = choice(row, "workload", WORK)
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
+    # The network is built for the sizes of its input.
     fields = stated(row, noun, leave=SIZES) | {"global_batch": batch}
     if unit is Unit.TOKEN:
         sequence = needed(row, "sequence_length")
