@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from statistics import fmean
+from textwrap import fill
 from typing import Final
 
 from advisor.calibration.fitting.kernel_tables import FOLDER
@@ -18,7 +19,11 @@ from advisor.calibration.scoring.report import (
 from advisor.calibration.scoring.training_errors import SpeedErrors
 from advisor.calibration.scoring.validation import validate
 from advisor.foundation.resources import data_path
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import FineTuning, Pretraining, Serving
 
+PAGE_WIDTH: Final = 99
+"""Of a paragraph; a full stop follows."""
 TABLES: Final = {
     "memory_train": "Memory of tensors, one card",
     "memory_fsdp": "Memory of tensors, fully sharded",
@@ -100,7 +105,15 @@ def accuracy_markdown(
         peak=peak,
         serving=serving,
         sections=sections,
+        fields=_case_fields(),
     )
+
+
+def _case_fields() -> str:
+    """Name the fields of a case that a table may have as columns."""
+    nouns = (Pretraining, FineTuning, Serving, ParallelLayout)
+    names = dict.fromkeys(name for noun in nouns for name in noun.model_fields if name != "kind")
+    return fill(", ".join(f"`{name}`" for name in names), PAGE_WIDTH)
 
 
 def _section(name: str, report: ValidationReport) -> str:
@@ -265,6 +278,21 @@ unknown. A row with `predictable` = 0 is left out. `architecture_key` is a Huggi
 `org__name`; it is looked up among the presets, then as `DIR/<key>.json` of `--configs DIR`, then
 the row's own shape columns count. Where there is no key, `model` is looked up.
 
+A row may state any field of a case's workload and layout in a column of that name; a list has
+commas. A word that the field does not know is refused for that row, with the words that are
+allowed; the other rows go on. The columns further down are the tables' own names of some of these
+fields; where both are filled, the field's name counts. A column of any other name is ignored. The
+fields are
+
+{fields}.
+
+What a row of a training run leaves open is filled in by the rules of
+`data/measurement_guesses.yaml`, each with its reason: `framework` alone tells much. Further columns
+say what the software did: `timed_software` (whose speed the run has, where it is not that of
+`software`), `fsdp_version`, `bitsandbytes_version`, `adapter_dropout`, `adapter_format`,
+`gathered_logits`, `unpacked_base`, `update_in_backward`, `trained_ends` and `hidden_dropout`;
+`recompute` may list the policies that are tried (`none;full`), and `virtual_stages` be `most`.
+
 - Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
   `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,
   wall_hours, accelerator_hours, peak_memory_gib), `also_memory`, `sequence_length`, `precision`,
@@ -286,5 +314,6 @@ the row's own shape columns count. Where there is no key, `model` is looked up.
 - Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
   `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
   `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.
+  `engine_release` (0.19) counts more than the words of `engine_version`.
 """
 )

@@ -1,71 +1,148 @@
-"""What earlier releases of the serving engines did otherwise when they sized their cache.
+"""What releases of the serving engines do when they size their cache.
 
-The shipped facts are today's vLLM's. A log tells which release wrote it; what changed since then
-stands in that engine's own source, which each constant names.
+The shipped facts are today's vLLM's. A row tells which release wrote its log; what that release did
+otherwise stands, each with its source, in ``data/engine_releases.yaml``.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
+from functools import cache
+from math import inf
 from typing import Final
 
-from advisor.calibration.tables.reading import Row, cell, integer
+from pydantic import Field, ValidationError
+
+from advisor.calibration.tables.reading import Release, Row, cell, integer, release
+from advisor.errors import CatalogError
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
 from advisor.nouns.engines import ServingFacts
 
-Release = tuple[int, int]
-
-CUT_PROMPTS: Final[Release] = (0, 8)
-"""vLLM's second engine, the default from 0.8 on, cuts prompts into steps of ``batched_tokens``."""
-WHOLE_PROMPT_TOKENS: Final = 32768
-"""Before that, an engine sized itself for one prompt of the whole context, up to this length;
-for longer contexts it cut prompts too, and then sampled nothing while it sized itself
-(vllm/engine/arg_utils.py, worker/model_runner.py, releases 0.5 to 0.7)."""
-LEAST_STEP_TOKENS: Final = 2048
-MORE_SEQUENCES: Final[Release] = (0, 9)
-"""Large cards take 1,024 sequences from here on, 256 before; the A100 keeps the smaller limits
-(vllm/engine/arg_utils.py, pull request 17885)."""
-COUNTS_OWN: Final[Release] = (0, 4)
-"""Before that, all that was not free counted, the driver's context too (vllm/worker/worker.py:
-``total_gpu_memory - free_gpu_memory``)."""
-UNSORTED: Final[Release] = (0, 16)
-"""From here on top-k and top-p no longer sort all logits (vllm/v1/sample/ops/topk_topp_triton)."""
-SORTING_BYTES_PER_LOGIT: Final = 39.0
-"""The sort's values, 64-bit indices and buffers, beside logits, probabilities and their sums: what
-eight logs of releases 0.6 to 0.10 show, 38.4 to 39.3 each."""
-GRAPHS_INSIDE: Final[Release] = (0, 21)
-"""CUDA graphs count within the engine's share from here on, which grew to make up for it
-(vllm/v1/worker/gpu_worker.py, pull request 30515)."""
-EARLIER_FRACTION: Final = 0.9
-FREED_BUFFERS: Final = "2023"
-"""The first engine kept the input of every all-reduce until its sizing step was over (comment on
-TORCH_NCCL_AVOID_RECORD_STREAMS in vllm/worker/worker.py)."""
-
-DATED: Final[tuple[tuple[str, Release], ...]] = (
-    ("2026-05", GRAPHS_INSIDE),
-    ("2026-02", UNSORTED),
-    ("2025-06", MORE_SEQUENCES),
-    ("2025-03", CUT_PROMPTS),
-    ("0000-00", (0, 0)),
-)
-"""First month of a release, for logs that tell a date alone."""
+FILE: Final = "engine_releases.yaml"
+COLUMN: Final = "engine_release"
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-
-SGLANG_STEPS: Final = ((20, 2048, 8), (35, 2048, 24), (60, 4096, 32), (160, 8192, 256))
-"""Below so many GB: tokens of a step, and sequences of the largest graph."""
-SGLANG_LARGEST: Final = (16384, 512)
-SGLANG_MB_PER_TOKEN: Final = 1.5
-SGLANG_MB_PER_SEQUENCE: Final = 2.0
-"""What SGLang reserves beside weights and cache (srt/server_args.py, GPU memory settings)."""
+MIDDLE: Final = "jun"
+"""Month that a year alone is taken for."""
 
 
-class Share(Enum):
+class Share(StrEnum):
     """Of what the engine's fraction is a share, and what comes out of it."""
 
-    CARD = "of the card: weights, activations, libraries and cache (vLLM)"
-    AT_START = "of what is free at the start: weights and cache (SGLang)"
-    AT_END = "of what weights and a first run leave free: cache (TensorRT-LLM)"
+    CARD = "card"
+    """Of the card: weights, activations, libraries and cache (vLLM)."""
+    AT_START = "at_start"
+    """Of what is free at the start: weights and cache (SGLang)."""
+    AT_END = "at_end"
+    """Of what weights and a first run leave free: cache (TensorRT-LLM)."""
+
+
+class Change(Noun):
+    """What releases ``since`` one and ``before`` another did otherwise."""
+
+    since: str = "0.0"
+    before: str = ""
+    accelerators: str = ""
+    """How the catalog keys of the cards begin that it is for alone."""
+    takes: dict[str, float | str] = Field(default_factory=dict)
+    """Fact of the engine -> its value, or the fact whose value it has."""
+    whole_prompts: int = 0
+    """Longest prompt that is one step. [tokens]"""
+    counts_context: bool = False
+    keeps_reductions: bool = False
+    why: str
+    source: str
+    date: datetime.date
+
+    def concerns(self, told: Release, accelerator: str) -> bool:
+        """Whether it is about this release on this card."""
+        known = _numbers(self.since) <= told and (not self.before or told < _numbers(self.before))
+        return known and accelerator.startswith(self.accelerators)
+
+
+class ReserveStep(Noun):
+    """What an engine reserves on cards below a size."""
+
+    below_gb: float = inf
+    tokens: int
+    sequences: int
+
+
+class Reserve(Noun):
+    """What an engine reserves beside weights and cache."""
+
+    mb_per_token: float
+    mb_per_sequence: float
+    steps: tuple[ReserveStep, ...]
+
+    def fraction(self, memory_bytes: float) -> float:
+        """Return the share of a card that is left for weights and cache."""
+        gigabytes = memory_bytes / 2**30
+        step = next(step for step in self.steps if gigabytes < step.below_gb)
+        reserved = step.tokens * self.mb_per_token + step.sequences * self.mb_per_sequence
+        return max(1 - reserved / (gigabytes * 1024), 0.0)
+
+
+class EngineHistory(Noun):
+    """One engine's entry of the file."""
+
+    share: Share = Share.CARD
+    newest: str = "0.0"
+    released: dict[str, str] = Field(default_factory=dict)
+    named: dict[str, str] = Field(default_factory=dict)
+    named_undated: dict[str, str] = Field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    reserve: Reserve | None = None
+
+    def told(self, row: Row) -> Release:
+        """Return a row's release: stated, or what the words of ``engine_version`` mean."""
+        return release(row, COLUMN, _numbers(self._meant(cell(row, "engine_version"))))
+
+    def _meant(self, text: str) -> str:
+        version = re.search(r"\b(\d+\.\d+)", text)
+        if version is not None:
+            return version[1]
+        for word, meant in self.named.items():
+            if word in text:
+                return meant
+        date = re.search(r"(?:([A-Za-z]{3})-)?(20\d\d)", text)
+        if date is not None and self.released:
+            name = (date[1] or MIDDLE).lower()
+            month = f"{date[2]}-{MONTHS.index(name if name in MONTHS else MIDDLE) + 1:02d}"
+            past = [one for one, start in self.released.items() if start <= month]
+            return (past or list(self.released)[:1])[-1]
+        return next(
+            (meant for word, meant in self.named_undated.items() if word in text), self.newest
+        )
+
+
+def _numbers(text: str) -> Release:
+    major, minor = text.split(".")
+    return int(major), int(minor)
+
+
+@cache
+def _histories() -> dict[str, EngineHistory]:
+    content = read_yaml(data_path(FILE))
+    entries = content if isinstance(content, dict) else {}
+    found = {}
+    for name, entry in entries.items():
+        try:
+            found[name] = EngineHistory.model_validate(entry)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise CatalogError(
+                file=FILE,
+                entry=name,
+                field=".".join(str(part) for part in first["loc"]),
+                value=first["input"],
+                remedy=f"{first['msg']}.",
+            ) from None
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +183,8 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
     Parameters
     ----------
     row : mapping
-        ``engine``, ``engine_version``, ``max_model_len`` and ``accelerator`` are read.
+        ``engine``, ``engine_release`` or ``engine_version``, ``max_model_len`` and ``accelerator``
+        are read.
     facts : ServingFacts
         Of today's engine.
     memory_bytes : float
@@ -116,68 +194,34 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
     -------
     EngineRelease
     """
-    name = cell(row, "engine")
-    if name == "sglang":
-        fraction = _sglang_fraction(memory_bytes)
-        return EngineRelease(facts.model_copy(update={"memory_fraction": fraction}), Share.AT_START)
-    if name == "tensorrt_llm":
-        # The fraction of what a first run leaves free (kv_cache_config.free_gpu_memory_fraction).
-        return EngineRelease(
-            facts.model_copy(update={"memory_fraction": EARLIER_FRACTION}), Share.AT_END
-        )
-    if name != "vllm":
-        return EngineRelease(facts)
-    release = _release(cell(row, "engine_version"))
-    small = {"batched_tokens": facts.small_batched_tokens}
-    few = {"sampled_sequences": facts.small_sampled_sequences}
+    history = _histories().get(cell(row, "engine"), EngineHistory())
+    told, accelerator = history.told(row), cell(row, "accelerator")
+    changes = [one for one in history.changes if one.concerns(told, accelerator)]
     update: dict[str, float] = {}
-    if release < GRAPHS_INSIDE:
-        update |= {"memory_fraction": EARLIER_FRACTION, "graph_bytes": 0.0}
-    if release < UNSORTED:
-        update["sampling_bytes_per_logit"] = SORTING_BYTES_PER_LOGIT
-    if release < MORE_SEQUENCES:
-        update |= few
-    elif cell(row, "accelerator").startswith("a100"):
-        update |= small | few
-    if release < CUT_PROMPTS:
-        update |= _whole_prompts(integer(row, "max_model_len", LEAST_STEP_TOKENS))
+    if history.reserve:
+        update["memory_fraction"] = history.reserve.fraction(memory_bytes)
+    for change in changes:
+        update |= {
+            name: getattr(facts, value) if isinstance(value, str) else value
+            for name, value in change.takes.items()
+        }
+        if change.whole_prompts:
+            update |= _whole_prompts(
+                integer(row, "max_model_len", facts.small_batched_tokens),
+                longest=change.whole_prompts,
+                least=facts.small_batched_tokens,
+            )
     return EngineRelease(
         facts.model_copy(update=update),
-        keeps_reductions=FREED_BUFFERS in cell(row, "engine_version"),
-        counts_context=FREED_BUFFERS in cell(row, "engine_version")
-        or (0, 0) < release < COUNTS_OWN,
+        share=history.share,
+        keeps_reductions=any(one.keeps_reductions for one in changes),
+        counts_context=any(one.counts_context for one in changes),
     )
 
 
-def _whole_prompts(context: int) -> dict[str, float]:
-    if context > WHOLE_PROMPT_TOKENS:
-        step, sampled = LEAST_STEP_TOKENS, {"sampling_bytes_per_logit": 0.0}
+def _whole_prompts(context: int, *, longest: int, least: int) -> dict[str, float]:
+    if context > longest:
+        step, sampled = least, {"sampling_bytes_per_logit": 0.0}
     else:
-        step, sampled = max(context, LEAST_STEP_TOKENS), {}
+        step, sampled = max(context, least), {}
     return {"batched_tokens": step, "small_batched_tokens": step} | sampled
-
-
-def _release(text: str) -> Release:
-    """Return the release that a log's ``engine_version`` tells, today's where it tells none."""
-    told = re.search(r"\b(\d+)\.(\d+)", text)
-    if told is not None:
-        return int(told[1]), int(told[2])
-    if "V0" in text:
-        return 0, 0
-    date = re.search(r"(?:([A-Za-z]{3})-)?(20\d\d)", text)
-    if date is not None:
-        name = (date[1] or "jun").lower()
-        month = f"{date[2]}-{MONTHS.index(name) + 1 if name in MONTHS else 6:02d}"
-        return next(release for start, release in DATED if month >= start)
-    return MORE_SEQUENCES if "V1" in text else GRAPHS_INSIDE
-
-
-def _sglang_fraction(memory_bytes: float) -> float:
-    """Return SGLang's own ``mem_fraction_static``."""
-    gigabytes = memory_bytes / 2**30
-    tokens, sequences = next(
-        ((step, graphs) for limit, step, graphs in SGLANG_STEPS if gigabytes < limit),
-        SGLANG_LARGEST,
-    )
-    reserved = tokens * SGLANG_MB_PER_TOKEN + sequences * SGLANG_MB_PER_SEQUENCE
-    return max(1 - reserved / (gigabytes * 1024), 0.0)

@@ -9,9 +9,20 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.calibration.scoring.report import ValidationRow, scored
 from advisor.calibration.tables.context import Engine
-from advisor.calibration.tables.reading import Row, cell, choice, flag, integer, needed, number
+from advisor.calibration.tables.reading import (
+    Row,
+    built,
+    cell,
+    choice,
+    flag,
+    integer,
+    needed,
+    number,
+    stated,
+)
 from advisor.errors import InputError
 from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.sample import SIZES
 from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.peak_moments import TrainingMemory
 from advisor.estimate.training.run import MemorySwitches, TrainingRun
@@ -23,6 +34,7 @@ from advisor.nouns.workload import (
     AttentionKernel,
     FineTuningMethod,
     Optimizer,
+    Pretraining,
     SoftwareStack,
 )
 
@@ -218,14 +230,15 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         sequence_parallel = flag(row, "seq_parallel")
     elif "base" in row:
         kind = "QLoRA" if choice(row, "base", BASES) is FineTuningMethod.QLORA else "LoRA"
-    return kind, ParallelLayout(
-        data=data,
-        tensor=tensor,
-        sharding=sharding,
-        micro_batch=micro_batch,
-        recompute=recompute,
-        sequence_parallel=sequence_parallel,
-    )
+    told = {
+        "data": data,
+        "tensor": tensor,
+        "sharding": sharding,
+        "micro_batch": micro_batch,
+        "recompute": recompute,
+        "sequence_parallel": sequence_parallel,
+    }
+    return kind, built(ParallelLayout, told | stated(row, ParallelLayout))
 
 
 def _shard_group(row: Row) -> int:
@@ -241,12 +254,15 @@ def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
     frozen = "base" in row
     mode = cell(row, "mode")
     recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
+    # Columns of the table's own words come first; fields of a case say more.
+    case = built(Pretraining, stated(row, Pretraining, leave=("optimizer", *SIZES)))
     method = choice(row, "base", BASES) if frozen else None
     optimizer = cell(row, "optimizer")
     switches = MemorySwitches(
         foreach_optimizer=optimizer.endswith("foreach"),
         gradient_bucket_view=flag(row, "bucket_view"),
-        reduce_format=REDUCE_FORMATS.get(mode),
+        reduce_format=case.reduce_format or REDUCE_FORMATS.get(mode),
+        gradient_sync=case.gradient_sync,
         kept_gradients=choice(row, "zero_grad", KEPT_GRADIENTS),
         gathered_logits=choice(row, "loss", LOSSES),
         ends_apart=choice(row, "wrap", WRAPS) if "wrap" in row else layout.tensor > 1,
@@ -263,10 +279,13 @@ def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
         tokens=1.0,
         sequence_length=needed(row, "seq_len") if unit is Unit.TOKEN else 1,
         global_batch=layout.micro_batch * layout.data,
-        recipe=recipe,
+        recipe=RECIPES[case.precision] if case.precision else recipe,
         optimizer=choice(row, "optimizer", OPTIMIZERS),
-        attention=choice(row, "attn_request", ATTENTION),
-        software=SoftwareStack.HUGGINGFACE,
+        attention=case.attention
+        if cell(row, "attention")
+        else choice(row, "attn_request", ATTENTION),
+        software=case.software or SoftwareStack.HUGGINGFACE,
+        cross_entropy=case.cross_entropy,
         method=method,
         lora_rank=needed(row, "rank") if frozen else 0,
         lora_targets=_targets(row) if frozen else (),

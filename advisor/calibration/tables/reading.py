@@ -24,6 +24,8 @@ MAX_COLUMNS = 500
 MAX_CELLS = 500_000
 LARGEST = 1e18
 Row = Mapping[str, str]
+Release = tuple[int, int]
+"""Of a program: 0.41 is (0, 41)."""
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
@@ -181,7 +183,7 @@ def flag(row: Row, column: str) -> bool:
     return number(row, column) == 1.0
 
 
-def release(row: Row, column: str, default: tuple[int, int]) -> tuple[int, int]:
+def release(row: Row, column: str, default: Release) -> Release:
     """Return the release of a program, e.g. 0.41; ``default`` where the cell is empty.
 
     Raises

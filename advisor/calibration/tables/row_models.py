@@ -14,6 +14,7 @@ from advisor.architecture.weights.weights_file import read_start
 from advisor.calibration.tables.guesses import filled, model_names
 from advisor.calibration.tables.reading import Row, cell, flag, integer, number
 from advisor.errors import InputError
+from advisor.estimate.sample import SIZES
 
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 
@@ -85,10 +86,7 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
     Tables of memory peaks have one column of sizes, ``seq_len``: the side of an image, of a
     diffusion network's latent, or the tokens of both halves of a pair.
     """
-    size = {
-        field: integer(row, field, 0) or None
-        for field in ("image_size", "sequence_length", "decoder_sequence_length")
-    }
+    size = {field: integer(row, field, 0) or None for field in SIZES}
     told = integer(row, "seq_len", 0) or integer(row, "px", 0)
     if told and default.image_size is not None:
         latent = default.image_size >= LEAST_LATENT and 4 * told <= default.image_size

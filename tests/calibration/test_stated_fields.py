@@ -1,0 +1,273 @@
+"""Tables that state fields of a case in columns, and what is guessed for those that do not."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from advisor.calibration.scoring.validation import validate
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.engine_releases import Change, EngineHistory
+from advisor.calibration.tables.guesses import filled, guessed
+from advisor.calibration.tables.reading import Row, cell, read_table
+from advisor.calibration.tables.training_rows import settled_run, timed_run
+from advisor.errors import AdvisorError
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.resources import data_path
+from advisor.nouns.engines import ServingFacts
+from advisor.nouns.layout import ParallelLayout, Recompute
+from advisor.nouns.workload import FineTuning, Pretraining
+
+RUN = {
+    "id": "r",
+    "workload": "full_finetuning",
+    "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
+    "accelerator": "h100-sxm",
+    "num_accelerators": "8",
+    "precision": "bf16_pure",
+    "micro_batch": "1",
+    "global_batch": "32",
+    "sequence_length": "4096",
+    "data_sharding": "zero3",
+    "recompute": "full",
+    "peak_memory_gib": "40",
+    "primary_quantity": "peak_memory_gib",
+}
+SERVED = {
+    "id": "s",
+    "kind": "llm_online",
+    "architecture_key": "meta-llama__Meta-Llama-3.1-8B",
+    "accelerator": "h100-sxm",
+    "num_accelerators": "1",
+    "engine": "vllm",
+    "concurrency": "64",
+    "input_tokens": "1000",
+    "output_tokens": "1000",
+    "tpot_ms": "10",
+    "primary_quantity": "tpot_ms",
+}
+PEAK = {
+    "id": "p",
+    "model": "Llama-3.1-8B",
+    "seq_len": "4096",
+    "micro_batch": "1",
+    "mode": "pure_bf16",
+    "ckpt": "1",
+    "optimizer": "adamw_fused",
+    "peak_total": "64e9",
+}
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return shipped_engine()
+
+
+def table(path: Path, *rows: dict[str, str]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def predicted(path: Path, row: dict[str, str]) -> float:
+    [found] = validate(table(path, row)).rows
+    return found.expected
+
+
+@pytest.mark.parametrize(
+    ("row", "cells", "sign"),
+    [
+        # Fewer logits at once.
+        (RUN, {"cross_entropy": "linear"}, -1),
+        # Whole gradients wait for the last micro-batch, in fp32 twice their size.
+        (RUN, {"gradient_sync": "last"}, 1),
+        (RUN, {"gradient_sync": "last", "reduce_format": "fp32"}, 1),
+        (RUN, {"optimizer": "adamw_8bit"}, -1),
+        (RUN, {"offload": "optimizer"}, -1),
+        (RUN, {"recompute": "none"}, 1),
+        (RUN, {"sharding": "ddp", "data_sharding": ""}, 1),
+        (RUN, {"recompute": "none", "attention": "eager"}, 1),
+        (RUN, {"software": "liger"}, -1),
+        (RUN, {"method": "lora"}, -1),
+        (SERVED, {"weight_format": "fp8"}, -1),
+        (SERVED, {"kv_cache_format": "fp8"}, -1),
+        (SERVED, {"tensor": "2", "num_accelerators": "2"}, -1),
+        (PEAK, {"software": "liger"}, -1),
+        # Without recomputation the fullest moment is that of the logits.
+        (PEAK | {"ckpt": "0"}, {"cross_entropy": "linear"}, -1),
+    ],
+)
+def test_a_field_of_a_case_is_a_column(
+    row: dict[str, str], cells: dict[str, str], sign: int, tmp_path: Path
+) -> None:
+    plain = {"weight_precision": "bf16"} | row if row is SERVED else row
+    without, with_it = (predicted(tmp_path / "t.csv", each) for each in (plain, plain | cells))
+
+    assert (with_it > without) - (with_it < without) == sign
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "word", "allowed"),
+    [
+        (RUN, "cross_entropy", "cut", "linear"),
+        (RUN, "gradient_sync", "never", "last"),
+        (RUN, "attention", "paged", "eager"),
+        (RUN, "reduce_format", "fp64", "fp32"),
+        (RUN, "optimizer", "magic", "lion"),
+        (RUN, "software", "excel", "megatron"),
+        (RUN, "offload", "disk", "parameters"),
+        (RUN, "sharding", "zero9", "zero3"),
+        (RUN, "recompute", "some", "selective"),
+        (RUN, "precision", "bf17", "bf16_mixed"),
+        (RUN, "schedule", "zigzag", "1f1b"),
+        (RUN, "sequence_parallel", "perhaps", "boolean"),
+        (RUN, "timed_software", "excel", "megatron"),
+        (RUN, "bitsandbytes_version", "new", "0.41"),
+        (SERVED, "weight_format", "q17", "w4a16"),
+        (SERVED, "kv_cache_format", "q17", "fp8"),
+        (PEAK, "software", "excel", "megatron"),
+    ],
+)
+def test_an_unknown_word_is_refused_with_the_allowed_ones_and_harms_no_other_row(
+    row: dict[str, str], column: str, word: str, allowed: str, tmp_path: Path
+) -> None:
+    good = {"weight_precision": "bf16", "tokens_per_s_per_accelerator": "1000"} | row
+    bad = good | {"id": "bad", column: word}
+    if column == "timed_software":
+        bad["primary_quantity"] = "tokens_per_s_per_accelerator"
+    report = validate(table(tmp_path / "t.csv", good, bad))
+
+    assert [each.id for each in report.rows] == [row["id"]]
+    [skipped] = report.skipped
+    assert skipped.id == "bad"
+    assert column in skipped.reason
+    assert word in skipped.reason
+    assert allowed in skipped.reason
+
+
+def test_a_column_that_no_case_has_is_ignored(tmp_path: Path) -> None:
+    foreign = {"network": "8 x 400 Gb/s", "host": "2 x EPYC", "run_note": "restarts", "kind": "x"}
+
+    assert predicted(tmp_path / "a.csv", RUN | foreign) == predicted(tmp_path / "b.csv", RUN)
+
+
+# Facts of the software that no case asks for, beside the fields of a case.
+FACTS = (
+    "timed_software",
+    "gathered_logits",
+    "fsdp_version",
+    "bitsandbytes_version",
+    "adapter_dropout",
+    "unpacked_base",
+    "update_in_backward",
+    "adapter_format",
+)
+NOUNS = (Pretraining, FineTuning, ParallelLayout)
+FIELDS = {name for noun in NOUNS for name in noun.model_fields} - {"kind"}
+
+
+@pytest.mark.parametrize("name", ["training_runs", "outside_training"])
+def test_the_shipped_runs_speak_for_themselves(name: str, engine: Engine) -> None:
+    """Without the framework's name, the software behind a run is the same."""
+    for row in read_table(data_path("measurements") / f"{name}.csv"):
+        unit = _unit(row, engine)
+        known = filled(row, "training", unit=unit)
+        anonymous = filled({**row, "framework": "", "compiled": ""}, "training", unit=unit)
+        for field in (*FACTS, *sorted(FIELDS)):
+            assert cell(known, field) == cell(anonymous, field), (row["id"], field)
+
+
+def _unit(row: Row, engine: Engine) -> str:
+    try:
+        return engine.architecture(row).unit.value
+    except AdvisorError:
+        return "sample"
+
+
+def test_every_shipped_setting_names_where_it_comes_from(engine: Engine, root: Path) -> None:
+    rules = read_yaml(root / "data" / "measurement_guesses.yaml")
+    assert isinstance(rules, dict)
+    known = {rule["id"] for section in ("shape", "training") for rule in rules[section]["rules"]}
+    told = (root / "data" / "measurements" / "README.md").read_text(encoding="utf-8")
+    for name in ("training_runs", "outside_training"):
+        for row in read_table(data_path("measurements") / f"{name}.csv"):
+            for source in filter(None, cell(row, "settings_source").split(";")):
+                assert source in known or f"`{source}`" in told, (row["id"], source)
+
+
+@pytest.mark.parametrize(
+    ("cells", "field", "word"),
+    [
+        # Each as the framework's own repository tells.
+        ({"framework": "litgpt", "workload": "lora"}, "cross_entropy", "chunked"),
+        ({"framework": "litgpt", "workload": "lora"}, "software", "plain"),
+        ({"framework": "litgpt", "workload": "pretraining"}, "software", "liger"),
+        ({"framework": "nemo"}, "reduce_format", "bf16"),
+        ({"framework": "nemo"}, "recompute", "none;selective"),
+        ({"framework": "nemo", "recompute": "full"}, "recompute", "full"),
+        ({"framework": "llm_foundry", "attention": "flash"}, "attention", "flash1"),
+        ({"framework": "llm_foundry", "attention": "eager"}, "attention", "eager"),
+        ({"framework": "megatron", "precision": "fp16_amp"}, "precision", "fp16_mixed"),
+        ({"framework": "megatron", "cross_entropy": "plain"}, "cross_entropy", "plain"),
+        ({"framework": "nemo", "software": "compiled"}, "software", "compiled"),
+    ],
+)
+def test_a_framework_alone_tells_its_settings(cells: Row, field: str, word: str) -> None:
+    row = {"workload": "pretraining", "precision": "bf16_mixed", "num_accelerators": "8"}
+
+    assert filled({**row, **cells}, "training", unit="token")[field] == word
+
+
+def test_a_guess_has_its_reason() -> None:
+    row = {"workload": "lora", "framework": "litgpt", "num_accelerators": "1"}
+    reasons = {column: rule.why for column, _, rule in guessed(row, "training", unit="token")}
+
+    assert "lora_dropout" in reasons["adapter_dropout"]
+
+
+def test_the_first_recomputation_that_fits_is_taken(engine: Engine) -> None:
+    # 70 billion parameters of 16 bytes on 32 cards are 35 GiB; activations of 8,192 tokens are not
+    # held beside them unless they are recomputed.
+    row = RUN | {
+        "architecture_key": "meta-llama__Meta-Llama-3.1-70B",
+        "num_accelerators": "32",
+        "precision": "bf16_mixed",
+        "sequence_length": "8192",
+        "recompute": "none;full",
+    }
+    _, _, layout = settled_run(row, engine)
+    _, _, stated = settled_run(row | {"recompute": "none"}, engine)
+
+    assert (layout.recompute, stated.recompute) == (Recompute.FULL, Recompute.NONE)
+
+
+def test_the_speed_of_a_run_may_be_that_of_other_software(engine: Engine) -> None:
+    row = RUN | {"software": "huggingface", "timed_software": "liger"}
+    _, run, _ = settled_run(row, engine)
+
+    assert (run.software.value, timed_run(row, run).software.value) == ("huggingface", "liger")
+
+
+def test_changes_of_engines_name_facts_that_engines_have() -> None:
+    content = read_yaml(data_path("engine_releases.yaml"))
+    assert isinstance(content, dict)
+    for name, entry in content.items():
+        history = EngineHistory.model_validate(entry)
+        for change in history.changes:
+            named = {*change.takes, *(v for v in change.takes.values() if isinstance(v, str))}
+            assert named <= set(ServingFacts.model_fields), (name, change)
+
+
+def test_a_release_in_its_own_column_counts_more_than_words() -> None:
+    history = EngineHistory(
+        newest="0.9",
+        changes=(Change(before="0.8", why="a", source="b", date="2026-11-22"),),  # type: ignore[arg-type]
+    )
+
+    assert history.told({"engine_version": "vLLM 0.9", "engine_release": "0.10.2"}) == (0, 10)
+    assert history.told({"engine_version": "vLLM 0.9"}) == (0, 9)
+    assert history.told({}) == (0, 9)
