@@ -16,8 +16,17 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunk
 RECOMPUTES = {policy.value: policy for policy in Recompute}
 MOST = "most"
 """Word for as many chunks of a stage as the layers allow."""
-OPEN = ("data", "tensor", "pipeline", "context", "expert", "micro_batch", "virtual_stages")
-OPEN += ("recompute", "schedule")
+OPEN = (
+    "data",
+    "tensor",
+    "pipeline",
+    "context",
+    "expert",
+    "micro_batch",
+    "virtual_stages",
+    "recompute",
+    "schedule",
+)
 """Fields that are filled here where a row leaves them empty."""
 
 

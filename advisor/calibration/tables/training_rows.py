@@ -49,8 +49,6 @@ WORK: dict[str, type[Training]] = {
     **dict.fromkeys(TUNES, FineTuning),
 }
 """What a table calls the work -> the workload of a case."""
-SWITCHES = ("gathered_logits", "unpacked_base", "update_in_backward", "trained_ends")
-"""Switches of the software's memory that tables have columns for."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
 LEAN_BITSANDBYTES = (0, 44)
 """Release from which a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
@@ -199,7 +197,10 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
         < LEAN_BITSANDBYTES,
         adapter_dropout=bool(number(row, "adapter_dropout")),
         adapter_format=choice(row, "adapter_format", ADAPTER_FORMATS),
-        **{name: flag(row, name) for name in SWITCHES},
+        gathered_logits=flag(row, "gathered_logits"),
+        unpacked_base=flag(row, "unpacked_base"),
+        update_in_backward=flag(row, "update_in_backward"),
+        trained_ends=flag(row, "trained_ends"),
     )
     return replace(run, switches=switches)
 
