@@ -14,11 +14,11 @@ from functools import cache
 from math import inf
 from typing import Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter
 
 from advisor.calibration.tables.reading import Release, Row, cell, integer, release
-from advisor.errors import CatalogError
 from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.nouns.engines import ServingFacts
@@ -127,22 +127,8 @@ def _numbers(text: str) -> Release:
 
 @cache
 def _histories() -> dict[str, EngineHistory]:
-    content = read_yaml(data_path(FILE))
-    entries = content if isinstance(content, dict) else {}
-    found = {}
-    for name, entry in entries.items():
-        try:
-            found[name] = EngineHistory.model_validate(entry)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise CatalogError(
-                file=FILE,
-                entry=name,
-                field=".".join(str(part) for part in first["loc"]),
-                value=first["input"],
-                remedy=f"{first['msg']}.",
-            ) from None
-    return found
+    histories = TypeAdapter(dict[str, EngineHistory])
+    return checked(histories.validate_python, read_yaml(data_path(FILE)), file=FILE)
 
 
 @dataclass(frozen=True, slots=True)

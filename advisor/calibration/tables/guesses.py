@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Final
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from advisor.calibration.tables.reading import Row, cell
-from advisor.errors import CatalogError
-from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import read_record
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 
@@ -89,18 +88,7 @@ class _File(Noun):
 
 @cache
 def _file() -> _File:
-    try:
-        return _File.model_validate(read_yaml(data_path(FILE)))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = [str(part) for part in first["loc"]]
-        raise CatalogError(
-            file=FILE,
-            entry=".".join(place[:-1]),
-            field=place[-1],
-            value=first["input"],
-            remedy=f"{first['msg']}.",
-        ) from None
+    return read_record(data_path(FILE), _File)
 
 
 def model_names() -> ModelNames:
