@@ -16,7 +16,8 @@ from advisor.nouns.case import Case
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.nouns.stacks import known_stacks
+from advisor.nouns.workload import AttentionKernel, Optimizer
 from tests.command_line import give_input
 
 HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
@@ -102,7 +103,7 @@ def test_the_help_names_what_the_case_accepts() -> None:
     for option, names in (
         ("--precision", RECIPES),
         ("--optimizer", list(Optimizer)),
-        ("--software", list(SoftwareStack)),
+        ("--software", known_stacks()),
         ("--attention", list(AttentionKernel)),
         ("--weights", WEIGHT_FORMATS),
         ("--kv-cache", KV_CACHE_FORMATS),

@@ -15,12 +15,15 @@ from advisor.arguments.flags import (
     read_text,
     read_word,
 )
+from advisor.foundation.resources import entry_names
 
 
 def _yes(text: str, option: str) -> object:
     """The case itself refuses other words."""
     return {"yes": True, "no": False}.get(text.lower(), text)
 
+
+STACKS: Final = entry_names("software.yaml")
 
 SHAPE: Final = (
     Flag(
@@ -141,7 +144,7 @@ WORK: Final = (
         "--software",
         "workload.software",
         "STACK",
-        "huggingface, plain, deepspeed, compiled, megatron or liger",
+        f"{', '.join(STACKS[:-1])} or {STACKS[-1]}",
         read_word,
         TRAINING,
     ),

@@ -14,6 +14,7 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
 from advisor.nouns.efficiency import Calibration
+from advisor.nouns.stacks import SOFTWARE, known_stacks, stack_rows
 
 FITTED = "calibration.yaml"
 FACTS = "calibration_facts.yaml"
@@ -32,7 +33,7 @@ SECTIONS: Final = {
     FACTS: _names(
         "relatives processor_half_tiles processor_overhead_s vector_compute "
         "processor_tile_compute processor_sustained processor_fresh_memory sustained network "
-        "software serving memory intervals reliability engines"
+        "serving memory intervals reliability engines"
     ),
 }
 """What each file holds: a section that is gone would leave its constants at their defaults."""
@@ -77,7 +78,8 @@ def load_calibration(path: Path | None = None) -> Calibration:
     ----------
     path : Path, optional
         The file of fitted constants; the stated ones are read from ``calibration_facts.yaml``
-        beside it. None takes the files that ship with the package.
+        beside it, and those of software from the shipped ``software.yaml``. None takes the files
+        that ship with the package.
 
     Returns
     -------
@@ -126,7 +128,8 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
     fitted : dict
         What ``calibration.yaml`` holds, or will hold.
     path : Path
-        That file; the stated constants are read from ``calibration_facts.yaml`` beside it.
+        That file; the stated constants are read from ``calibration_facts.yaml`` beside it, and
+        those of software from the shipped ``software.yaml``.
 
     Returns
     -------
@@ -137,7 +140,8 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
     CatalogError
         As :func:`load_calibration`.
     """
-    facts = _read(path.with_name(FACTS))
+    _check_stacks(fitted)
+    facts = _read(path.with_name(FACTS)) | {"software": stack_rows()}
     joined = _joined(fitted, facts, file=path.name, entry="")
     try:
         return Calibration.model_validate(joined)
@@ -148,12 +152,21 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
         place = [str(part) for part in first["loc"]] or message.split()[0].rstrip(":").split(".")
         whole = first["type"] in {"missing", "value_error"}
         raise CatalogError(
-            file=path.name if _is_fitted(place, fitted, facts) else FACTS,
+            file=path.name if _is_fitted(place, fitted, facts) else _stated_in(place[0]),
             entry=place[0],
             field=".".join(place[1:]),
             value=None if whole else shown(first["input"]),
             remedy=f"{message}. {RESTORE}",
         ) from None
+
+
+def _check_stacks(fitted: Section) -> None:
+    """Refuse a wrong table of stacks, and fitted constants of a stack that it lacks."""
+    known, software = known_stacks(), fitted.get("software")
+    for name in software if isinstance(software, dict) else ():
+        if name not in known:
+            remedy = f"Add its row, or fit the constants again: {FITTED} has some of it. {RESTORE}"
+            refuse(SOFTWARE, None, remedy, entry=str(name))
 
 
 def _read(path: Path) -> Section:
@@ -178,14 +191,14 @@ def _joined(fitted: Section, facts: Section, *, file: str, entry: str) -> Sectio
         if name not in result:
             result[name] = value
             continue
-        own = result[name]
+        own, stated = result[name], _stated_in(place.partition(".")[0])
         if isinstance(own, dict) != isinstance(value, dict):
-            wrong, at_fault = (value, FACTS) if isinstance(own, dict) else (own, file)
+            wrong, at_fault = (value, stated) if isinstance(own, dict) else (own, file)
             remedy = f"It must be a mapping of fields. {RESTORE}"
             refuse(at_fault, wrong, remedy, entry=entry or name, field=name if entry else "")
         if not isinstance(own, dict) or not isinstance(value, dict):
             raise CatalogError(
-                file=FACTS,
+                file=stated,
                 entry=entry or name,
                 field=name,
                 value=value,
@@ -195,13 +208,18 @@ def _joined(fitted: Section, facts: Section, *, file: str, entry: str) -> Sectio
     return result
 
 
+def _stated_in(section: str) -> str:
+    """Return the file of stated constants that holds a section."""
+    return SOFTWARE if section == "software" else FACTS
+
+
 def _is_fitted(place: list[str], fitted: Section, facts: Section) -> bool:
     """Whether a place belongs to the fitted file: where it stands, else where it should."""
     depths = [_depth(section, place) for section in (fitted, facts)]
     if depths[0] != depths[1]:
         return depths[0] > depths[1]
     named = set(place) & FITTED_FIELDS.get(place[0], frozenset())
-    return bool(named) or place[0] not in SECTIONS[FACTS]
+    return bool(named) or place[0] not in SECTIONS[FACTS] | {"software"}
 
 
 def _depth(section: object, place: list[str]) -> int:

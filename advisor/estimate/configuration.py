@@ -349,7 +349,7 @@ def estimate_configuration(
         assumptions.extend(
             calibration.beyond_training(accelerator, compute=recipe.compute, count=placement.count)
         )
-        assumptions.extend(beyond_stack(run.software, layout))
+        assumptions.extend(beyond_stack(run.stack, layout))
         startup = duration(calibration.reliability.startup_s)
         assumptions.append(f"{startup} of start-up before the first step")
         hours = time.run_hours

@@ -13,7 +13,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.equations.flops import attended_keys
 from advisor.equations.memory import adapter_parameters
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.workload import SoftwareStack
+from advisor.nouns.stacks import SelectiveRecompute
 
 LAST_PRODUCT: Final = "down"
 """Adapter target of a block's last product."""
@@ -93,10 +93,10 @@ def kept_products(operators: Iterable[Operator]) -> tuple[Operator, ...]:
 def remade_by_selection(architecture: ModelArchitecture, run: TrainingRun) -> tuple[Operator, ...]:
     """Products that selective recomputation runs a second time.
 
-    None in Megatron-class software; elsewhere what :func:`kept_products` leaves, but for a block's
-    last product, whose output no backward pass reads.
+    None where only cheap work is made again; else what :func:`kept_products` leaves, but for a
+    block's last product, whose output no backward pass reads.
     """
-    if run.software is SoftwareStack.MEGATRON:
+    if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:
         return ()
     block = architecture.in_part(Part.BLOCK)
     kept = {op.name for op in kept_products(block)}

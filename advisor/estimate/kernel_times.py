@@ -223,7 +223,7 @@ def _takes_math(op: Operator, run: TrainingRun) -> bool:
     # Latents are cached as one head, and expanded to all of them before attention.
     keys_and_values = op.cache_elements_per_token * op.heads / op.cache_heads
     grouped = 2.0 * keys_and_values == op.flops_per_token_per_key
-    wanted = run.attention is not AttentionKernel.EAGER and run.software.eager
+    wanted = run.attention is not AttentionKernel.EAGER and run.stack.eager
     return wanted and grouped and run.recipe.compute == "fp32"
 
 

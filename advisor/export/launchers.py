@@ -23,8 +23,7 @@ from advisor.export.serving import PORT, vllm_launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.trl import accelerate_config, deepspeed_config, trl_launch
 from advisor.foundation.units import HOUR_S, MINUTE_S
-from advisor.nouns.stacks import DIVIDES
-from advisor.nouns.workload import Serving, SoftwareStack
+from advisor.nouns.workload import Serving
 
 START: Final = ("#!/usr/bin/env bash",)
 STRICT: Final = "set -euo pipefail"
@@ -81,8 +80,8 @@ def _launch(setup: Setup) -> Launch:
         return vllm_launch(setup)
     layout, run = setup.estimate.layout, setup.run
     split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
-    pretrains = run.method is None and "pipeline" in DIVIDES[run.software]
-    if pretrains or split or run.software is SoftwareStack.MEGATRON:
+    pretrains = run.method is None and "pipeline" in run.stack.divides
+    if pretrains or split or run.stack.launcher == "megatron":
         return megatron_launch(setup)
     return trl_launch(setup)
 

@@ -17,7 +17,6 @@ from advisor.nouns.workload import (
     GradientSync,
     Optimizer,
     Preference,
-    SoftwareStack,
 )
 
 STAGES: Final = {Sharding.DDP: 0, Sharding.ZERO1: 1, Sharding.ZERO2: 2, Sharding.ZERO3: 3}
@@ -83,7 +82,7 @@ def uses_deepspeed(setup: Setup) -> bool:
     """Whether it was asked for, states are shared out, or 16-bit weights have a master copy."""
     layout = setup.estimate.layout
     master = setup.run.recipe.master is not None and not setup.run.frozen
-    asked = setup.run.software is SoftwareStack.DEEPSPEED
+    asked = setup.run.stack.runs_deepspeed
     return asked or layout.sharding is not Sharding.DDP or bool(layout.offload) or master
 
 
@@ -139,10 +138,7 @@ def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
         options += (("--packing", "true"), ("--packing_strategy", "wrapped"))
     if run.frozen:
         options += _adapters(setup)
-    if run.software is SoftwareStack.LIGER:
-        options += (("--use_liger_kernel", "true"),)
-    if run.software is SoftwareStack.COMPILED:
-        options += (("--torch_compile", "true"),)
+    options += tuple((f"--{name}", value) for name, value in run.stack.trainer_options.items())
     if Offload.ACTIVATIONS in layout.offload:
         options += (("--activation_offloading", "true"),)
     files = {}

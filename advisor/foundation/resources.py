@@ -5,6 +5,7 @@ leaves a copy of the data beside the installed packages, which grows stale.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ from advisor.errors import ResourceError
 CACHE_FOLDER: Final = "GPU_ADVISOR_CACHE_DIR"
 """Environment variable that moves the cache folder."""
 
+_ENTRY: Final = re.compile(r"^(\w+):", re.MULTILINE)
+"""A key that starts its line."""
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -43,6 +46,33 @@ def data_path(name: str) -> Path:
     checkout = _checkout()
     folder = checkout / "data" if checkout else _PACKAGE / "_data"
     return _existing(folder / name, what=f"data file {name!r}")
+
+
+def entry_names(name: str) -> tuple[str, ...]:
+    """Names of the entries of a YAML data file that is a mapping, without a YAML reader.
+
+    Parameters
+    ----------
+    name : str
+        As for :func:`data_path`.
+
+    Returns
+    -------
+    tuple of str
+        In the order of the file.
+
+    Raises
+    ------
+    ResourceError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> entry_names("software.yaml")[:2]
+    ('huggingface', 'plain')
+    """
+    text = data_path(name).read_text(encoding="utf-8", errors="replace")
+    return tuple(_ENTRY.findall(text))
 
 
 def app_path() -> Path:

@@ -31,7 +31,6 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.kernels import FitQuality, KernelEfficiency
 from advisor.nouns.precision import WeightFormat
 from advisor.nouns.stacks import SoftwareFacts
-from advisor.nouns.workload import SoftwareStack
 
 VECTOR_WORK: Final = 1.0 / 8.0
 """fp32 rate of vector units over the 16-bit rate of the matrix units that curves were measured on,
@@ -157,7 +156,8 @@ class Calibration(Noun):
     machines: dict[str, KernelEfficiency] = Field(default_factory=dict)
     """Constants that the probe measured on a machine of the user, by accelerator."""
     network: NetworkEfficiency
-    software: dict[SoftwareStack, SoftwareFacts]
+    software: dict[str, SoftwareFacts]
+    """By name: rows of ``data/software.yaml`` with what is fitted of them."""
     serving: ServingFacts
     """Of the engine that estimates are for, where the weights' format does not name another."""
     engines: dict[str, ServingFacts] = Field(default_factory=dict)
@@ -197,10 +197,6 @@ class Calibration(Noun):
         for name in self.trained:
             if name not in self.kernels and name not in self.relatives:
                 msg = f"kernels.{name} is missing: training runs on that generation were scored"
-                raise ValueError(msg)
-        for stack in SoftwareStack:
-            if stack not in self.software:
-                msg = f"software.{stack.value} is missing"
                 raise ValueError(msg)
         for name, relative in self.relatives.items():
             if name in self.kernels:

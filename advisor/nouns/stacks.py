@@ -1,63 +1,123 @@
-"""Training software: what a stack adds to its kernels."""
+"""Training software: one row of ``data/software.yaml`` for each stack, and what is fitted of it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import check_numbers, checked, refuse
 from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path, entry_names
 from advisor.nouns.engines import Fraction, NonNegative, Positive, Seconds
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.workload import SoftwareStack
 
-_EVERYTHING: Final = ("tensor", "pipeline", "context", "expert")
-_SEQUENCES: Final = ("context",)
-DIVIDES: Final = {
-    SoftwareStack.MEGATRON: _EVERYTHING,
-    SoftwareStack.COMPILED: _EVERYTHING,
-    SoftwareStack.HUGGINGFACE: _SEQUENCES,
-    SoftwareStack.LIGER: _SEQUENCES,
-    SoftwareStack.DEEPSPEED: _SEQUENCES,
-    SoftwareStack.PLAIN: _SEQUENCES,
-}
-"""Degrees of a layout that a stack offers besides data parallelism, sharded or not, as it is used
-by default: Megatron-Core's parallelism guide and torchtitan's README name all four. TRL runs its
-trainers on Accelerate with one model for each accelerator, ZeRO or FSDP, and splits sequences
-(huggingface.co/docs/trl, Distributing Training, read 2026-11-22); DeepSpeed's pipeline and expert
-layers want a model written for them (deepspeed.ai, tutorials); torchtune's recipes shard with FSDP
-and split sequences."""
+SOFTWARE: Final = "software.yaml"
+Degree = Literal["tensor", "pipeline", "context", "expert"]
+DEGREES: Final[tuple[Degree, ...]] = ("tensor", "pipeline", "context", "expert")
+"""Degrees of a layout that a stack may offer besides data parallelism, sharded or not."""
 
 
-def undivided(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
-    """Return the degrees of ``layout`` above 1 that ``stack`` does not offer.
+class Work(StrEnum):
+    """Kinds of work that each have a usual stack."""
 
-    Examples
-    --------
-    >>> undivided(SoftwareStack.HUGGINGFACE, ParallelLayout(tensor=2, context=2))
-    ('tensor',)
-    """
-    offered = DIVIDES[stack]
-    return tuple(name for name in _EVERYTHING if name not in offered and getattr(layout, name) > 1)
-
-
-def beyond_stack(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
-    """Sentences on what ``layout`` asks of ``stack`` that it does not offer."""
-    missing = undivided(stack, layout)
-    if not missing:
-        return ()
-    able = " or ".join(one.value for one in DIVIDES if not undivided(one, layout))
-    degrees = ", ".join(f"{name}={getattr(layout, name)}" for name in missing)
-    return (f"{stack.value} offers no {degrees} as it is used by default; software {able} does",)
+    PRETRAINING = "pretraining"
+    FINE_TUNING = "fine_tuning"
+    SAMPLES = "samples"
+    """Training of networks that take images or other samples, not tokens."""
+    BATCHES = "batches"
+    """Answers of networks that do not generate."""
 
 
-class SoftwareFacts(Noun):
-    """What one training stack adds to the kernels."""
+class SelectiveRecompute(StrEnum):
+    """What selective recomputation runs a second time."""
 
-    launch_s: Seconds
-    """Host time to launch one kernel."""
+    CHEAP_WORK = "cheap_work"
+    """Norms, activations and score matrices; no product."""
+    EVERY_SECOND_PRODUCT = "every_second_product"
+    """All but the outputs of every second product and of the attention kernel: PyTorch's
+    operator-wise policy."""
+
+
+class GradientCast(StrEnum):
+    """How gradients narrower than the master weights are widened for the update."""
+
+    NONE = "none"
+    """They are summed in the wider format already."""
+    TENSOR = "tensor"
+    """One tensor after another."""
+    PARTITION = "partition"
+    """All that a rank updates, laid end to end."""
+
+
+class SoftwareStack(Noun):
+    """What one training stack does: a row of ``data/software.yaml``."""
+
+    name: str
+    title: str
+    """For people who choose."""
+    sentence: str
+    """What an answer says where nobody chose."""
+    sentence_with_adapters: str | None = None
+    """The same for adapters; None says ``sentence``."""
+    default_for: tuple[Work, ...]
+    """Work that most people run with it."""
+    divides: tuple[Degree, ...]
+    """Degrees of a layout that it offers as it is used by default."""
+    eager: bool
+    """Modules run one by one: each casts its inputs under autocast."""
     fused_elementwise: bool
     """Norms, activations and residuals run as one pass each."""
+    launch_s: Seconds
+    """Host time to launch one kernel. [s]"""
+    portable_attention: bool
+    """FlashAttention-2 on every card, instead of the kernels written for its generation."""
+    overlaps_traffic: bool
+    """Products and other micro-batches hide traffic of tensor and expert parallelism."""
+    loss_bytes_per_logit: NonNegative
+    """Alive for each token and vocabulary entry while the loss goes backward. [bytes]"""
+    plain_loss: bool
+    """The loss is PyTorch's own, whose bytes also depend on autocast and on who shares the
+    vocabulary."""
+    keeps_autocast_copies: bool
+    """16-bit copies of fp32 weights stay until the end of the forward pass."""
+    keeps_narrow_inputs: bool
+    """Of a product's input the copy in the format of the product is kept, where narrower."""
+    divides_gathered_inputs: bool
+    """Sequence parallelism divides inputs of products too, which are gathered again backward."""
+    selective_recompute: SelectiveRecompute
+    gradient_format: str | None
+    """Format that gradients beside master weights are summed in; None takes the recipe's."""
+    keeps_gradients: bool
+    """Gradients are set to zero after a step instead of being freed."""
+    copies_gradients_to_buckets: bool
+    """Data parallelism copies gradients to buckets of their own before it sums them."""
+    gradient_cast: GradientCast
+    zero3_cast_elements: Annotated[float, Field(gt=0, le=1e15)] | None = None
+    """Most gradients that ``partition`` casts together under ZeRO-3; None casts all. [elements]"""
+    reduces_in_place: bool
+    """Sharded gradients are reduced where they were summed, without a message of their own."""
+    divides_lookup_gradient: bool
+    """Tensor ranks share the gradient of the embedding from the start."""
+    shards_ends_apart: bool
+    """Embedding and head are gathered apart, not throughout a step."""
+    launcher: Literal["megatron", "trl"]
+    """Program that exports start."""
+    runs_deepspeed: bool
+    """DeepSpeed's engine runs it even where nothing is sharded."""
+    trainer_options: dict[str, str]
+    """Options of Hugging Face's trainers that switch it on."""
+    sources: dict[str, str]
+    """By column, where the fact comes from and when it was read."""
+
+
+class SoftwareFacts(SoftwareStack):
+    """A stack with the constants that published runs determine."""
+
     slowdown: Annotated[Positive, Field(ge=1)]
     """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
     clocks under load)."""
@@ -70,16 +130,136 @@ class SoftwareFacts(Noun):
     expert_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share of exchanges between experts that computation hides, where the schedule overlaps
     them."""
-    portable_attention: bool = False
-    """FlashAttention-2 on every card, instead of the kernels written for its generation."""
     grouped_compute: Fraction = 1.0
     """Rate of routed experts' products over that of one dense product of the same size
     (permutation, imbalance, quantisation of small groups)."""
     expert_launches: NonNegative = 1.0
     """Kernels launched for each local expert, matrix and pass in 8 bits and less: every expert's
     operands are converted on their own. In 16 bits one grouped kernel serves all experts."""
-    source: str
 
     def slowdown_of(self, *, samples: bool) -> float:
         """Return the slowdown of networks that take images, or of all others."""
         return self.sample_slowdown if samples else self.slowdown
+
+
+class _Table(Noun):
+    stacks: dict[str, dict[str, Any]]
+
+
+class _Stacks(Noun):
+    stacks: dict[str, SoftwareStack]
+
+
+_FITTED: Final = frozenset(SoftwareFacts.model_fields) - frozenset(SoftwareStack.model_fields)
+
+
+@cache
+def stack_rows() -> dict[str, dict[str, Any]]:
+    """Return the rows of ``data/software.yaml`` as they stand, by name.
+
+    Raises
+    ------
+    CatalogError
+        If the file is no mapping of rows.
+    """
+    content = read_yaml(data_path(SOFTWARE))
+    rows = checked(_Table.model_validate, {"stacks": content}, file=SOFTWARE).stacks
+    check_numbers(rows, file=SOFTWARE)
+    return {name: {"name": name, **row} for name, row in rows.items()}
+
+
+@cache
+def known_stacks() -> Mapping[str, SoftwareStack]:
+    """Return all stacks by name, in the order of their file.
+
+    Raises
+    ------
+    CatalogError
+        If a column is missing, unknown or out of bounds, or work has no usual stack, or two.
+    """
+    rows = {
+        name: {column: value for column, value in row.items() if column not in _FITTED}
+        for name, row in stack_rows().items()
+    }
+    stacks = checked(_Stacks.model_validate, {"stacks": rows}, file=SOFTWARE).stacks
+    for name, stack in stacks.items():
+        for column in sorted(stack.sources.keys() - SoftwareFacts.model_fields.keys()):
+            remedy = "Give the source of a column by its name."
+            refuse(SOFTWARE, column, remedy, entry=name, field="sources")
+    for work in Work:
+        usual = [name for name, stack in stacks.items() if work in stack.default_for]
+        if len(usual) != 1:
+            remedy = f"Name {work.value} in exactly one row."
+            refuse(SOFTWARE, work.value, remedy, entry=", ".join(usual), field="default_for")
+    return stacks
+
+
+def fitted_stacks() -> tuple[str, ...]:
+    """Return the stacks whose slowdown published runs determine: no row states it."""
+    return tuple(name for name, row in stack_rows().items() if "slowdown" not in row)
+
+
+def stack_named(name: str) -> SoftwareStack:
+    """Return one stack.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name; the message names those that exist.
+
+    Examples
+    --------
+    >>> stack_named("megatron").title
+    'Megatron-class'
+    """
+    found = known_stacks().get(name)
+    if found is None:
+        msg = f"unknown software {name!r}; choose one of {', '.join(known_stacks())}"
+        raise ValueError(msg)
+    return found
+
+
+def usual_stack(work: Work) -> SoftwareStack:
+    """Return what most people run a kind of work with.
+
+    Examples
+    --------
+    >>> usual_stack(Work.PRETRAINING).name
+    'megatron'
+    """
+    return next(stack for stack in known_stacks().values() if work in stack.default_for)
+
+
+def _known(name: str) -> str:
+    return stack_named(name).name
+
+
+def _listed(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(entry_names(SOFTWARE))
+
+
+StackName = Annotated[str, AfterValidator(_known), Field(json_schema_extra=_listed)]
+"""Name of a stack: checked against the table, and listed in the schema."""
+
+
+def undivided(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
+    """Return the degrees of ``layout`` above 1 that ``stack`` does not offer.
+
+    Examples
+    --------
+    >>> undivided(stack_named("huggingface"), ParallelLayout(tensor=2, context=2))
+    ('tensor',)
+    """
+    return tuple(
+        name for name in DEGREES if name not in stack.divides and getattr(layout, name) > 1
+    )
+
+
+def beyond_stack(stack: SoftwareStack, layout: ParallelLayout) -> tuple[str, ...]:
+    """Sentences on what ``layout`` asks of ``stack`` that it does not offer."""
+    missing = undivided(stack, layout)
+    if not missing:
+        return ()
+    able = " or ".join(one.name for one in known_stacks().values() if not undivided(one, layout))
+    degrees = ", ".join(f"{name}={getattr(layout, name)}" for name in missing)
+    return (f"{stack.name} offers no {degrees} as it is used by default; software {able} does",)

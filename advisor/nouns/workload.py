@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.stacks import StackName
 
 PositiveAmount = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
@@ -28,33 +29,6 @@ class Optimizer(StrEnum):
     ADAFACTOR = "adafactor"
     MUON = "muon"
     """For matrices; AdamW for embeddings, head and vectors."""
-
-
-class SoftwareStack(StrEnum):
-    """Which code runs the training: decides what is kept for backward and what is fused."""
-
-    HUGGINGFACE = "huggingface"
-    """Hugging Face Trainer: eager modules, nothing fused."""
-    PLAIN = "plain"
-    """A plain loop of a framework over eager modules (torchtune, timm, reference scripts)."""
-    DEEPSPEED = "deepspeed"
-    """The same modules under DeepSpeed's ZeRO engine."""
-    COMPILED = "compiled"
-    """torch.compile (torchtitan and similar)."""
-    MEGATRON = "megatron"
-    """Megatron-class fused kernels and vocabulary-parallel loss."""
-    LIGER = "liger"
-    """Hugging Face modules with Liger kernels: fused norms, activation and loss."""
-
-    @property
-    def unfused(self) -> bool:
-        """Whether every operation is a kernel of its own, and the loss keeps whole logits."""
-        return self in (SoftwareStack.HUGGINGFACE, SoftwareStack.PLAIN, SoftwareStack.DEEPSPEED)
-
-    @property
-    def eager(self) -> bool:
-        """Whether modules run one by one: each casts its inputs under autocast."""
-        return self.unfused or self is SoftwareStack.LIGER
 
 
 class CrossEntropy(StrEnum):
@@ -153,7 +127,7 @@ class _Training(_Sized):
     """Name of a recipe; None lets the search choose among those that the card supports."""
     optimizer: Optimizer = Optimizer.ADAMW
     attention: AttentionKernel = AttentionKernel.FLASH
-    software: SoftwareStack | None = None
+    software: StackName | None = None
     """None takes the default of the task."""
     cross_entropy: CrossEntropy | None = None
     """None takes what the software does."""

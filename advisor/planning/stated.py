@@ -21,7 +21,6 @@ from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.stacks import DIVIDES
 from advisor.nouns.workload import Serving, Workload
 from advisor.planning.search.options import (
     Configuration,
@@ -258,7 +257,7 @@ def _leanest(architecture: ModelArchitecture, count: int, workload: Workload) ->
             recompute=Recompute.FULL if blocks and not serving else Recompute.NONE,
         )
     splits = isinstance(workload, Serving) or (
-        "tensor" in DIVIDES[software_of(workload, architecture.unit)]
+        "tensor" in software_of(workload, architecture.unit).divides
     )
     tensor = max(
         degree

@@ -11,13 +11,13 @@ from advisor.architecture.published_models import PUBLISHED
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.stacks import known_stacks
 from advisor.nouns.workload import (
     CrossEntropy,
     DataLoading,
     GradientSync,
     Optimizer,
     Preference,
-    SoftwareStack,
 )
 from advisor.ui.inputs import ADAPTERS, ALL, FINE_TUNING, NO, OWN, SERVING, TRAINING, YES, Task
 from advisor.ui.networks import ALL as ALL_NETWORKS
@@ -228,12 +228,7 @@ RULES: Final[dict[str, Rules]] = {
         TRAINING,
         options={
             "": "Usual for the task",
-            SoftwareStack.HUGGINGFACE: "Hugging Face Trainer, nothing fused",
-            SoftwareStack.LIGER: "Hugging Face with Liger kernels",
-            SoftwareStack.PLAIN: "Plain framework loop, nothing fused",
-            SoftwareStack.DEEPSPEED: "DeepSpeed (ZeRO), nothing fused",
-            SoftwareStack.COMPILED: "torch.compile with FSDP (torchtitan)",
-            SoftwareStack.MEGATRON: "Megatron-class",
+            **{name: stack.title for name, stack in known_stacks().items()},
         },
         advanced=True,
     ),

@@ -11,7 +11,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.training.run import TrainingRun, recipe_named
 from advisor.estimate.training.step_time import model_flops_per_token
-from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.nouns.workload import AttentionKernel, Optimizer
 
 # 3 x 3 over 10 x 10 positions, 8 channels in and out, two operations each.
 FLOPS = 2 * 9 * 8 * 8 * 100
@@ -33,7 +33,7 @@ def test_training_runs_frozen_layers_forward_only() -> None:
         recipe=recipe_named("bf16_amp"),
         optimizer=Optimizer.SGD_MOMENTUM,
         attention=AttentionKernel.FLASH,
-        software=SoftwareStack.HUGGINGFACE,
+        software="huggingface",
         method=None,
         lora_rank=16,
         lora_targets=(),

@@ -9,7 +9,6 @@ from advisor.calibration.fitting.stack_constants import HeldOut, RunTimes, hold_
 from advisor.calibration.fitting.stack_runs import TimedRun, fit_slowdowns
 from advisor.calibration.tables.guesses import filled
 from advisor.catalog.constants import load_calibration
-from advisor.nouns.workload import SoftwareStack
 
 
 def run(
@@ -18,7 +17,7 @@ def run(
     return TimedRun(
         source=source,
         group=group,
-        stack=SoftwareStack(stack),
+        stack=stack,
         interval=f"training_time{name}",
         ratio=ratio,
         is_rate=True,
@@ -34,14 +33,14 @@ def test_a_group_weighs_one_however_many_runs_it_has():
     # Groups 1.5 (geometric mean of 1.0 and 2.25), 1.2 and 1.1: the median is 1.2.
     runs = [run(1.0, "x"), run(2.25, "x"), run(1.2, "y"), run(1.1, "z")]
 
-    assert fit_slowdowns(runs)[SoftwareStack.MEGATRON] == 1.2
+    assert fit_slowdowns(runs)["megatron"] == 1.2
 
 
 def test_no_stack_is_faster_than_its_kernels_and_one_without_runs_takes_the_median_of_all():
     slowdowns = fit_slowdowns([run(0.8, "x"), run(1.3, "y", stack="liger")])
 
-    assert slowdowns[SoftwareStack.MEGATRON] == 1.0
-    assert slowdowns[SoftwareStack.COMPILED] == 1.05
+    assert slowdowns["megatron"] == 1.0
+    assert slowdowns["compiled"] == 1.05
 
 
 def test_an_unfused_stack_with_few_groups_is_drawn_towards_the_others() -> None:
@@ -50,10 +49,10 @@ def test_an_unfused_stack_with_few_groups_is_drawn_towards_the_others() -> None:
     plain = [run(1.5, f"p{i}", stack="plain") for i in range(4)]
     slowdowns = fit_slowdowns([*plain, run(2.0, "d", stack="deepspeed"), run(1.1, "m")])
 
-    assert slowdowns[SoftwareStack.PLAIN] == 1.5
-    assert slowdowns[SoftwareStack.DEEPSPEED] == 1.59
-    assert slowdowns[SoftwareStack.HUGGINGFACE] == 1.5
-    assert slowdowns[SoftwareStack.MEGATRON] == 1.1
+    assert slowdowns["plain"] == 1.5
+    assert slowdowns["deepspeed"] == 1.59
+    assert slowdowns["huggingface"] == 1.5
+    assert slowdowns["megatron"] == 1.1
 
 
 @pytest.mark.parametrize(

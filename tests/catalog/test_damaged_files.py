@@ -295,6 +295,7 @@ LOADERS: dict[str, Callable[[], object]] = {
         [family_of(kind) for kind in supported_types()],
         refused_types(),
     ),
+    "software.yaml": load_calibration,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{
@@ -515,7 +516,9 @@ WRONG_FACTS: list[tuple[str, Callable[[bytes], bytes], str]] = [
         "",
     ),
     ("calibration_facts.yaml", replaced("reliability:", "reliable:"), "reliability"),
-    ("calibration_facts.yaml", replaced("launch_s: ", "launch_s: fast #"), "launch_s"),
+    ("software.yaml", replaced("launch_s: ", "launch_s: fast #"), "huggingface.*launch_s"),
+    ("software.yaml", replaced("loss_bytes_per_logit: ", "loss_bytes_per_logit: -1 #"), "logit"),
+    ("software.yaml", replaced("plain:\n", "plane:\n"), "pla[ni]"),
     ("model_presets.yaml", replaced("presets:", "models:"), "presets|models"),
     ("model_presets.yaml", replaced("hidden_size: ", f"hidden_size: {HUGE}"), "hidden_size"),
     ("model_presets.yaml", replaced("hidden_size: ", "hidden_size: -"), "bloom"),

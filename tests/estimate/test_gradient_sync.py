@@ -16,7 +16,7 @@ from advisor.foundation.units import GIB
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import GradientSync, Pretraining, SoftwareStack
+from advisor.nouns.workload import GradientSync, Pretraining
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248
@@ -36,7 +36,7 @@ def peak_gib(
         sequence_length=4096,
         global_batch=ranks * micro_batch * parts,
         precision="bf16_pure",
-        software=SoftwareStack.COMPILED,
+        software="compiled",
         reduce_format="fp32",
         gradient_sync=sync,
     )

@@ -16,10 +16,10 @@ from advisor.estimate.training.run import resolve_training
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import Pretraining, SoftwareStack
+from advisor.nouns.workload import Pretraining
 
 CALIBRATION = load_calibration()
-PLAIN = CALIBRATION.software[SoftwareStack.PLAIN]
+PLAIN = CALIBRATION.software["plain"]
 NODE = Node(
     accelerators=1,
     intra_bytes_per_s=16e9,

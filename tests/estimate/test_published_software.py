@@ -19,13 +19,13 @@ from advisor.foundation.units import GIB
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import CrossEntropy, FineTuning, FineTuningMethod, SoftwareStack
+from advisor.nouns.workload import CrossEntropy, FineTuning, FineTuningMethod
 
 MODEL = resolve_model(ModelSource(preset="llama-2-7b"))
 PARAMETERS = 6_738_415_616
 
 
-def tuned(method: FineTuningMethod, stack: SoftwareStack, recipe: str) -> TrainingRun:
+def tuned(method: FineTuningMethod, stack: str, recipe: str) -> TrainingRun:
     workload = FineTuning(
         method=method,
         lora_rank=8,
@@ -45,7 +45,7 @@ def test_deepspeed_casts_the_gradients_of_a_rank_at_once(
     sharding: Sharding, cast_elements: float
 ) -> None:
     """2 bytes laid end to end, 4 of the cast; a billion elements at a time under ZeRO-3."""
-    run = tuned(FineTuningMethod.FULL, SoftwareStack.DEEPSPEED, "bf16_mixed")
+    run = tuned(FineTuningMethod.FULL, "deepspeed", "bf16_mixed")
     layout = LayoutArrays.of(ParallelLayout(data=4, sharding=sharding))
     partition = np.array([PARAMETERS / (1 if sharding is Sharding.DDP else 4)])
     assert gradient_cast_bytes(MODEL, run, layout, partition) == pytest.approx(6 * cast_elements)
@@ -53,7 +53,7 @@ def test_deepspeed_casts_the_gradients_of_a_rank_at_once(
 
 def test_old_bitsandbytes_keeps_the_inputs_of_every_product() -> None:
     """Beside what LoRA on q and v needs (the input of both), those of gate and up, and of down."""
-    run = tuned(FineTuningMethod.QLORA, SoftwareStack.PLAIN, "bf16_pure")
+    run = tuned(FineTuningMethod.QLORA, "plain", "bf16_pure")
     switches = replace(run.switches, adapter_format="bf16")
     run, old = (
         replace(run, switches=replace(switches, base_inputs_kept=kept)) for kept in (False, True)
@@ -70,7 +70,7 @@ def test_peak_of_litgpt_on_a_four_bit_base() -> None:
 
     Single-copy bf16 with LoRA of rank 8 on q and v and dropout, one sequence of up to 1,304 tokens.
     """
-    run = tuned(FineTuningMethod.QLORA, SoftwareStack.PLAIN, "bf16_pure")
+    run = tuned(FineTuningMethod.QLORA, "plain", "bf16_pure")
     switches = replace(
         run.switches, adapter_format="bf16", base_inputs_kept=True, adapter_dropout=True
     )
@@ -91,7 +91,7 @@ def test_a_four_bit_base_is_gathered_as_it_is_held() -> None:
     facts = load_calibration().memory
     # Without logits the fullest moment is a block's backward pass.
     runs = (
-        replace(tuned(method, SoftwareStack.PLAIN, "bf16_pure"), cross_entropy=CrossEntropy.LINEAR)
+        replace(tuned(method, "plain", "bf16_pure"), cross_entropy=CrossEntropy.LINEAR)
         for method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
     )
     sixteen, four = (float(training_memory(MODEL, run, layout, facts).workspace[0]) for run in runs)

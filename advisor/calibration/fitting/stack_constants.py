@@ -20,10 +20,8 @@ from advisor.estimate.training.step_time import training_time
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Schedule
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import SoftwareStack
+from advisor.nouns.stacks import stack_named
 
-TUNED: Final = SoftwareStack.MEGATRON
-"""The stack that overlaps tensor-parallel traffic and exchanges between experts."""
 LASTING: Final = "Hopper"
 """The generation whose long runs in 16 bits show lower clocks than kernels measured alone."""
 
@@ -133,25 +131,25 @@ class RunTimes:
         found, slowdowns = self._least(DENSE, plain, start, None)
         if not routed:
             return found
-        return self._least(ROUTED, routed, found, slowdowns[TUNED])[0]
+        return self._least(ROUTED, routed, found, slowdowns)[0]
 
     def _least(
-        self, names: tuple[str, ...], indices: list[int], start: Overheads, slowdown: float | None
-    ) -> tuple[Overheads, dict[SoftwareStack | None, float]]:
+        self,
+        names: tuple[str, ...],
+        indices: list[int],
+        start: Overheads,
+        known: dict[str | None, float] | None,
+    ) -> tuple[Overheads, dict[str | None, float]]:
         """Return the best point of the grid of ``names``, and the slowdowns that go with it."""
         chosen = [self.runs[index] for index in indices]
-        best: tuple[float, Overheads, dict[SoftwareStack | None, float]] | None = None
+        best: tuple[float, Overheads, dict[str | None, float]] | None = None
         for values in product(*(GRID[name] for name in names)):
             point = start._replace(**dict(zip(names, values, strict=True)))
             timed = [
                 replace(run, ratio=self.ratio(index, point))
                 for run, index in zip(chosen, indices, strict=True)
             ]
-            slowdowns = (
-                fit_slowdowns(timed)
-                if slowdown is None
-                else dict.fromkeys((*SoftwareStack, None), slowdown)
-            )
+            slowdowns = fit_slowdowns(timed) if known is None else known
             loss = _loss(timed, slowdowns)
             if best is None or loss < best[0]:
                 best = (loss, point, slowdowns)
@@ -164,7 +162,7 @@ class RunTimes:
         given = self._calibration.software[run.stack]
         hardware = run.work.candidates.hardware
         tuned = given
-        if run.stack is TUNED:
+        if given.overlaps_traffic:
             names = (*DENSE[1:], *ROUTED)
             tuned = given.model_copy(update={name: getattr(overheads, name) for name in names})
         lasting = hardware
@@ -201,7 +199,7 @@ def hold_out_sources(times: RunTimes) -> tuple[HeldOut, ...]:
 
 
 def _has_fitted_experts(run: TimedRun) -> bool:
-    return run.stack is TUNED and run.routed
+    return stack_named(run.stack).overlaps_traffic and run.routed
 
 
 def _what_matters(run: TimedRun) -> tuple[str, ...]:
@@ -213,7 +211,7 @@ def _what_matters(run: TimedRun) -> tuple[str, ...]:
     names = []
     if run.generation == LASTING and wide:
         names.append("sustained")
-    if run.stack is TUNED and layout.tensor[0] > 1:
+    if stack_named(run.stack).overlaps_traffic and layout.tensor[0] > 1:
         names.append("tensor_overlap")
     if _has_fitted_experts(run):
         names.append("grouped_compute")
@@ -224,7 +222,7 @@ def _what_matters(run: TimedRun) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _loss(runs: Iterable[TimedRun], slowdowns: dict[SoftwareStack | None, float]) -> float:
+def _loss(runs: Iterable[TimedRun], slowdowns: dict[str | None, float]) -> float:
     """Mean over groups of the mean error of their runs. [log]"""
     groups: dict[str, list[float]] = defaultdict(list)
     for run in runs:

@@ -29,7 +29,7 @@ from advisor.estimate.training.report import TRAINING_INTERVAL, time_quantity
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
-from advisor.nouns.workload import SoftwareStack
+from advisor.nouns.stacks import fitted_stacks, known_stacks, stack_named
 
 TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
@@ -61,7 +61,7 @@ class TimedRun:
     source: str
     """Repository or site: runs of one source are held out together."""
     group: str
-    stack: SoftwareStack
+    stack: str
     interval: str
     """Name of the interval that its step time has."""
     ratio: float
@@ -80,7 +80,7 @@ class TimedRun:
     """To time it again; None for runs made by hand."""
 
     @property
-    def kind(self) -> SoftwareStack | None:
+    def kind(self) -> str | None:
         """Under which slowdown the run falls; None for networks that take images."""
         return None if self.samples else self.stack
 
@@ -179,7 +179,7 @@ def blank_training(intervals: Section) -> Section:
     """Sections without which no run can be predicted, before training runs determine them."""
     neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
     return {
-        "software": {stack.value: {"slowdown": 1.0} for stack in SoftwareStack},
+        "software": {stack: {"slowdown": 1.0} for stack in fitted_stacks()},
         "intervals": {name: neutral.model_dump() for name in NAMES} | intervals,
     }
 
@@ -192,7 +192,7 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
     return [exp(fmean(logs)) for logs in groups.values()]
 
 
-def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]:
+def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     """Median over groups of measured over predicted time, for each stack.
 
     Parameters
@@ -201,20 +201,24 @@ def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[SoftwareStack | None, float]
 
     Returns
     -------
-    dict of SoftwareStack to float
+    dict of str to float
         At least 1; a stack without runs takes the median over all. Unfused stacks run the same
         kernels: each is drawn towards the median over all of them, as if that were the median of
         ``KIN_GROUPS`` more of its own groups. Under None, networks that take images: their runs
         tell no difference between stacks.
     """
     overall = median(group_ratios(runs))
-    kin = group_ratios(run for run in runs if run.kind and run.kind.unfused)
-    found: dict[SoftwareStack | None, float] = {}
-    for kind in (*SoftwareStack, None):
-        own = group_ratios(run for run in runs if run.kind is kind)
+    kin = group_ratios(run for run in runs if run.kind and _unfused(run.kind))
+    found: dict[str | None, float] = {}
+    for kind in (*known_stacks(), None):
+        own = group_ratios(run for run in runs if run.kind == kind)
         center = median(own) if own else overall
-        if kind and kind.unfused and kin:
+        if kind and _unfused(kind) and kin:
             share = len(own) / (len(own) + KIN_GROUPS)
             center = center**share * median(kin) ** (1.0 - share)
         found[kind] = rounded(max(1.0, center), 3)
     return found
+
+
+def _unfused(stack: str) -> bool:
+    return not stack_named(stack).fused_elementwise

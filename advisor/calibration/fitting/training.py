@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from advisor.calibration.fitting.ranges import fit_intervals
 from advisor.calibration.fitting.stack_constants import (
     LASTING,
-    TUNED,
     Overheads,
     RunTimes,
     hold_out_sources,
@@ -24,7 +23,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.constants import FITTED, Section, join_calibration
 from advisor.foundation.resources import data_path
 from advisor.nouns.efficiency import Trained
-from advisor.nouns.workload import SoftwareStack
+from advisor.nouns.stacks import fitted_stacks, stack_named
 
 
 def training_sections(kernels: Section, catalog: Catalog) -> Section:
@@ -52,13 +51,13 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     return {
         "sustained": {LASTING: found.sustained},
         "software": {
-            stack.value: {
+            stack: {
                 "slowdown": slowdowns[stack],
                 "sample_slowdown": slowdowns[None],
-                "slowdown_groups": len(group_ratios(run for run in runs if run.kind is stack)),
-                **(_overheads(found) if stack is TUNED else {}),
+                "slowdown_groups": len(group_ratios(run for run in runs if run.kind == stack)),
+                **(_overheads(found) if stack_named(stack).overlaps_traffic else {}),
             }
-            for stack in SoftwareStack
+            for stack in fitted_stacks()
         },
         "intervals": stated
         | {name: each.model_dump(mode="json") for name, each in intervals.items()},

@@ -18,11 +18,11 @@ from advisor.estimate.sample import SIZES
 from advisor.estimate.serving.times import compute_format
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.workload import Serving, SoftwareStack
+from advisor.nouns.stacks import known_stacks
+from advisor.nouns.workload import Serving
 
 IMAGE_KINDS: Final = ("vision", "diffusion")
 QUANTITY: Final = "images_per_s"
-STACKS: Final = {stack.value: stack for stack in SoftwareStack}
 
 
 def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
@@ -65,7 +65,7 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     stored = weight_format(row)
     calibration = engine.calibration
     kernels, known = calibration.kernels_for(accelerator)
-    stack = choice(filled(row, "serving"), "software", STACKS)
+    stack = choice(filled(row, "serving"), "software", known_stacks())
     count = integer(row, "num_accelerators", 1)
     batch = {"concurrency": integer(row, "concurrency", 1)}
     times = batch_times(
@@ -82,11 +82,11 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
             ),
         ),
         calibration,
-        stack=stack,
+        stack=stack.name,
     )
     interval = calibration.interval("serving_batch", measured=known)
     rate = float(times.per_s[0])
-    kind = "compiled" if stack is SoftwareStack.COMPILED else "eager"
+    kind = "eager" if stack.eager else "compiled"
     parts = ("model", "accelerator", "engine")
     return [
         scored(

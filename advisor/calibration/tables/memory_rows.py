@@ -35,7 +35,6 @@ from advisor.nouns.workload import (
     FineTuningMethod,
     Optimizer,
     Pretraining,
-    SoftwareStack,
 )
 
 GATHERED_BF16: Final = RECIPES["bf16_mixed"].model_copy(
@@ -284,7 +283,7 @@ def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
         attention=case.attention
         if cell(row, "attention")
         else choice(row, "attn_request", ATTENTION),
-        software=case.software or SoftwareStack.HUGGINGFACE,
+        software=case.software or "huggingface",
         cross_entropy=case.cross_entropy,
         method=method,
         lora_rank=needed(row, "rank") if frozen else 0,

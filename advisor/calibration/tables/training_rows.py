@@ -33,7 +33,8 @@ from advisor.foundation.quantities import Range
 from advisor.foundation.units import GIB, HOUR_S
 from advisor.nouns.efficiency import Calibration, Interval
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.workload import FineTuning, Pretraining, SoftwareStack, Training
+from advisor.nouns.stacks import known_stacks
+from advisor.nouns.workload import FineTuning, Pretraining, Training
 
 PRETRAINS = (
     "pretraining",
@@ -154,7 +155,7 @@ def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRu
 def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
     """Return a row's workload with the software that its speed is that of."""
     row = filled(row, "training", unit=run.unit.value)
-    stacks = {"": run.software} | {stack.value: stack for stack in SoftwareStack}
+    stacks = {"": run.software} | {name: name for name in known_stacks()}
     return replace(run, software=choice(row, "timed_software", stacks))
 
 

@@ -29,8 +29,8 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.sample_memory import moved_elements
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat
-from advisor.nouns.stacks import SoftwareFacts
-from advisor.nouns.workload import AttentionKernel, Optimizer, Serving, SoftwareStack
+from advisor.nouns.stacks import SoftwareFacts, Work, usual_stack
+from advisor.nouns.workload import AttentionKernel, Optimizer, Serving
 
 BRANCHES = 1.5
 """Beside the input and output of a row, its input waits for the residual sum: half as much."""
@@ -105,7 +105,7 @@ def batch_times(
     candidates: Candidates,
     calibration: Calibration,
     *,
-    stack: SoftwareStack = SoftwareStack.HUGGINGFACE,
+    stack: str | None = None,
 ) -> BatchTimes:
     """Return latency, rate and memory of batches of ``concurrency`` inputs.
 
@@ -119,9 +119,9 @@ def batch_times(
     candidates : Candidates
         ``data`` ranks share the batch; hardware rates are for the format of the weights.
     calibration : Calibration
-    stack : SoftwareStack
-        Plain eager inference; compiled, norms and activations run as single passes. Engines made
-        for inference (TensorRT) are faster.
+    stack : str, optional
+        Name of the software; None takes what most batches run with, plain eager inference.
+        Engines made for inference (TensorRT) are faster.
 
     Returns
     -------
@@ -134,11 +134,12 @@ def batch_times(
     a diffusion network, resizing of images and transport. A bare forward pass has neither
     stragglers nor gaps for an optimizer: the slowdown of training does not apply.
     """
-    layout, facts = candidates.layout, calibration.software[stack]
+    software = calibration.software[stack or usual_stack(Work.BATCHES).name]
+    layout = candidates.layout
     inputs = inputs_per_answer(architecture, workload)
-    run = _run(architecture, workload, weight_format, stack)
+    run = _run(architecture, workload, weight_format, software.name)
     local = np.ceil(workload.concurrency / layout.data) * inputs
-    shares = _forward(architecture, run, candidates, facts, local * run.sequence_length)
+    shares = _forward(architecture, run, candidates, software, local * run.sequence_length)
     shares = BatchShares(
         **{
             item.name: passes_per_answer(architecture, workload) * getattr(shares, item.name)
@@ -176,7 +177,7 @@ def _run(
     architecture: ModelArchitecture,
     workload: Serving,
     weight_format: WeightFormat,
-    stack: SoftwareStack,
+    software: str,
 ) -> TrainingRun:
     """Return the forward pass as the kernels' folds want it."""
     name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
@@ -188,7 +189,7 @@ def _run(
         recipe=RECIPES[name],
         optimizer=Optimizer.SGD,
         attention=AttentionKernel.FLASH,
-        software=stack,
+        software=software,
         method=None,
         lora_rank=0,
         lora_targets=(),

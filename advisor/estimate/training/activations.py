@@ -20,7 +20,8 @@ from advisor.architecture.table.operators import SavedWhen as When
 from advisor.estimate.fold import LAST_PRODUCT, kept_products
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES, PrecisionRecipe
-from advisor.nouns.workload import LORA_TARGETS, AttentionKernel, FineTuningMethod, SoftwareStack
+from advisor.nouns.stacks import SelectiveRecompute, SoftwareStack
+from advisor.nouns.workload import LORA_TARGETS, AttentionKernel, FineTuningMethod
 
 SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]
 WRITES_STREAM: Final = ("o", LAST_PRODUCT)
@@ -78,7 +79,7 @@ class SavedPolicy:
     @property
     def fused(self) -> bool:
         """Whether norms and activations run as single kernels, recomputed regions included."""
-        return self.selective or not self.stack.unfused
+        return self.selective or self.stack.fused_elementwise
 
     def format_bytes(self, form: SavedFormat) -> float:
         """Size of one element of a format. [bytes]"""
@@ -109,8 +110,7 @@ class SavedPolicy:
         """Size of one element of a tensor, as its readers keep it. [bytes]"""
         if tensor.read_by is None or self.adapted is None or self.selective:
             size = self.format_bytes(tensor.format)
-            if tensor.read_by is not None and self.stack is SoftwareStack.MEGATRON:
-                # Transformer Engine keeps the low-precision copy that the product read.
+            if tensor.read_by is not None and self.stack.keeps_narrow_inputs:
                 size = min(size, FORMAT_BYTES[self.recipe.compute])
             return size
         # The base needs no input of its own: its weights have no gradients.
@@ -136,7 +136,7 @@ def _resolve(operator: Operator, policy: SavedPolicy, *, backward: bool = False)
             per_key += size
         elif tensor.divided:
             divided += size
-        elif tensor.gathered and policy.stack is not SoftwareStack.MEGATRON:
+        elif tensor.gathered and not policy.stack.divides_gathered_inputs:
             gathered += size
         else:
             replicated += size
@@ -188,10 +188,10 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
     kept = LORA_TARGETS if switches.base_inputs_kept and not lora else run.lora_targets
     return SavedPolicy(
         recipe=run.recipe,
-        stack=run.software,
+        stack=run.stack,
         attention=run.attention,
         adapted=frozenset(kept) if run.frozen else None,
-        adapter_casts=apart and run.software.eager and run.recipe.compute != "fp32",
+        adapter_casts=apart and run.stack.eager and run.recipe.compute != "fp32",
         adapter_cast_bytes=FORMAT_BYTES[switches.adapter_format] if plain else SIXTEEN_BIT_BYTES,
         adapter_dropout=switches.adapter_dropout,
         base_raised=switches.base_raised,
@@ -261,7 +261,7 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     results of reduce-scatters under tensor parallelism.
     """
     operators = tuple(operators)
-    if run.software is SoftwareStack.MEGATRON:
+    if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:
         return _fold(operators, run, selective=True)
     policy = _policy(run, selective=True)
     size = policy.format_bytes(SavedFormat.COMPUTE)
@@ -273,7 +273,7 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
                 _resolve(op.model_copy(update={"saved": written}), policy), op.layers * op.largest
             )
     for op in kept_products(operators):
-        dropped = op.target == LAST_PRODUCT and not run.software.eager
+        dropped = op.target == LAST_PRODUCT and not run.stack.eager
         whole = op.target in WRITES_STREAM or op.division is not Division.TENSOR
         output = 0.0 if dropped else size * op.out_features * op.positions_per_token
         one = SavedBytes(replicated_bytes=output) if whole else SavedBytes(divided_bytes=output)

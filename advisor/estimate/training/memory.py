@@ -50,22 +50,8 @@ from advisor.estimate.training.sharded_gathers import SHARD_GRAD_OP, StageParame
 from advisor.estimate.training.states import autocast_copies, stage_states
 from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import CrossEntropy, Optimizer, SoftwareStack
-
-STACK_LOSS_BYTES: Final[dict[SoftwareStack, float]] = {
-    SoftwareStack.HUGGINGFACE: 12.0,
-    SoftwareStack.PLAIN: 12.0,
-    SoftwareStack.DEEPSPEED: 12.0,
-    SoftwareStack.COMPILED: 6.0,
-    SoftwareStack.MEGATRON: 8.0,
-    SoftwareStack.LIGER: 0.0,
-}
-"""Bytes per token and vocabulary entry at the backward of the loss.
-
-Unfused: 16-bit logits, their fp32 upcast, its softmax and gradient (12, PyTorch's own
-accounting of the unfused code). Compiled: 16-bit logits kept, fp32 gradient. Megatron:
-vocabulary-parallel loss on fp32 logits updated in place, and the 16-bit copy and gradient.
-Liger: the loss is computed in chunks and the logits never exist whole."""
+from advisor.nouns.stacks import SelectiveRecompute
+from advisor.nouns.workload import CrossEntropy, Optimizer
 
 LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
     CrossEntropy.PLAIN: 12.0,
@@ -73,7 +59,9 @@ LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
     CrossEntropy.CHUNKED: 2 + 10 / 8,
     CrossEntropy.LINEAR: 0.0,
 }
-"""The same where the loss is chosen apart from the stack. Fused: 16-bit logits and gradient
+"""Bytes per token and vocabulary entry at the backward of the loss, where it is chosen apart from
+the stack. Plain: 16-bit logits, their fp32 upcast, its softmax and gradient (PyTorch's own
+accounting of the unfused code). Fused: 16-bit logits and gradient
 (flash-attention's kernel). Chunked: all logits in 16 bits, and of one chunk in eight the fp32 copy,
 its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``)."""
 
@@ -261,8 +249,8 @@ def _loss_bytes(
 ) -> Floats:
     """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
     chosen = run.cross_entropy
-    plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.software.unfused)
-    size = STACK_LOSS_BYTES[run.software] if chosen is None else LOSS_BYTES[chosen]
+    plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
+    size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
     if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
     entry, spread = np.full_like(tensor, size), tensor
@@ -307,7 +295,7 @@ def _blocks(
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
     boundary = tokens * architecture.hidden_size * stream / spread
     selective = on_rank(selective_saved_bytes(block, run)) / layers
-    if run.software is not SoftwareStack.MEGATRON:
+    if run.stack.selective_recompute is SelectiveRecompute.EVERY_SECOND_PRODUCT:
         selective = np.minimum(selective + boundary, whole)
     stored = np.where(
         layout.recompute >= 2, boundary, np.where(layout.recompute >= 1, selective, whole)

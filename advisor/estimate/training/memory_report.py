@@ -193,7 +193,7 @@ def _memory_substitutions(
         ),
         "activations": (
             f"{tokens:,} {run.unit.value}s x {architecture.num_hidden_layers} layers, recompute "
-            f"{layout.recompute.value}, software {run.software.value}"
+            f"{layout.recompute.value}, software {run.software}"
         ),
         "logits": (
             f"{tokens:,} {run.unit.value}s x {architecture.vocab_size:,} entries / {layout.tensor}"

@@ -12,7 +12,8 @@ from advisor.equations.memory import blockwise_state_bytes, factored_state_eleme
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import Optimizer, SoftwareStack
+from advisor.nouns.stacks import GradientCast
+from advisor.nouns.workload import Optimizer
 
 COPIES: Final[dict[Optimizer, float]] = {
     Optimizer.ADAMW: 2.0,
@@ -27,9 +28,6 @@ MATRIX_COPIES: Final = 1.0
 MUON_TEMPORARY: Final = 9.0
 """Bytes per element of the matrix that Muon is at work on: its update and the products of the
 Newton-Schulz iteration (PyTorch 2.13's own accounting: 7 in 16 bits to 9 in fp32)."""
-
-SUB_GROUP: Final = 1e9
-"""Elements that DeepSpeed's ZeRO-3 updates at a time (its default ``sub_group_size``)."""
 
 
 def state_format_bytes(run: TrainingRun) -> float:
@@ -85,18 +83,18 @@ def gradient_cast_bytes(
 ) -> Floats:
     """Casts of gradients that are narrower than the master weights they update. [bytes]
 
-    Megatron-class software sums gradients in the master's format. DeepSpeed lays those of its
-    ``partition`` [elements] end to end and casts them as one (``stage_1_and_2.py``, ``step``),
-    under ZeRO-3 a billion at a time (``sub_group_size``); others cast one tensor after another.
+    The stack tells whether it casts one tensor after another, or all of the ``partition``
+    [elements] that a rank updates.
     """
+    cast = run.stack.gradient_cast
     master = run.recipe.master
     gradient = FORMAT_BYTES[run.recipe.gradients]
-    if master is None or run.frozen or run.software is SoftwareStack.MEGATRON:
+    if master is None or run.frozen or cast is GradientCast.NONE:
         return 0.0 * partition
     if gradient >= FORMAT_BYTES[master]:
         return 0.0 * partition
-    if run.software is SoftwareStack.DEEPSPEED:
-        together = np.where(layout.sharding > 2, SUB_GROUP, np.inf)
+    if cast is GradientCast.PARTITION:
+        together = np.where(layout.sharding > 2, run.stack.zero3_cast_elements or np.inf, np.inf)
         return np.asarray((gradient + FORMAT_BYTES[master]) * np.minimum(partition, together))
     largest = max(
         op.parameters if op.kind is OperatorKind.EMBEDDING else _matrix(op)

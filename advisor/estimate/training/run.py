@@ -10,6 +10,7 @@ from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
+from advisor.nouns.stacks import SoftwareStack, Work, stack_named, usual_stack
 from advisor.nouns.workload import (
     LORA_TARGETS,
     AttentionKernel,
@@ -19,7 +20,6 @@ from advisor.nouns.workload import (
     GradientSync,
     Optimizer,
     Preference,
-    SoftwareStack,
     Training,
 )
 
@@ -89,7 +89,8 @@ class TrainingRun:
     recipe: PrecisionRecipe
     optimizer: Optimizer
     attention: AttentionKernel
-    software: SoftwareStack
+    software: str
+    """Name of the stack."""
     method: FineTuningMethod | None
     """None for pretraining."""
     lora_rank: int
@@ -105,6 +106,11 @@ class TrainingRun:
     """How images come; None where the step waits for none."""
     unit: Unit = Unit.TOKEN
     """What ``tokens`` counts. Where it is no token, ``sequence_length`` is 1."""
+
+    @property
+    def stack(self) -> SoftwareStack:
+        """What the software does."""
+        return stack_named(self.software)
 
     @property
     def frozen(self) -> bool:
@@ -170,7 +176,8 @@ def resolve_training(
         batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
     software = software_of(workload, architecture.unit)
     if workload.software is None:
-        assumptions.append(_assumed_software(software, method))
+        adapters = method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
+        assumptions.append((adapters and software.sentence_with_adapters) or software.sentence)
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
         tokens=float(tokens) * (workload.epochs or 1.0),
@@ -179,7 +186,7 @@ def resolve_training(
         recipe=recipe,
         optimizer=workload.optimizer,
         attention=workload.attention,
-        software=software,
+        software=software.name,
         method=method,
         lora_rank=workload.lora_rank if isinstance(workload, FineTuning) else 0,
         lora_targets=workload.lora_targets if isinstance(workload, FineTuning) else (),
@@ -198,19 +205,11 @@ def resolve_training(
 def software_of(workload: Training, unit: Unit) -> SoftwareStack:
     """Return the software of a run: as asked, or what most people run the task with."""
     if workload.software is not None:
-        return workload.software
+        return stack_named(workload.software)
     if unit is not Unit.TOKEN:
-        return SoftwareStack.PLAIN
-    return SoftwareStack.HUGGINGFACE if isinstance(workload, FineTuning) else SoftwareStack.MEGATRON
-
-
-def _assumed_software(software: SoftwareStack, method: FineTuningMethod | None) -> str:
-    if software is SoftwareStack.PLAIN:
-        return "a plain eager training loop, nothing fused"
-    if software is SoftwareStack.MEGATRON:
-        return "Megatron-class software (fused kernels)"
-    adapters = "" if method is FineTuningMethod.FULL else " with PEFT"
-    return f"Hugging Face Trainer{adapters}, nothing fused"
+        return usual_stack(Work.SAMPLES)
+    tuned = isinstance(workload, FineTuning)
+    return usual_stack(Work.FINE_TUNING if tuned else Work.PRETRAINING)
 
 
 def takes_adapters(architecture: ModelArchitecture, targets: tuple[str, ...]) -> bool:

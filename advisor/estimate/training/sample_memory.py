@@ -238,4 +238,4 @@ def matrix_elements(operator: Operator) -> float:
 
 
 def _casts(run: TrainingRun) -> bool:
-    return run.recipe.autocast and not run.frozen and run.software.unfused
+    return run.recipe.autocast and not run.frozen and run.stack.keeps_autocast_copies

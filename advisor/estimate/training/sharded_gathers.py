@@ -13,11 +13,7 @@ from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import GradientSync, SoftwareStack
-
-MEGATRON_GRADIENT: Final = "fp32"
-"""Megatron-class software accumulates gradients in fp32 (its ``main_grad``)."""
-
+from advisor.nouns.workload import GradientSync
 
 SHARD_GRAD_OP: Final = 2.0
 """Sharding level of ZeRO-2."""
@@ -37,9 +33,9 @@ def gradient_bytes_per_parameter(run: TrainingRun) -> float:
     """Size of one accumulated gradient under the run's software. [bytes]"""
     if run.frozen:
         return FORMAT_BYTES[run.switches.adapter_format]
-    mixed = run.recipe.master is not None
-    if mixed and run.software is SoftwareStack.MEGATRON:
-        return FORMAT_BYTES[run.switches.reduce_format or MEGATRON_GRADIENT]
+    summed_in = run.stack.gradient_format
+    if run.recipe.master is not None and summed_in is not None:
+        return FORMAT_BYTES[run.switches.reduce_format or summed_in]
     return FORMAT_BYTES[run.recipe.gradients]
 
 
@@ -71,7 +67,6 @@ def sharded_passing(
 ) -> ShardedPassing:
     """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
     recipe = run.recipe
-    megatron = run.software is SoftwareStack.MEGATRON
     gradient_size = gradient_bytes_per_parameter(run)
     gathered_size = gathered_format_bytes(run)
     reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
@@ -97,7 +92,7 @@ def sharded_passing(
     blocks = gathers * one_layer * gathered_size
     head = np.minimum(ends, fold.head_divided / layout.tensor)
     gradients = (one_layer + ahead * head) * gathered_size + one_layer * reduce_size
-    if megatron:
+    if run.stack.reduces_in_place:
         gradients = one_layer * gradient_size
     # Nor does it reduce before the last micro-batch: whole gradients gather in the master's format.
     defers = accumulates & (run.switches.gradient_sync is GradientSync.LAST)
@@ -106,7 +101,7 @@ def sharded_passing(
     # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
     embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
     undivided = np.minimum(ends * layout.tensor, fold.embedding_divided)
-    lookup = embedding if megatron else undivided
+    lookup = embedding if run.stack.divides_lookup_gradient else undivided
     reduced_ends = embedding + ahead * head
     # Beside the message the root unit's gradients exist whole until they are reduced, or a lookup's
     # sum; then the lookup's still does, unless it was added to a tied head's.
@@ -173,13 +168,12 @@ def gathered_end_parameters(
 ) -> tuple[bool, Floats]:
     """Whether the ends are sharded apart, and how much of them is held gathered. [elements]
 
-    The root unit of plain FSDP keeps both throughout; stacks that wrap them apart hold the
-    larger at a time (Zhao et al. 2023, section 4.2), and DeepSpeed gathers module by module
-    (Rajbhandari et al. 2021, arXiv:2104.07857, section 7.1).
+    Stacks that shard them apart hold the larger at a time, others both throughout (Zhao et al.
+    2023, section 4.2).
     """
     apart = run.switches.ends_apart
     if apart is None:
-        apart = not run.software.eager or run.software is SoftwareStack.DEEPSPEED
+        apart = run.stack.shards_ends_apart
     if not apart:
         return apart, ends
     larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor

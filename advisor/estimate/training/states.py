@@ -34,7 +34,7 @@ from advisor.estimate.training.sharded_gathers import (
 )
 from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import FineTuningMethod, SoftwareStack
+from advisor.nouns.workload import FineTuningMethod
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,6 @@ def stage_states(
     _, level1, level2, level3 = _elements(stage, layout)
     group = layout.data * layout.context
     gradient_size = gradient_bytes_per_parameter(run)
-    megatron = run.software is SoftwareStack.MEGATRON
 
     weights = working * level3
     master = zero
@@ -154,7 +153,7 @@ def stage_states(
     optimizer = optimizer_bytes_per_parameter(architecture, run) * level1
     if recipe.master is None:
         weights = np.where(layout.sharding == SHARD_GRAD_OP, working * level2, weights)
-    buckets = (layout.sharding < 1) & (group > 1) & (not megatron)
+    buckets = (layout.sharding < 1) & (group > 1) & run.stack.copies_gradients_to_buckets
     gradient_sets = gradients * buckets
     if run.switches.gradient_bucket_view:
         gradients = np.where(buckets, 0.0, gradients)
@@ -169,7 +168,7 @@ def stage_states(
         # Each gradient is used and freed as soon as it exists; a block's are there at most.
         gradients = np.minimum(gradients, block_parameters / layers_held * gradient_size)
         existing = gradients
-    kept = megatron or run.switches.kept_gradients
+    kept = run.stack.keeps_gradients or run.switches.kept_gradients
     held = np.where(accumulates | kept, gradients, 0.0)
     return StageStates(
         weights=weights,
@@ -287,7 +286,7 @@ def autocast_copies(
     until its backward. Autocast leaves the grouped products of experts alone. [bytes]
     """
     cached = run.recipe.autocast and not run.frozen
-    if not run.software.unfused or not (cached or run.switches.base_raised):
+    if not run.stack.keeps_autocast_copies or not (cached or run.switches.base_raised):
         return np.zeros_like(layers_held), np.zeros_like(layers_held)
     layers = float(architecture.num_hidden_layers)
     dense, _ = block_matrices(architecture)

@@ -13,7 +13,6 @@ from advisor.architecture.table.sample import Unit
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.layout import Offload, most_chunks
-from advisor.nouns.stacks import DIVIDES
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
@@ -65,7 +64,7 @@ def _degrees(
     many = architecture.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
     # What takes whole images or samples is divided over data alone.
-    offered = DIVIDES[run.software] if architecture.unit is Unit.TOKEN else ()
+    offered = run.stack.divides if architecture.unit is Unit.TOKEN else ()
     experts = wide if architecture.num_experts > 1 and "expert" in offered else (1,)
     stages = _stages(architecture) if "pipeline" in offered else (1,)
     for tensor in TENSOR_DEGREES if "tensor" in offered else (1,):

@@ -67,7 +67,7 @@ def neighbours(
         for words, layout in _moved(placement.layout, _training_moves(placement.layout))
         if _divides(layout, architecture)
         and _fed(layout, placement.layout, run)
-        and not undivided(run.software, layout)
+        and not undivided(run.stack, layout)
     ]
     kernels, _ = calibration.kernels_for(placement.accelerator)
     arrays = LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)])

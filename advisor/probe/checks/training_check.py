@@ -17,7 +17,8 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import AttentionKernel, Optimizer, SoftwareStack
+from advisor.nouns.stacks import Work, usual_stack
+from advisor.nouns.workload import AttentionKernel, Optimizer
 from advisor.probe.checks.step_model import StepModel, architecture_of
 from advisor.probe.measuring.timing import timing_of
 from advisor.probe.report import DeviceKind, StepCheck, StepShape
@@ -166,7 +167,7 @@ def _predicted(
         recipe=RECIPES[precision],
         optimizer=Optimizer.ADAMW,
         attention=AttentionKernel.FLASH,
-        software=SoftwareStack.HUGGINGFACE,
+        software=usual_stack(Work.FINE_TUNING).name,
         method=None,
         lora_rank=0,
         lora_targets=(),
