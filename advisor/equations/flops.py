@@ -54,3 +54,80 @@ def attended_keys(*, sequence_length: Number, window: float | None, causal: bool
         return sequence_length if window is None else np.minimum(sequence_length, window)
     reach = sequence_length if window is None else np.minimum(sequence_length, window)
     return reach - reach * reach / (2 * sequence_length)
+
+
+def training_flops_per_token(*, forward: Number, spared: Number, reference: Number) -> Number:
+    r"""Forward and backward FLOPs of one token where every weight trains.
+
+    Parameters
+    ----------
+    forward : float or ndarray
+        Forward pass. [FLOPs/token]
+    spared : float or ndarray
+        Gradients that nobody asks for: of an image, of frozen rows. [FLOPs/token]
+    reference : float or ndarray
+        Forward pass of a preference's reference model. [FLOPs/token]
+
+    Returns
+    -------
+    float or ndarray
+        [FLOPs/token]
+
+    Notes
+    -----
+    .. math:: 3 F - F_s + F_r
+
+    Each product has two in the backward pass: for the gradient of its input and of its weight.
+
+    References
+    ----------
+    .. [1] Kaplan et al., 2020, arXiv:2001.08361, section 2.1.
+
+    Examples
+    --------
+    >>> training_flops_per_token(forward=2.0, spared=0.5, reference=0.0)
+    5.5
+    """
+    return 3 * forward - spared + reference
+
+
+def adapter_flops_per_token(
+    *, forward: Number, attention: Number, adapters: Number, spared: Number, reference: Number
+) -> Number:
+    r"""Forward and backward FLOPs of one token where adapters train on frozen weights.
+
+    Parameters
+    ----------
+    forward : float or ndarray
+        Forward pass, adapters included. [FLOPs/token]
+    attention : float or ndarray
+        Attention of the forward pass: it has no weights, and two products backward for each one.
+        [FLOPs/token]
+    adapters : float or ndarray
+        Adapters of the forward pass. [FLOPs/token]
+    spared, reference : float or ndarray
+        As for :func:`training_flops_per_token`. [FLOPs/token]
+
+    Returns
+    -------
+    float or ndarray
+        [FLOPs/token]
+
+    Notes
+    -----
+    .. math:: 2 F - F_s + F_{attn} + F_{ad} + F_r
+
+    Frozen weights have no gradient, so that their backward pass is as long as their forward pass.
+
+    References
+    ----------
+    .. [1] Hu et al., LoRA, 2021, arXiv:2106.09685, section 4.
+
+    Examples
+    --------
+    >>> adapter_flops_per_token(
+    ...     forward=10.0, attention=2.0, adapters=1.0, spared=0.0, reference=0.0
+    ... )
+    23.0
+    """
+    return 2 * forward - spared + attention + adapters + reference

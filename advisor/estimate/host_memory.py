@@ -7,16 +7,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.equations.training_memory import resident_share
 from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
-from advisor.estimate.training.sharded_gathers import SHARD_GRAD_OP
+from advisor.estimate.training.stages import SHARD_GRAD_OP
 from advisor.estimate.training.states import StageStates
 from advisor.nouns.layout import Offload
 from advisor.nouns.workload import Optimizer
-
-RESIDENT_LAYERS = 2.0
-"""Layers on the accelerator while the rest is on its host: the one at work and the next, in
-flight (ZeRO-Infinity, Rajbhandari et al. 2021, arXiv:2104.07857, section 5.1.2)."""
 
 
 def offloads(layout: LayoutArrays, what: Offload) -> NDArray[np.bool_]:
@@ -76,5 +73,5 @@ def activations_on_host(
 ) -> tuple[Floats, Floats]:
     """Split kept activations between accelerator and host. [bytes], [bytes]"""
     moved = offloads(layout, Offload.ACTIVATIONS)
-    left = np.where(moved, stored * np.minimum(1.0, RESIDENT_LAYERS / layers_held), stored)
+    left = np.where(moved, stored * resident_share(layers=layers_held), stored)
     return left, stored - left

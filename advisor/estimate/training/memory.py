@@ -15,20 +15,15 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
-from advisor.equations.memory import (
-    end_stage_layers,
-    in_flight,
-    logits_bytes,
-    saved_activation_bytes,
-    stage_share,
+from advisor.equations.memory import logits_bytes, saved_activation_bytes, stage_share
+from advisor.equations.training_memory import (
+    backward_block_bytes,
+    boundary_bytes,
+    resident_parameters,
 )
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import fold_parameters
-from advisor.estimate.host_memory import (
-    RESIDENT_LAYERS,
-    activations_on_host,
-    states_on_host,
-)
+from advisor.estimate.host_memory import activations_on_host, states_on_host
 from advisor.estimate.training.activations import (
     SavedBytes,
     backward_bytes,
@@ -37,17 +32,21 @@ from advisor.estimate.training.activations import (
     stream_bytes,
 )
 from advisor.estimate.training.peak_moments import (
-    FORWARD_PEAK_OF_LOSS,
     BlockBytes,
     TrainingMemory,
+    block_phases,
     fullest,
     larger,
-    peak_of_blocks,
 )
 from advisor.estimate.training.run import TrainingRun
-from advisor.estimate.training.sample_memory import answers_per_sample, sample_moments
-from advisor.estimate.training.sharded_gathers import SHARD_GRAD_OP, StageParameters
-from advisor.estimate.training.states import autocast_copies, stage_states
+from advisor.estimate.training.sample_memory import (
+    BackwardWalk,
+    answers_per_sample,
+    backward_walk,
+    sample_phases,
+)
+from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage, in_effect, stages_of
+from advisor.estimate.training.states import StageStates, autocast_copies, stage_states
 from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import SelectiveRecompute
@@ -96,140 +95,85 @@ def training_memory(
     -----
     Leaves out imbalance between experts, padding of shards, and the few kilobytes of inputs.
     """
-    parameters = fold_parameters(architecture)
-    layers = float(architecture.num_hidden_layers)
-    tensor, pipeline = layout.tensor, layout.pipeline
-    share = np.asarray(
-        stage_share(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
+    stages = stages_of(architecture, run, layout)
+    layout = in_effect(layout)
+    blocks = _blocks(architecture, run, layout)
+    walk = None
+    if architecture.unit is not Unit.TOKEN:
+        walk = backward_walk(architecture, run, facts)
+    return functools.reduce(
+        larger,
+        (_peak_of_stage(architecture, run, layout, stage, facts, blocks, walk) for stage in stages),
     )
-    micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
-    dual = bool(np.any(layout.dual))
-    # Ranks that hold two stages hold two shares; twice as many ranks hold each of them.
-    copies = np.where(layout.dual, 2.0, 1.0)
-    share, layout = share * copies, _in_effect(layout, copies)
-    piped = pipeline > 1
-    embedding = parameters.embedding_divided / tensor + parameters.embedding_replicated
-    head = parameters.head_divided / tensor + parameters.head_replicated
-    head_copy = head + (parameters.embedding_divided / tensor if parameters.tied else 0.0) * piped
-    given_up = ~layout.dual * np.asarray(
-        end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=layout.virtual_stages)
+
+
+def _peak_of_stage(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    stage: Stage,
+    facts: MemoryFacts,
+    blocks: BlockBytes,
+    walk: BackwardWalk | None,
+) -> TrainingMemory:
+    """Return one stage at its fullest moment: of like blocks, or of rows that differ in size."""
+    states = stage_states(architecture, run, layout, stage, facts)
+    stored = blocks.stored * stage.layers * stage.in_flight
+    states, stored = _with_host(run, layout, stage, states, stored)
+    loss = _loss_bytes(architecture, run, layout) * stage.has_head
+    two_tied = _two_tied_gradients(layout)
+    if walk is not None:
+        samples = _tokens(run, layout)
+        phases = sample_phases(walk, samples, layout.recompute, states, loss, two_tied)
+    else:
+        phases = block_phases(
+            states,
+            blocks,
+            stored=stored,
+            loss=loss,
+            head=blocks.head * stage.has_head,
+            casts=autocast_copies(architecture, run, layout, stage),
+            tied_gradient=two_tied * _tied_gradient(architecture, run, layout),
+        )
+    return fullest(phases, states, is_last=stage.is_last)
+
+
+def _with_host(
+    run: TrainingRun, layout: LayoutArrays, stage: Stage, states: StageStates, stored: Floats
+) -> tuple[StageStates, Floats]:
+    """Move to the host what the layout keeps there: states, and kept activations."""
+    if not (np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
+        return states, stored
+    resident = resident_parameters(
+        parameters=stage.whole, block_parameters=stage.block, layers=stage.layers
     )
-    # Index, layers, parameters of the ends, the lookup among them, and whether it has the loss.
-    stages: list[tuple[Floats, Floats, Floats, Floats, bool]] = [
-        (
-            0.0 * pipeline,
-            layers * share - np.minimum(given_up, 1.0),
-            embedding + np.where(piped, 0.0, head),
-            embedding,
-            False,
-        ),
-        (
-            pipeline - 1,
-            layers * share - np.maximum(given_up - 1.0, 0.0),
-            head_copy + np.where(piped, 0.0, embedding),
-            np.where(piped, 0.0, embedding),
-            True,
-        ),
-    ]
-    uneven = (given_up > 0) & (pipeline > 2)
-    if np.any(uneven):
-        # The second stage has a layer more than the first; elsewhere it is the first again.
-        second = np.asarray(uneven, dtype=np.float64)
-        held_by_second = np.where(uneven, layers * share, stages[0][1])
-        stages.append((second, held_by_second, 0.0 * embedding, 0.0 * embedding, False))
-
-    tokens = layout.micro_batch * run.tokens_per_sample / layout.context
-    blocks = _blocks(architecture, run, layout, tokens)
-    accumulates = micro_batches > 1
-
-    results = []
-    for index, held_layers, ends, lookup, is_last in stages:
-        block_dense = (
-            held_layers / layers * (parameters.block_divided / tensor + parameters.block_replicated)
-        )
-        block_expert = held_layers / layers * parameters.block_expert / (tensor * layout.expert)
-        stage = StageParameters(dense=block_dense + ends, expert=block_expert, lookup=lookup)
-        held = in_flight(
-            stage=index,
-            pipeline=pipeline,
-            virtual_stages=layout.virtual_stages,
-            micro_batches=micro_batches,
-            beside=layout.overlapped.astype(np.float64),
-        )
-        if dual:
-            # One more than there are ranks, each through one of the two stages.
-            held = np.where(layout.dual, np.minimum(pipeline + 1, micro_batches) / copies, held)
-        states = stage_states(
-            architecture,
-            run,
-            layout,
-            stage,
-            block_dense + block_expert,
-            held_layers,
-            accumulates,
-            facts,
-        )
-        has_head = np.asarray(~piped | is_last)
-        stored = blocks.stored * held_layers * np.asarray(held)
-        if np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT:
-            whole = stage.dense + stage.expert
-            resident = whole - (block_dense + block_expert) * (
-                1 - np.minimum(1.0, RESIDENT_LAYERS / held_layers)
-            )
-            kept_weights = states.weights * resident / np.maximum(whole, 1.0)
-            states = states_on_host(states, run, layout, kept_weights)
-            stored, moved = activations_on_host(stored, held_layers, layout)
-            states = replace(states, host=states.host + moved)
-        loss = _loss_bytes(architecture, run, tokens, tensor) * has_head
-        casts = autocast_copies(architecture, run, layout, held_layers, has_head)
-        # A tied table's two gradients exist side by side before they are added.
-        # A sharded stack sums them before it reduces them.
-        side_by_side = np.where(piped | (layout.sharding >= SHARD_GRAD_OP), 0.0, 1.0)
-        tied_gradient = np.where(
-            (not parameters.tied) | run.frozen,
-            0.0,
-            side_by_side
-            * (parameters.embedding_divided / tensor * FORMAT_BYTES[run.recipe.working]),
-        )
-        if architecture.unit is not Unit.TOKEN:
-            moments = sample_moments(
-                architecture,
-                run,
-                tokens,
-                layout.recompute,
-                facts,
-                states.gradients,
-                states.held_gradients,
-                np.maximum(states.at_first_block, states.at_last_block),
-                (loss * FORWARD_PEAK_OF_LOSS, loss),
-                side_by_side,
-            )
-            update = (states.gradients, 0.0 * stored, 0.0 * stored, states.at_update, 2.0)
-            results.append(fullest((*moments, update), states, is_last=is_last))
-            continue
-        results.append(
-            peak_of_blocks(
-                states=states,
-                stored=stored,
-                blocks=blocks,
-                loss=loss,
-                head=blocks.head * has_head,
-                casts=casts,
-                tied_gradient=tied_gradient,
-                is_last=is_last,
-            )
-        )
-    return functools.reduce(larger, results)
+    kept_weights = states.weights * resident / np.maximum(stage.whole, 1.0)
+    states = states_on_host(states, run, layout, kept_weights)
+    left, moved = activations_on_host(stored, stage.layers, layout)
+    return replace(states, host=states.host + moved), left
 
 
-def _in_effect(layout: LayoutArrays, copies: Floats) -> LayoutArrays:
-    """Ranks that share states, and how: pipelines sum gradients until the last micro-batch.
+def _two_tied_gradients(layout: LayoutArrays) -> Floats:
+    """1 where both gradients of a tied table exist before they are added, else 0.
 
-    So ZeRO-2 is ZeRO-1 there.
+    A pipeline holds the two copies on two stages; a sharded stack sums before it reduces.
     """
-    summed = (layout.pipeline > 1) & (layout.sharding == SHARD_GRAD_OP)
-    sharding = np.where(summed, 1.0, layout.sharding)
-    return replace(layout, data=layout.data * copies, sharding=sharding)
+    return np.where((layout.pipeline > 1) | (layout.sharding >= SHARD_GRAD_OP), 0.0, 1.0)
+
+
+def _tied_gradient(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
+) -> Floats:
+    """One of the two gradients of a table that embedding and head share. [bytes]"""
+    fold = fold_parameters(architecture)
+    if run.frozen or not fold.tied:
+        return np.zeros_like(layout.tensor)
+    return fold.embedding_divided / layout.tensor * FORMAT_BYTES[run.recipe.working]
+
+
+def _tokens(run: TrainingRun, layout: LayoutArrays) -> Floats:
+    """Tokens or samples of a micro-batch on one rank."""
+    return layout.micro_batch * run.tokens_per_sample / layout.context
 
 
 def stored_per_micro_batch(
@@ -240,19 +184,17 @@ def stored_per_micro_batch(
     share = np.asarray(
         stage_share(layers=layers, pipeline=layout.pipeline, virtual_stages=layout.virtual_stages)
     )
-    tokens = layout.micro_batch * run.tokens_per_sample / layout.context
-    return np.asarray(_blocks(architecture, run, layout, tokens).stored * layers * share)
+    return np.asarray(_blocks(architecture, run, layout).stored * layers * share)
 
 
-def _loss_bytes(
-    architecture: ModelArchitecture, run: TrainingRun, tokens: Floats, tensor: Floats
-) -> Floats:
+def _loss_bytes(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays) -> Floats:
     """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
     chosen = run.cross_entropy
     plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
     size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
     if plain and not architecture.upcast_logits and run.recipe.compute != "fp32":
         size = PLAIN_LOGITS_BYTES[run.recipe.autocast]
+    tensor = layout.tensor
     entry, spread = np.full_like(tensor, size), tensor
     if run.switches.gathered_logits:
         spread = np.ones_like(tensor)
@@ -260,7 +202,7 @@ def _loss_bytes(
         entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
     return np.asarray(
         logits_bytes(
-            tokens=tokens * answers_per_sample(architecture),
+            tokens=_tokens(run, layout) * answers_per_sample(architecture),
             vocabulary=float(architecture.vocab_size),
             bytes_per_entry=entry,
             tensor=spread,
@@ -268,14 +210,10 @@ def _loss_bytes(
     )
 
 
-def _blocks(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    tokens: Floats,
-) -> BlockBytes:
+def _blocks(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays) -> BlockBytes:
     """Activations of one layer, and of the head, on one rank."""
     layers = float(architecture.num_hidden_layers)
+    tokens = _tokens(run, layout)
 
     def on_rank(saved: SavedBytes) -> Floats:
         return np.asarray(
@@ -291,9 +229,12 @@ def _blocks(
 
     block = architecture.in_part(Part.BLOCK)
     whole = on_rank(fold_saved_bytes(block, run)) / layers
-    stream = stream_bytes(run)
-    spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
-    boundary = tokens * architecture.hidden_size * stream / spread
+    boundary = boundary_bytes(
+        tokens=tokens,
+        hidden_size=architecture.hidden_size,
+        bytes_per_element=stream_bytes(run),
+        ranks=np.where(layout.sequence_parallel > 0, layout.tensor, 1.0),
+    )
     selective = on_rank(selective_saved_bytes(block, run)) / layers
     if run.stack.selective_recompute is SelectiveRecompute.EVERY_SECOND_PRODUCT:
         selective = np.minimum(selective + boundary, whole)
@@ -303,8 +244,11 @@ def _blocks(
     beside, scores = backward_bytes(block, run)
     return BlockBytes(
         stored=stored,
-        # The block's input has a gradient, and its output.
-        backward=np.maximum(whole + on_rank(beside) + 2.0 * boundary, on_rank(scores)),
+        backward=np.asarray(
+            backward_block_bytes(
+                kept=whole, passing=on_rank(beside), boundary=boundary, scores=on_rank(scores)
+            )
+        ),
         input_apart=layout.recompute >= 2,
         head=on_rank(fold_saved_bytes(architecture.in_part(Part.HEAD), run)),
     )

@@ -10,12 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.estimate.candidates import Floats
-from advisor.estimate.training.sample_memory import Moment
 from advisor.estimate.training.states import StageStates
 
 FORWARD_PEAK_OF_LOSS: Final = 10 / 12
 """Largest moment of the loss's forward pass over that of its backward pass (PyTorch's own
 accounting of the unfused code)."""
+FORWARD_END: Final = 0.0
+"""Moment of the loss, and of the first block's backward pass."""
+BACKWARD_END: Final = 1.0
+OPTIMIZER_STEP: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,7 @@ class TrainingMemory:
     logits: Floats
     workspace: Floats
     moment: Floats
-    """0 forward end (loss), 1 backward end, 2 optimizer step."""
+    """``FORWARD_END``, ``BACKWARD_END`` or ``OPTIMIZER_STEP``."""
     last_stage: Floats
     """1 where the last pipeline stage is the fullest."""
     host: Floats
@@ -62,78 +65,128 @@ class BlockBytes:
     """Kept of the head from its forward to its backward pass, logits apart."""
 
 
-def peak_of_blocks(
-    *,
+@dataclass(frozen=True, slots=True)
+class PeakPhase:
+    """One moment of a step that can be the fullest. [bytes]"""
+
+    moment: float
+    """As of :class:`TrainingMemory`."""
+    gradients: Floats
+    activations: Floats
+    logits: Floats
+    workspace: Floats
+    """Gathered weights, gradients on their way and temporaries."""
+
+    @property
+    def passing(self) -> Floats:
+        """All that comes and goes in a step; the states stay."""
+        return self.gradients + self.activations + self.logits + self.workspace
+
+
+def block_phases(
     states: StageStates,
-    stored: Floats,
     blocks: BlockBytes,
+    *,
+    stored: Floats,
     loss: Floats,
     head: Floats,
     casts: tuple[Floats, Floats],
     tied_gradient: Floats,
-    is_last: bool,
-) -> TrainingMemory:
-    """Pick the fullest moment of a step."""
-    gradients, held = states.gradients, states.held_gradients
-    none = 0.0 * stored
-    # Each moment: gradients, activations, logits, workspace; and the name it is told by.
-    moments: tuple[Moment, ...] = (
-        (held, stored + casts[0] + head, loss * FORWARD_PEAK_OF_LOSS, states.at_loss, 0.0),
-        (held, stored + casts[1] + head, loss, states.at_loss, 0.0),
-        (
-            held,
-            stored + casts[1] + blocks.backward - blocks.stored * ~blocks.input_apart,
-            none,
-            states.at_first_block,
-            0.0,
-        ),
-        (
-            np.maximum(held, states.gradients_at_last_block),
-            blocks.backward + blocks.stored * blocks.input_apart,
-            none,
-            states.at_last_block,
-            1.0,
-        ),
-        # After the first block's backward, the embedding's gradient.
-        (
-            np.maximum(held, states.gradients_at_end),
-            tied_gradient,
-            none,
-            states.at_end,
-            1.0,
-        ),
-        (gradients, none, none, states.at_update, 2.0),
+) -> tuple[PeakPhase, ...]:
+    """Return the moments of a step through like blocks, in their order.
+
+    Parameters
+    ----------
+    states : StageStates
+        Of one stage.
+    blocks : BlockBytes
+    stored : ndarray
+        Activations kept of all blocks of the stage. [bytes]
+    loss : ndarray
+        Logits and what the loss makes of them, at its backward pass. [bytes]
+    head : ndarray
+        Kept of the head. [bytes]
+    casts : tuple of ndarray
+        16-bit copies of weights, at the end of the forward pass and at the loss. [bytes]
+    tied_gradient : ndarray
+        Second gradient of a table that embedding and head share. [bytes]
+    """
+    held, none = states.held_gradients, 0.0 * stored
+    at_forward_end, at_loss = casts
+    before_loss = PeakPhase(
+        moment=FORWARD_END,
+        gradients=held,
+        activations=stored + at_forward_end + head,
+        logits=loss * FORWARD_PEAK_OF_LOSS,
+        workspace=states.at_loss,
     )
-    if not np.any(casts[0]):
-        # Without casts the loss holds more in its backward pass; the search is quicker for it.
-        moments = moments[1:]
-    return fullest(moments, states, is_last=is_last)
+    loss_backward = PeakPhase(
+        moment=FORWARD_END,
+        gradients=held,
+        activations=stored + at_loss + head,
+        logits=loss,
+        workspace=states.at_loss,
+    )
+    first_block = PeakPhase(
+        moment=FORWARD_END,
+        gradients=held,
+        activations=stored + at_loss + blocks.backward - blocks.stored * ~blocks.input_apart,
+        logits=none,
+        workspace=states.at_first_block,
+    )
+    last_block = PeakPhase(
+        moment=BACKWARD_END,
+        gradients=np.maximum(held, states.gradients_at_last_block),
+        activations=blocks.backward + blocks.stored * blocks.input_apart,
+        logits=none,
+        workspace=states.at_last_block,
+    )
+    embedding = PeakPhase(
+        moment=BACKWARD_END,
+        gradients=np.maximum(held, states.gradients_at_end),
+        activations=tied_gradient,
+        logits=none,
+        workspace=states.at_end,
+    )
+    after = (loss_backward, first_block, last_block, embedding, update_phase(states, none))
+    # Without casts the loss holds more in its backward pass; the search is quicker for it.
+    return (before_loss, *after) if np.any(at_forward_end) else after
 
 
-def fullest(moments: tuple[Moment, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
+def update_phase(states: StageStates, none: Floats) -> PeakPhase:
+    """Return the moment of the optimizer's update, when activations are ``none``."""
+    return PeakPhase(
+        moment=OPTIMIZER_STEP,
+        gradients=states.gradients,
+        activations=none,
+        logits=none,
+        workspace=states.at_update,
+    )
+
+
+def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
     """Pick the moment at which the sum is largest, for each configuration."""
-    totals = [gradient + kept + logits + passing for gradient, kept, logits, passing, _ in moments]
+    totals = [phase.passing for phase in phases]
     shape = np.broadcast_shapes(*{np.shape(total) for total in totals})
-    fullest = np.argmax(_stacked(totals, shape), axis=0)
-    # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
-    chosen = [
-        np.take_along_axis(
-            _stacked([moment[position] for moment in moments], shape), fullest[None], axis=0
-        )[0]
-        for position in range(4)
-    ]
-    names = np.array([moment[4] for moment in moments])
-    shape = np.broadcast_shapes(shape, states.weights.shape, states.optimizer.shape)
+    place = np.argmax(_stacked(totals, shape), axis=0)
+    whole = np.broadcast_shapes(shape, states.weights.shape, states.optimizer.shape)
+
+    def chosen(name: str) -> Floats:
+        # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
+        rows = _stacked([getattr(phase, name) for phase in phases], shape)
+        return np.broadcast_to(np.take_along_axis(rows, place[None], axis=0)[0], whole)
+
+    moments = np.array([phase.moment for phase in phases])
     return TrainingMemory(
-        weights=np.broadcast_to(states.weights + states.master, shape),
-        gradients=np.broadcast_to(chosen[0], shape),
-        optimizer=np.broadcast_to(states.optimizer, shape),
-        activations=np.broadcast_to(chosen[1], shape),
-        logits=np.broadcast_to(chosen[2], shape),
-        workspace=np.broadcast_to(chosen[3] + states.always, shape),
-        moment=np.broadcast_to(names[fullest], shape),
-        last_stage=np.full(shape, float(is_last)),
-        host=np.broadcast_to(states.host, shape),
+        weights=np.broadcast_to(states.weights + states.master, whole),
+        gradients=chosen("gradients"),
+        optimizer=np.broadcast_to(states.optimizer, whole),
+        activations=chosen("activations"),
+        logits=chosen("logits"),
+        workspace=chosen("workspace") + states.always,
+        moment=np.broadcast_to(moments[place], whole),
+        last_stage=np.full(whole, float(is_last)),
+        host=np.broadcast_to(states.host, whole),
     )
 
 

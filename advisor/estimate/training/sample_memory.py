@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,15 @@ from advisor.estimate.training.activations import (
     passing_bytes,
     segment_input_bytes,
 )
+from advisor.estimate.training.peak_moments import (
+    BACKWARD_END,
+    FORWARD_END,
+    FORWARD_PEAK_OF_LOSS,
+    PeakPhase,
+    update_phase,
+)
 from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.states import StageStates
 from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
 
@@ -30,8 +38,6 @@ FULL: Final = 2.0
 """Level of full recomputation."""
 
 Rows = NDArray[np.float64]
-Moment = tuple[Floats, Floats, Floats, Floats, float]
-"""Gradients, activations, logits, workspace, and the name that the moment is told by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,58 @@ class _Row:
     lookup: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows whose layers take turns."""
+
+    lines: tuple[_Row, ...]
+    layers: int
+    made_again: bool
+    """Whether full recomputation keeps the input of each layer alone."""
+    entry: float
+    """That input. [bytes/sample]"""
+    saved: float
+    """Kept of one layer. [bytes/sample]"""
+    casts: float
+    parameters: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    """What a forward pass has left so far. [bytes]"""
+
+    kept: float = 0.0
+    remade: float = 0.0
+    """The same under full recomputation."""
+    casts: float = 0.0
+    remade_casts: float = 0.0
+    parameters: float = 0.0
+    """Passed so far: backward, they still wait for their gradients. [elements]"""
+
+    def after(self, group: _Group, layers: int, *, inputs: int) -> _Forward:
+        """Return what is left after ``layers`` of a group, and its first ``inputs`` inputs."""
+        again = group.made_again
+        return _Forward(
+            kept=self.kept + layers * group.saved,
+            remade=self.remade + (inputs * group.entry if again else layers * group.saved),
+            casts=self.casts + layers * group.casts,
+            remade_casts=self.remade_casts + (0.0 if again else layers * group.casts),
+            parameters=self.parameters + layers * group.parameters,
+        )
+
+
+class _Moment(NamedTuple):
+    """One row of one layer while it goes backward; a column of :class:`BackwardWalk`."""
+
+    kept: float
+    remade: float
+    casts: float
+    remade_casts: float
+    passing: float
+    waiting: float
+    lookup: float
+
+
 def backward_walk(
     architecture: ModelArchitecture, run: TrainingRun, facts: MemoryFacts
 ) -> BackwardWalk:
@@ -90,50 +148,63 @@ def backward_walk(
     kept, and the one that comes back last, when most gradients exist, stand for all. Full
     recomputation keeps the input of each block (``Operator.segment``), and what is in none.
     """
-    moments: list[tuple[float, ...]] = []
-    plain = remade = casts = remade_casts = parameters = 0.0
-    for key, group in groupby(architecture.operators, key=lambda op: (op.segment, op.layers)):
-        rows = tuple(group)
-        segment, layers = key
-        lines = [_row(op, run, facts, tied=architecture.tied_embeddings) for op in rows]
-        entry = sum(segment_input_bytes(op, run) for op in rows)
-        one = _Row(
-            saved=sum(line.saved for line in lines),
-            casts=sum(line.casts for line in lines),
-            parameters=sum(line.parameters for line in lines),
-            passing=0.0,
-        )
-        for layer in sorted({1, layers}):
-            saved = cast = done = 0.0
-            for line in lines:
-                saved, cast = saved + line.saved, cast + line.casts
-                before = layer - 1
-                moments.append(
-                    (
-                        plain + before * one.saved + saved,
-                        remade + (layer * entry if segment else before * one.saved) + saved,
-                        casts + before * one.casts + cast,
-                        remade_casts + (0.0 if segment else before * one.casts) + cast,
-                        line.passing,
-                        parameters + before * one.parameters + done,
-                        line.lookup,
-                    )
-                )
-                done += line.parameters
-        plain, casts = plain + layers * one.saved, casts + layers * one.casts
-        remade += layers * (entry if segment else one.saved)
-        remade_casts += 0.0 if segment else layers * one.casts
-        parameters += layers * one.parameters
+    start = _Forward()
+    moments: list[_Moment] = []
+    for _, rows in groupby(architecture.operators, key=lambda op: (op.segment, op.layers)):
+        group = _group(tuple(rows), architecture, run, facts)
+        for layer in sorted({1, group.layers}):
+            moments += _moments_of_layer(group, start, layer)
+        start = start.after(group, group.layers, inputs=group.layers)
     table = np.array(moments).T
     return BackwardWalk(
         kept=table[0:2],
         passing=table[4],
         casts=table[2:4],
-        gradients=1.0 - table[5] / max(parameters, 1.0),
+        gradients=1.0 - table[5] / max(start.parameters, 1.0),
         lookups=table[6],
-        kept_at_loss=np.array([plain, remade]),
-        casts_at_loss=np.array([casts, remade_casts]),
+        kept_at_loss=np.array([start.kept, start.remade]),
+        casts_at_loss=np.array([start.casts, start.remade_casts]),
     )
+
+
+def _group(
+    rows: tuple[Operator, ...],
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    facts: MemoryFacts,
+) -> _Group:
+    lines = [_row(op, run, facts, tied=architecture.tied_embeddings) for op in rows]
+    return _Group(
+        lines=tuple(lines),
+        layers=rows[0].layers,
+        made_again=rows[0].segment > 0,
+        entry=sum(segment_input_bytes(op, run) for op in rows),
+        saved=sum(line.saved for line in lines),
+        casts=sum(line.casts for line in lines),
+        parameters=sum(line.parameters for line in lines),
+    )
+
+
+def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Moment]:
+    """Return the moments of each row's backward pass in one of the group's layers, 1 first."""
+    before = start.after(group, layer - 1, inputs=layer)
+    moments = []
+    saved = casts = done = 0.0
+    for line in group.lines:
+        saved, casts = saved + line.saved, casts + line.casts
+        moments.append(
+            _Moment(
+                kept=before.kept + saved,
+                remade=before.remade + saved,
+                casts=before.casts + casts,
+                remade_casts=before.remade_casts + casts,
+                passing=line.passing,
+                waiting=before.parameters + done,
+                lookup=line.lookup,
+            )
+        )
+        done += line.parameters
+    return moments
 
 
 def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool) -> _Row:
@@ -156,61 +227,54 @@ def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool
     )
 
 
-def sample_moments(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
+def sample_phases(
+    walk: BackwardWalk,
     samples: Floats,
     recompute: Floats,
-    facts: MemoryFacts,
-    gradients: Floats,
-    held: Floats,
-    gathered: Floats,
-    loss: tuple[Floats, Floats],
-    side_by_side: Floats,
-) -> tuple[Moment, ...]:
-    """Return the moments of a step: the end of the forward pass, then each row's backward.
+    states: StageStates,
+    loss: Floats,
+    two_tied: Floats,
+) -> tuple[PeakPhase, ...]:
+    """Return the moments of a step: the end of the forward pass, each row's backward, the update.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
+    walk : BackwardWalk
     samples : ndarray
         Samples of a micro-batch on one rank.
     recompute : ndarray
         Level of the policy; only full recomputation changes anything here.
-    facts : MemoryFacts
-        Workspaces of convolutions.
-    gradients, held : ndarray
-        All gradients, and those that exist before the backward pass. [bytes]
-    gathered : ndarray
-        Weights that sharding gathers and gradients that it reduces. [bytes]
-    loss : tuple of ndarray
-        Logits and what the loss makes of them, forward and backward. [bytes]
-    side_by_side : ndarray
+    states : StageStates
+        Of the only stage.
+    loss : ndarray
+        Logits and what the loss makes of them, at its backward pass. [bytes]
+    two_tied : ndarray
         1 where both gradients of a table that the head shares exist before they are added, else 0.
 
     Returns
     -------
-    tuple of Moment
-        As ``training_memory`` compares them.
+    tuple of PeakPhase
     """
-    walk = backward_walk(architecture, run, facts)
-    none = 0.0 * samples
+    held, none = states.held_gradients, 0.0 * samples
+    gathered = np.maximum(states.at_first_block, states.at_last_block)
     remakes = np.asarray(recompute >= FULL, dtype=np.intp) + np.zeros(samples.shape, dtype=np.intp)
     left = samples * walk.kept_at_loss[remakes]
-    moments: list[Moment] = [
-        (held + none, left + casts, part, gathered, 0.0)
-        for part, casts in zip(
-            loss, (walk.casts_at_loss[0], walk.casts_at_loss[remakes]), strict=True
-        )
-    ]
-    for kept, passing, casts, share, lookup in zip(
-        walk.kept.T, walk.passing, walk.casts.T, walk.gradients, walk.lookups, strict=True
-    ):
-        exist = np.maximum(held, gradients * share)
-        passed = samples * (kept[remakes] + passing) + casts[remakes] + lookup * side_by_side
-        moments.append((exist, passed, none, gathered, 1.0))
-    return tuple(moments)
+
+    def at_loss(casts: Floats, logits: Floats) -> PeakPhase:
+        return PeakPhase(FORWARD_END, held + none, left + casts, logits, gathered)
+
+    def at_row(row: int) -> PeakPhase:
+        passed = samples * (walk.kept[:, row][remakes] + walk.passing[row])
+        passed = passed + walk.casts[:, row][remakes] + walk.lookups[row] * two_tied
+        exist = np.maximum(held, states.gradients * walk.gradients[row])
+        return PeakPhase(BACKWARD_END, exist, passed, none, gathered)
+
+    return (
+        at_loss(walk.casts_at_loss[0], loss * FORWARD_PEAK_OF_LOSS),
+        at_loss(walk.casts_at_loss[remakes], loss),
+        *(at_row(row) for row in range(len(walk.passing))),
+        update_phase(states, none),
+    )
 
 
 def answers_per_sample(architecture: ModelArchitecture) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +11,9 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun
+from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.workload import GradientSync
-
-SHARD_GRAD_OP: Final = 2.0
-"""Sharding level of ZeRO-2."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageParameters:
-    """Parameters of one pipeline stage on one model-parallel rank. [elements]"""
-
-    dense: Floats
-    expert: Floats
-    lookup: Floats
-    """The embedding among the dense ones: its gradient is the last of a backward pass."""
 
 
 def gradient_bytes_per_parameter(run: TrainingRun) -> float:
@@ -56,85 +43,131 @@ class ShardedPassing:
     """Its part of this rank, beside the undivided one, for the optimizer."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Habits:
+    """What the ranks of each configuration do with shared states."""
+
+    keeps: NDArray[np.bool_]
+    """Weights are gathered in the forward pass, and stay until the backward pass of each block."""
+    gathers: NDArray[np.bool_]
+    """Weights are gathered for each pass."""
+    reduces: NDArray[np.bool_]
+    """Gradients are summed and shared out during the backward pass."""
+    waits: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _EndGradients:
+    """Gradients of embedding and head on their way at the end of a backward pass. [bytes]"""
+
+    passing: Floats
+    own: Floats
+    """This rank's share of those that are not reduced yet at the fuller moment."""
+    undivided: Floats
+    summed: Floats
+
+
 def sharded_passing(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
+) -> ShardedPassing:
+    """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
+    habits = _habits(run, layout, stage)
+    fold = fold_parameters(architecture)
+    gathered_size = gathered_format_bytes(run)
+    apart, gathered_ends = gathered_end_parameters(run, fold, stage.ends, layout)
+    ahead = 0.0 if apart else 1.0
+    one_layer = stage.block / stage.layers
+    everything = habits.keeps * (gathered_size * stage.whole)
+    ends = habits.gathers * gathered_ends * gathered_size
+    blocks = habits.gathers * one_layer * gathered_size
+    head = ahead * np.minimum(stage.ends, fold.head_divided / layout.tensor)
+    reduced = habits.reduces * _gradients_of_block(run, one_layer, head)
+    # Whole gradients wait in the master's format, or in that of their message if it is wider.
+    widest = max(_message_format_bytes(run), master_format_bytes(run))
+    waiting = habits.waits * (widest * stage.whole)
+    last = _end_gradients(architecture, run, layout, stage, head)
+    return ShardedPassing(
+        at_loss=everything + ends + ahead * blocks + waiting,
+        at_first_block=everything + ends + (1 + ahead) * blocks + reduced + waiting,
+        at_last_block=ends
+        + waiting
+        + habits.keeps * (stage.ends + one_layer) * gathered_size
+        + (1 + ahead) * blocks
+        + reduced,
+        at_end=habits.reduces * last.passing,
+        reduced_at_end=habits.reduces * last.own,
+        waits=habits.waits,
+        undivided_lookup=last.undivided * ~habits.reduces,
+        summed_lookup=last.summed * ~habits.reduces,
+    )
+
+
+def _habits(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> _Habits:
+    together = layout.data * layout.context > 1
+    full = layout.sharding > SHARD_GRAD_OP
+    piped = layout.pipeline > 1
+    # A pipeline would gather anew for each micro-batch; stacks keep the weights instead.
+    half = (layout.sharding == SHARD_GRAD_OP) & (run.recipe.master is None)
+    keeps = (half | full & piped) & together
+    reduces = (layout.sharding >= SHARD_GRAD_OP) & together
+    # Nor does it reduce before the last micro-batch.
+    defers = stage.accumulates & (run.switches.gradient_sync is GradientSync.LAST)
+    return _Habits(
+        keeps=keeps,
+        gathers=full & together & ~keeps,
+        reduces=reduces,
+        waits=reduces & (full & piped | defers),
+    )
+
+
+def _message_format_bytes(run: TrainingRun) -> float:
+    """Size of a gradient in the message that reduces it. [bytes]"""
+    return FORMAT_BYTES[run.switches.reduce_format or run.recipe.gradients]
+
+
+def _gradients_of_block(run: TrainingRun, one_layer: Floats, head: Floats) -> Floats:
+    """Whole gradients of a block, and of the head before it, and the block's message. [bytes]"""
+    if run.stack.reduces_in_place:
+        return one_layer * gradient_bytes_per_parameter(run)
+    whole = (one_layer + head) * gathered_format_bytes(run)
+    return whole + one_layer * _message_format_bytes(run)
+
+
+def _end_gradients(
     architecture: ModelArchitecture,
     run: TrainingRun,
     layout: LayoutArrays,
-    stage: StageParameters,
-    block_parameters: Floats,
-    layers_held: Floats,
-    accumulates: NDArray[np.bool_],
-) -> ShardedPassing:
-    """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
-    recipe = run.recipe
-    gradient_size = gradient_bytes_per_parameter(run)
-    gathered_size = gathered_format_bytes(run)
-    reduce_size = FORMAT_BYTES[run.switches.reduce_format or recipe.gradients]
-    group = layout.data * layout.context
-    together = group > 1
-    full = layout.sharding > SHARD_GRAD_OP
-    # A pipeline would gather anew for each micro-batch; stacks keep the weights instead.
-    kept = (layout.sharding == SHARD_GRAD_OP) & (recipe.master is None) | full & (
-        layout.pipeline > 1
-    )
-    kept = kept & together
-    gathers = full & together & ~kept
-    reduces = (layout.sharding >= SHARD_GRAD_OP) & together
-
-    fold = fold_parameters(architecture)
-    whole = stage.dense + stage.expert
-    ends = whole - block_parameters
-    apart, gathered_ends = gathered_end_parameters(run, fold, ends, layout)
-    ahead = 0.0 if apart else 1.0
-    one_layer = block_parameters / layers_held
-    everything = kept * (gathered_size * whole)
-    some_ends = gathers * gathered_ends * gathered_size
-    blocks = gathers * one_layer * gathered_size
-    head = np.minimum(ends, fold.head_divided / layout.tensor)
-    gradients = (one_layer + ahead * head) * gathered_size + one_layer * reduce_size
-    if run.stack.reduces_in_place:
-        gradients = one_layer * gradient_size
-    # Nor does it reduce before the last micro-batch: whole gradients gather in the master's format.
-    defers = accumulates & (run.switches.gradient_sync is GradientSync.LAST)
-    waits = reduces & (full & (layout.pipeline > 1) | defers)
-    summed = waits * (max(reduce_size, master_format_bytes(run)) * whole)
+    stage: Stage,
+    head: Floats,
+) -> _EndGradients:
+    """Return what is left when all blocks have gone backward; ``head``: its part, if it waits."""
+    gradient_size, gathered_size = gradient_bytes_per_parameter(run), gathered_format_bytes(run)
+    divided = fold_parameters(architecture).embedding_divided
+    embedding = np.minimum(stage.ends, divided / layout.tensor)
     # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
-    embedding = np.minimum(ends, fold.embedding_divided / layout.tensor)
-    undivided = np.minimum(ends * layout.tensor, fold.embedding_divided)
+    undivided = np.minimum(stage.ends * layout.tensor, divided)
     lookup = embedding if run.stack.divides_lookup_gradient else undivided
-    reduced_ends = embedding + ahead * head
     # Beside the message the root unit's gradients exist whole until they are reduced, or a lookup's
     # sum; then the lookup's still does, unless it was added to a tied head's.
-    undivided = lookup > embedding
-    summed_lookup = np.asarray(undivided * embedding, dtype=np.float64)
-    own = reduced_ends * gradient_size / group
+    sums = lookup > embedding
+    summed = np.asarray(sums * embedding, dtype=np.float64)
+    reduced = embedding + head
+    own = reduced * gradient_size / (layout.data * layout.context)
     alone = 0.0 if architecture.tied_embeddings else 1.0
-    after = (alone * lookup + summed_lookup) * gathered_size
-    before = np.where(undivided, after, ahead * reduced_ends * gathered_size)
-    first = undivided | (before - own > after)
-    return ShardedPassing(
-        at_loss=everything + some_ends + ahead * blocks + summed,
-        at_first_block=everything + some_ends + (1 + ahead) * blocks + reduces * gradients + summed,
-        at_last_block=some_ends
-        + summed
-        + kept * (ends + one_layer) * gathered_size
-        + (1 + ahead) * blocks
-        + reduces * gradients,
-        at_end=reduces * (np.where(first, before, after) + reduced_ends * reduce_size),
-        reduced_at_end=reduces * first * own,
-        waits=waits,
-        undivided_lookup=(lookup - embedding) * gradient_size * ~reduces,
-        summed_lookup=summed_lookup * gradient_size * ~reduces,
+    ahead = 0.0 if _ends_apart(run) else 1.0
+    after = (alone * lookup + summed) * gathered_size
+    before = np.where(sums, after, ahead * reduced * gathered_size)
+    first = sums | (before - own > after)
+    return _EndGradients(
+        passing=np.where(first, before, after) + reduced * _message_format_bytes(run),
+        own=first * own,
+        undivided=(lookup - embedding) * gradient_size,
+        summed=summed * gradient_size,
     )
 
 
 def pending_gradients(
-    architecture: ModelArchitecture,
-    run: TrainingRun,
-    layout: LayoutArrays,
-    stage: StageParameters,
-    block_parameters: Floats,
-    layers_held: Floats,
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
 ) -> Floats:
     """Gradients that a rank has not yet while the backward pass is in its last block. [elements]
 
@@ -147,8 +180,8 @@ def pending_gradients(
     apart, _ = gathered_end_parameters(run, fold_parameters(architecture), stage.lookup, layout)
     ends = stage.lookup * alone
     if not apart:
-        ends = np.where(reduces, stage.dense + stage.expert - block_parameters, ends)
-    blocks = np.minimum(2.0, layers_held) * block_parameters / layers_held
+        ends = np.where(reduces, stage.ends, ends)
+    blocks = np.minimum(2.0, stage.layers) * stage.block / stage.layers
     return np.asarray(np.where(reduces, (ends + blocks) / group, ends))
 
 
@@ -163,6 +196,12 @@ def gathered_format_bytes(run: TrainingRun) -> float:
     return min(working, 2.0) if run.recipe.compute != "fp32" else working
 
 
+def _ends_apart(run: TrainingRun) -> bool:
+    """Whether embedding and head are sharded apart from the rest."""
+    asked = run.switches.ends_apart
+    return run.stack.shards_ends_apart if asked is None else asked
+
+
 def gathered_end_parameters(
     run: TrainingRun, fold: ParameterFold, ends: Floats, layout: LayoutArrays
 ) -> tuple[bool, Floats]:
@@ -171,9 +210,7 @@ def gathered_end_parameters(
     Stacks that shard them apart hold the larger at a time, others both throughout (Zhao et al.
     2023, section 4.2).
     """
-    apart = run.switches.ends_apart
-    if apart is None:
-        apart = run.stack.shards_ends_apart
+    apart = _ends_apart(run)
     if not apart:
         return apart, ends
     larger = max(fold.embedding_divided, fold.head_divided) / layout.tensor

@@ -41,7 +41,8 @@ from advisor.estimate.training.loading import loading_time
 from advisor.estimate.training.offload import offload_time
 from advisor.estimate.training.optimizer_states import optimizer_bytes_per_parameter
 from advisor.estimate.training.run import TrainingRun
-from advisor.estimate.training.sharded_gathers import SHARD_GRAD_OP, gradient_bytes_per_parameter
+from advisor.estimate.training.sharded_gathers import gradient_bytes_per_parameter
+from advisor.estimate.training.stages import SHARD_GRAD_OP
 from advisor.estimate.training.traffic import (
     data_traffic,
     exposed_exchange,

@@ -1,0 +1,153 @@
+"""What an optimizer's update reads, writes and holds for a moment."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+MUON_BYTES: Final = 9.0
+"""Bytes per element of the matrix that Muon is at work on: its update and the products of the
+Newton-Schulz iteration (PyTorch 2.13's own accounting: 7 in 16 bits to 9 in fp32)."""
+
+
+def update_bytes(
+    *, gradient_bytes: Number, master_bytes: Number, state_bytes: Number, working_bytes: Number
+) -> Number:
+    r"""Memory traffic of the update of one parameter.
+
+    Parameters
+    ----------
+    gradient_bytes : float or ndarray
+        Its gradient. [bytes]
+    master_bytes : float or ndarray
+        The weight that the optimizer updates. [bytes]
+    state_bytes : float or ndarray
+        Its optimizer states. [bytes]
+    working_bytes : float or ndarray
+        A working copy that is written anew; 0 without one. [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: b = b_g + 2\,(b_m + b_s) + b_w
+
+    Weight and states are read and written, the gradient is read. Leaves out the pass that clips
+    gradients by their norm.
+
+    Examples
+    --------
+    Mixed precision, AdamW in fp32, gradients in 16 bits:
+
+    >>> update_bytes(gradient_bytes=2, master_bytes=4, state_bytes=8, working_bytes=2)
+    28
+    """
+    return gradient_bytes + 2 * (master_bytes + state_bytes) + working_bytes
+
+
+def factored_state_share(*, kept: Number, matrices: Number, parameters: Number) -> Number:
+    r"""State elements of Adafactor over parameters.
+
+    Parameters
+    ----------
+    kept : float or ndarray
+        Sums of rows and columns of all matrices. [elements]
+    matrices : float or ndarray
+        Elements of these matrices. [elements]
+    parameters : float or ndarray
+        All parameters. [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [fraction]
+
+    Notes
+    -----
+    .. math:: \frac{\sum (r + c) + P - \sum r c}{P}
+
+    Vectors keep a state of their own shape.
+
+    References
+    ----------
+    .. [1] Shazeer and Stern, Adafactor, 2018, arXiv:1804.04235, section 3.
+
+    Examples
+    --------
+    >>> factored_state_share(kept=20.0, matrices=80.0, parameters=100.0)
+    0.4
+    """
+    return (kept + parameters - matrices) / parameters
+
+
+def muon_state_elements(*, matrices: Number, parameters: Number) -> Number:
+    r"""State elements of Muon.
+
+    Parameters
+    ----------
+    matrices : float or ndarray
+        Elements of the matrices that Muon updates. [elements]
+    parameters : float or ndarray
+        All parameters. [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [elements]
+
+    Notes
+    -----
+    .. math:: P_m + 2\,(P - P_m)
+
+    A momentum for each matrix; AdamW, with two states, updates embeddings, head and vectors.
+
+    References
+    ----------
+    .. [1] Liu et al., Muon is scalable for LLM training, 2025, arXiv:2502.16982, section 2.
+
+    Examples
+    --------
+    >>> muon_state_elements(matrices=80.0, parameters=100.0)
+    120.0
+    """
+    return matrices + 2.0 * (parameters - matrices)
+
+
+def widened_gradient_bytes(
+    *, elements: Number, master_bytes: Number, gradient_bytes: Number = 0.0, most: Number = np.inf
+) -> Number:
+    r"""Gradients cast to the wider format of the weights that they update.
+
+    Parameters
+    ----------
+    elements : float or ndarray
+        Gradients that are cast together. [elements]
+    master_bytes : float or ndarray
+        Size of one after the cast. [bytes]
+    gradient_bytes : float or ndarray, optional
+        Size of one before, where they are copied end to end first. [bytes]
+    most : float or ndarray, optional
+        Gradients that are cast together at most. [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = (b_g + b_m)\,\min(n, n_{max})
+
+    Examples
+    --------
+    >>> float(widened_gradient_bytes(elements=5e9, master_bytes=4, gradient_bytes=2, most=1e9))
+    6000000000.0
+    """
+    return (gradient_bytes + master_bytes) * np.minimum(elements, most)

@@ -1,0 +1,308 @@
+"""What fills an accelerator at the fullest moment of a training step, beside the plain states."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.equations.memory import nf4_bytes
+
+Number = float | NDArray[np.float64]
+
+RESIDENT_LAYERS: Final = 2.0
+"""Layers on the accelerator while the rest is on its host: the one at work and the next, in
+flight (ZeRO-Infinity, Rajbhandari et al. 2021, arXiv:2104.07857, section 5.1.2)."""
+
+
+def dualpipe_in_flight(*, pipeline: Number, micro_batches: Number) -> Number:
+    r"""Micro-batches whose activations a rank of DualPipe holds, in units of both its stages.
+
+    Parameters
+    ----------
+    pipeline : float or ndarray
+        Ranks of the pipeline.
+    micro_batches : float or ndarray
+        Micro-batches per optimizer step.
+
+    Returns
+    -------
+    float or ndarray
+
+    Notes
+    -----
+    .. math:: \frac{\min(p + 1,\; m)}{2}
+
+    One more micro-batch than there are ranks is on its way, each through one of the rank's two
+    stages.
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, DeepSeek-V3, 2024, arXiv:2412.19437, section 3.2.1, table 2.
+
+    Examples
+    --------
+    >>> float(dualpipe_in_flight(pipeline=16, micro_batches=64))
+    8.5
+    """
+    return np.minimum(pipeline + 1, micro_batches) / 2.0
+
+
+def boundary_bytes(
+    *, tokens: Number, hidden_size: Number, bytes_per_element: Number, ranks: Number
+) -> Number:
+    r"""What one block hands on to the next: all that full recomputation keeps of it.
+
+    Parameters
+    ----------
+    tokens : float or ndarray
+        Tokens of the micro-batch on this rank. [tokens]
+    hidden_size : float or ndarray
+        Width between blocks. [elements/token]
+    bytes_per_element : float or ndarray
+        [bytes/element]
+    ranks : float or ndarray
+        Tensor-parallel ranks that share it: under sequence parallelism all, else 1.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M_x = \frac{T\,h\,b}{t}
+
+    References
+    ----------
+    .. [1] Korthikanti et al., 2022, arXiv:2205.05198, section 5 (2sbh for each layer).
+
+    Examples
+    --------
+    >>> boundary_bytes(tokens=2048.0, hidden_size=12288, bytes_per_element=2, ranks=8) / 2**20
+    6.0
+    """
+    return tokens * hidden_size * bytes_per_element / ranks
+
+
+def backward_block_bytes(
+    *, kept: Number, passing: Number, boundary: Number, scores: Number
+) -> Number:
+    r"""Most that exists of one block while it goes backward, kept or made again.
+
+    Parameters
+    ----------
+    kept : float or ndarray
+        All that its backward pass needs. [bytes]
+    passing : float or ndarray
+        Gradients inside the block beside that. [bytes]
+    boundary : float or ndarray
+        Input of the block, as large as its output. [bytes]
+    scores : float or ndarray
+        An attention that goes back through its score matrix; 0 where a kernel never writes it.
+        [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = \max(M_{kept} + M_g + 2 M_x,\; M_{scores})
+
+    The block's input has a gradient, and its output.
+
+    Examples
+    --------
+    >>> float(backward_block_bytes(kept=34.0, passing=4.0, boundary=2.0, scores=30.0))
+    42.0
+    """
+    return np.maximum(kept + passing + 2.0 * boundary, scores)
+
+
+def gradients_present_bytes(
+    *, gradient_bytes: Number, pending: Number, parameters: Number
+) -> Number:
+    r"""Gradients that exist while some of the parameters still wait for theirs.
+
+    Parameters
+    ----------
+    gradient_bytes : float or ndarray
+        All of them. [bytes]
+    pending : float or ndarray
+        Parameters without a gradient yet. [elements]
+    parameters : float or ndarray
+        All parameters that have one in the end. [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = M_g \left(1 - \min\left(1, \frac{P_w}{P}\right)\right)
+
+    Examples
+    --------
+    >>> float(gradients_present_bytes(gradient_bytes=8.0, pending=1.0, parameters=4.0))
+    6.0
+    """
+    return gradient_bytes * (1.0 - np.minimum(1.0, pending / np.maximum(parameters, 1.0)))
+
+
+def frozen_weight_bytes(*, parameters: Number, four_bit: Number) -> Number:
+    r"""Frozen base weights: in 16 bits, but for those in NF4.
+
+    Parameters
+    ----------
+    parameters : float or ndarray
+        All of this rank. [elements]
+    four_bit : float or ndarray
+        Those in NF4 among them. [elements]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = 2\,(P - P_4) + M_{NF4}(P_4)
+
+    References
+    ----------
+    .. [1] Dettmers et al., QLoRA, 2023, arXiv:2305.14314, section 3.
+
+    Examples
+    --------
+    >>> frozen_weight_bytes(parameters=16384.0, four_bit=16384.0)
+    8452.0
+    """
+    return 2.0 * parameters - 2.0 * four_bit + nf4_bytes(parameters=four_bit)
+
+
+def dequantised_bytes(*, elements: Number, tensor: Number) -> Number:
+    r"""A 4-bit matrix unpacked for its product, and the scales on the way.
+
+    Parameters
+    ----------
+    elements : float or ndarray
+        Of the matrix. [elements]
+    tensor : float or ndarray
+        Ranks that share it.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = \frac{2 n + 4 n / 64}{t}
+
+    Two bytes each, and a scale in fp32 for each block of 64.
+
+    References
+    ----------
+    .. [1] Dettmers et al., QLoRA, 2023, arXiv:2305.14314, section 3 (double dequantisation).
+
+    Examples
+    --------
+    >>> dequantised_bytes(elements=64.0, tensor=1)
+    132.0
+    """
+    return (2 + 1 / 16) * elements / tensor
+
+
+def resident_parameters(*, parameters: Number, block_parameters: Number, layers: Number) -> Number:
+    r"""Parameters that stay on the accelerator while the host holds the weights.
+
+    Parameters
+    ----------
+    parameters : float or ndarray
+        All of the stage. [elements]
+    block_parameters : float or ndarray
+        Those of its layers. [elements]
+    layers : float or ndarray
+        Layers of the stage.
+
+    Returns
+    -------
+    float or ndarray
+        The ends, and ``RESIDENT_LAYERS`` layers. [elements]
+
+    Notes
+    -----
+    .. math:: P - P_b \left(1 - \min\left(1, \frac{2}{L}\right)\right)
+
+    References
+    ----------
+    .. [1] Rajbhandari et al., ZeRO-Infinity, 2021, arXiv:2104.07857, section 5.1.2.
+
+    Examples
+    --------
+    >>> float(resident_parameters(parameters=12.0, block_parameters=8.0, layers=4.0))
+    8.0
+    """
+    return parameters - block_parameters * (1 - resident_share(layers=layers))
+
+
+def resident_share(*, layers: Number) -> Number:
+    r"""Share of the layers that are on the accelerator while the rest is on its host.
+
+    Parameters
+    ----------
+    layers : float or ndarray
+        Layers of the stage.
+
+    Returns
+    -------
+    float or ndarray
+        [fraction]
+
+    Notes
+    -----
+    .. math:: \min\left(1, \frac{2}{L}\right)
+
+    References
+    ----------
+    .. [1] Rajbhandari et al., ZeRO-Infinity, 2021, arXiv:2104.07857, section 5.1.2.
+
+    Examples
+    --------
+    >>> float(resident_share(layers=8.0))
+    0.25
+    """
+    return np.minimum(1.0, RESIDENT_LAYERS / layers)
+
+
+def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number) -> Number:
+    r"""Memory that the driver shows as used.
+
+    Parameters
+    ----------
+    allocated : float or ndarray
+        Tensors and library workspaces. [bytes]
+    fragmentation : float or ndarray
+        What the allocator reserves over that. [fraction]
+    outside : float or ndarray
+        Driver context and buffers of the collective library. [bytes]
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = M_a\,(1 + f) + M_o
+
+    Examples
+    --------
+    >>> reserved_bytes(allocated=100.0, fragmentation=0.25, outside=10.0)
+    135.0
+    """
+    return allocated * (1 + fragmentation) + outside

@@ -1,0 +1,312 @@
+"""Traffic of a training step: how often each way of parallelism sends, and what of it shows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.equations.pipeline import exposed_time_s
+
+Number = float | NDArray[np.float64]
+
+
+def tensor_traffic_s(
+    *, branches: Number, all_reduce_s: Number, remade: Number, exposed: Number
+) -> Number:
+    r"""Reductions of tensor parallelism in one micro-batch.
+
+    Parameters
+    ----------
+    branches : float or ndarray
+        Attention and feed-forward branches of the stage.
+    all_reduce_s : float or ndarray
+        One reduction of a micro-batch's activations. [s]
+    remade : float or ndarray
+        1 where the forward pass runs again before the backward pass, else 0.
+    exposed : float or ndarray
+        Share that products do not hide. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = n_b\,(2 + a)\,t_{ar}\,(1 - o)
+
+    One reduction forward and one backward in each branch.
+
+    References
+    ----------
+    .. [1] Shoeybi et al., Megatron-LM, 2019, arXiv:1909.08053, section 3.
+    .. [2] Narayanan et al., 2021, arXiv:2104.04473, section 2.3.
+
+    Examples
+    --------
+    >>> tensor_traffic_s(branches=64, all_reduce_s=0.5, remade=0.0, exposed=0.25)
+    16.0
+    """
+    return branches * (2.0 + remade) * all_reduce_s * exposed
+
+
+def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> Number:
+    r"""Exchanges between experts in one micro-batch.
+
+    Parameters
+    ----------
+    layers : float or ndarray
+        Layers with routed experts on the stage.
+    exchange_s : float or ndarray
+        One exchange of a micro-batch's tokens. [s]
+    remade : float or ndarray
+        1 where the forward pass runs again before the backward pass, else 0.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = L_e\,(4 + 2 a)\,t_x
+
+    Dispatch and combine, forward and backward.
+
+    References
+    ----------
+    .. [1] Lepikhin et al., GShard, 2020, arXiv:2006.16668, section 3.
+
+    Examples
+    --------
+    >>> expert_traffic_s(layers=10, exchange_s=0.1, remade=1.0)
+    6.0
+    """
+    return layers * (4.0 + 2.0 * remade) * exchange_s
+
+
+def key_value_message_bytes(
+    *, tokens: Number, context: Number, elements_per_token: Number, tensor: Number
+) -> Number:
+    r"""Keys and values of one layer that the ranks of a divided sequence pass around, in 16 bits.
+
+    Parameters
+    ----------
+    tokens : float or ndarray
+        Tokens of the micro-batch on this rank. [tokens]
+    context : float or ndarray
+        Ranks that share a sequence.
+    elements_per_token : float or ndarray
+        Of keys and values in one layer. [elements/token]
+    tensor : float or ndarray
+        Tensor-parallel degree.
+
+    Returns
+    -------
+    float or ndarray
+        [bytes]
+
+    Notes
+    -----
+    .. math:: M = \frac{2\,T\,c\,e}{t}
+
+    References
+    ----------
+    .. [1] Liu et al., Ring Attention, 2023, arXiv:2310.01889, section 3.
+
+    Examples
+    --------
+    >>> key_value_message_bytes(tokens=1024.0, context=4, elements_per_token=2048, tensor=2)
+    8388608.0
+    """
+    return 2.0 * tokens * context * elements_per_token / tensor
+
+
+def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Number:
+    r"""Keys and values that go round the ranks of a divided sequence in one micro-batch.
+
+    Parameters
+    ----------
+    layers : float or ndarray
+        Layers of the stage.
+    ring_s : float or ndarray
+        Keys and values of one layer, once round. [s]
+    remade : float or ndarray
+        1 where the forward pass runs again before the backward pass, else 0.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = L\,(3 + a)\,t_r
+
+    Keys and values forward; they and their gradients backward.
+
+    References
+    ----------
+    .. [1] Liu et al., Ring Attention, 2023, arXiv:2310.01889, section 3.
+
+    Examples
+    --------
+    >>> context_traffic_s(layers=32, ring_s=0.5, remade=0.0)
+    48.0
+    """
+    return layers * (3.0 + remade) * ring_s
+
+
+def pipeline_traffic_s(*, virtual_stages: Number, hop_s: Number) -> Number:
+    r"""Activations and gradients that one micro-batch carries from stage to stage.
+
+    Parameters
+    ----------
+    virtual_stages : float or ndarray
+        Model chunks for each stage.
+    hop_s : float or ndarray
+        One micro-batch's activations to the next stage. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = 2\,v\,t_h
+
+    References
+    ----------
+    .. [1] Narayanan et al., 2021, arXiv:2104.04473, section 2.2.2.
+
+    Examples
+    --------
+    >>> pipeline_traffic_s(virtual_stages=2, hop_s=0.25)
+    1.0
+    """
+    return 2.0 * virtual_stages * hop_s
+
+
+def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Number) -> Number:
+    r"""Exchanges between experts that another micro-batch's computation leaves to see.
+
+    Parameters
+    ----------
+    exchange_s : float or ndarray
+        The exchanges on their own. [s]
+    cover_s : float or ndarray
+        Computation beside them. [s]
+    overlap : float or ndarray
+        Share of the exchanges that can run beside it. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = \max(0,\; t_x - \min(o\,t_x,\; t_c))
+
+    Examples
+    --------
+    >>> float(overlapped_exchange_s(exchange_s=4.0, cover_s=10.0, overlap=0.75))
+    1.0
+    """
+    left: Number = np.maximum(0.0, exchange_s - np.minimum(overlap * exchange_s, cover_s))
+    return left
+
+
+def reduced_once_s(
+    *, reduce_s: Number, gather_s: Number, cover_s: Number, overlap: Number
+) -> Number:
+    r"""Traffic of plain data parallelism and of ZeRO-1 that one step shows.
+
+    Parameters
+    ----------
+    reduce_s : float or ndarray
+        Gradients scattered once over all ranks. [s]
+    gather_s : float or ndarray
+        Sums gathered (plain), or updated parameters (ZeRO-1). [s]
+    cover_s : float or ndarray
+        Computation of one micro-batch, the last. [s]
+    overlap : float or ndarray
+        Share of it behind which traffic hides. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = \max(0,\; t_g + t_a - o\,t_c)
+
+    References
+    ----------
+    .. [1] Rajbhandari et al., ZeRO, 2020, arXiv:1910.02054, section 7.
+
+    Examples
+    --------
+    >>> float(reduced_once_s(reduce_s=3.0, gather_s=2.0, cover_s=4.0, overlap=0.5))
+    3.0
+    """
+    return exposed_time_s(traffic_s=reduce_s + gather_s, cover_s=cover_s, overlap=overlap)
+
+
+def reduced_each_s(
+    *,
+    weights_s: Number,
+    each_s: Number,
+    last_s: Number,
+    micro_batches: Number,
+    cover_s: Number,
+    overlap: Number,
+) -> Number:
+    r"""Traffic of ZeRO-2 and ZeRO-3 that one step shows: some in every micro-batch.
+
+    Parameters
+    ----------
+    weights_s : float or ndarray
+        Weights gathered in every micro-batch: under ZeRO-3 for the forward and again for the
+        backward pass, under ZeRO-2 none. [s]
+    each_s : float or ndarray
+        Gradients scattered in every micro-batch but the last. [s]
+    last_s : float or ndarray
+        What is scattered and gathered with the last. [s]
+    micro_batches : float or ndarray
+        Micro-batches per optimizer step.
+    cover_s : float or ndarray
+        Computation of one micro-batch. [s]
+    overlap : float or ndarray
+        Share of it behind which traffic hides. [fraction]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math::
+        t = (m - 1) \max(0, t_w + t_e - o\,t_c) + \max(0, t_w + t_l - o\,t_c)
+
+    References
+    ----------
+    .. [1] Rajbhandari et al., ZeRO, 2020, arXiv:1910.02054, section 7.
+
+    Examples
+    --------
+    >>> float(
+    ...     reduced_each_s(
+    ...         weights_s=2.0, each_s=1.0, last_s=1.5, micro_batches=3, cover_s=1.0, overlap=1.0
+    ...     )
+    ... )
+    6.5
+    """
+
+    def shown(traffic_s: Number) -> Number:
+        return exposed_time_s(traffic_s=traffic_s, cover_s=cover_s, overlap=overlap)
+
+    return (micro_batches - 1) * shown(weights_s + each_s) + shown(weights_s + last_s)

@@ -1,0 +1,171 @@
+"""Pipeline stages that can be the fullest: the first, the last, and an uneven second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.equations.memory import end_stage_layers, in_flight, stage_share
+from advisor.equations.training_memory import dualpipe_in_flight
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.fold import ParameterFold, fold_parameters
+from advisor.estimate.training.run import TrainingRun
+
+SHARD_GRAD_OP = 2.0
+"""Sharding level of ZeRO-2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pipeline stage on one model-parallel rank, one element per configuration."""
+
+    layers: Floats
+    dense: Floats
+    """Parameters that every token passes, those of the ends among them. [elements]"""
+    expert: Floats
+    """Parameters of routed experts. [elements]"""
+    block: Floats
+    """Those of its layers, dense and expert. [elements]"""
+    lookup: Floats
+    """The embedding among the dense ones: its gradient is the last of a backward pass.
+    [elements]"""
+    in_flight: Floats
+    """Micro-batches whose activations it holds."""
+    accumulates: NDArray[np.bool_]
+    """Whether a step has several micro-batches."""
+    has_head: NDArray[np.bool_]
+    is_last: bool
+
+    @property
+    def whole(self) -> Floats:
+        """All its parameters. [elements]"""
+        return self.dense + self.expert
+
+    @property
+    def ends(self) -> Floats:
+        """Embedding and head, where it has them. [elements]"""
+        return self.whole - self.block
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Where a stage stands, and what it has beside blocks."""
+
+    index: Floats
+    layers: Floats
+    ends: Floats
+    """Parameters of embedding and head. [elements]"""
+    lookup: Floats
+    """The embedding among them. [elements]"""
+    is_last: bool = False
+
+
+def in_effect(layout: LayoutArrays) -> LayoutArrays:
+    """Return the layout with the ranks that share states, and how they share them.
+
+    Pipelines sum gradients until the last micro-batch, so ZeRO-2 is ZeRO-1 there; where ranks hold
+    two stages, twice as many hold each of them.
+    """
+    summed = (layout.pipeline > 1) & (layout.sharding == SHARD_GRAD_OP)
+    sharding = np.where(summed, 1.0, layout.sharding)
+    return replace(layout, data=layout.data * _copies(layout), sharding=sharding)
+
+
+def stages_of(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
+) -> tuple[Stage, ...]:
+    """Return the stages among which the fullest is.
+
+    Parameters
+    ----------
+    architecture : ModelArchitecture
+    run : TrainingRun
+    layout : LayoutArrays
+        As asked for; see :func:`in_effect`.
+
+    Returns
+    -------
+    tuple of Stage
+        The first and the last, and the second where the first holds a layer less.
+    """
+    fold = fold_parameters(architecture)
+    layers = float(architecture.num_hidden_layers)
+    micro_batches = np.ceil(run.global_batch / (layout.micro_batch * layout.data))
+    return tuple(
+        _stage(part, fold, layers, layout, micro_batches) for part in _parts(fold, layers, layout)
+    )
+
+
+def _parts(fold: ParameterFold, layers: float, layout: LayoutArrays) -> tuple[_Part, ...]:
+    tensor, pipeline, piped = layout.tensor, layout.pipeline, layout.pipeline > 1
+    chunks = layout.virtual_stages
+    # Ranks that hold two stages hold two shares.
+    share = stage_share(layers=layers, pipeline=pipeline, virtual_stages=chunks) * _copies(layout)
+    held = layers * np.asarray(share)
+    given_up = ~layout.dual * np.asarray(
+        end_stage_layers(layers=layers, pipeline=pipeline, virtual_stages=chunks)
+    )
+    embedding = fold.embedding_divided / tensor + fold.embedding_replicated
+    head = fold.head_divided / tensor + fold.head_replicated
+    head_copy = head + (fold.embedding_divided / tensor if fold.tied else 0.0) * piped
+    first = _Part(
+        index=0.0 * pipeline,
+        layers=held - np.minimum(given_up, 1.0),
+        ends=embedding + np.where(piped, 0.0, head),
+        lookup=embedding,
+    )
+    last = _Part(
+        index=pipeline - 1,
+        layers=held - np.maximum(given_up - 1.0, 0.0),
+        ends=head_copy + np.where(piped, 0.0, embedding),
+        lookup=np.where(piped, 0.0, embedding),
+        is_last=True,
+    )
+    uneven = (given_up > 0) & (pipeline > 2)
+    if not np.any(uneven):
+        return first, last
+    # The second stage has a layer more than the first; elsewhere it is the first again.
+    second = _Part(
+        index=np.asarray(uneven, dtype=np.float64),
+        layers=np.where(uneven, held, first.layers),
+        ends=0.0 * embedding,
+        lookup=0.0 * embedding,
+    )
+    return first, last, second
+
+
+def _stage(
+    part: _Part, fold: ParameterFold, layers: float, layout: LayoutArrays, micro_batches: Floats
+) -> Stage:
+    share = part.layers / layers
+    dense = share * (fold.block_divided / layout.tensor + fold.block_replicated)
+    expert = share * fold.block_expert / (layout.tensor * layout.expert)
+    held = in_flight(
+        stage=part.index,
+        pipeline=layout.pipeline,
+        virtual_stages=layout.virtual_stages,
+        micro_batches=micro_batches,
+        beside=layout.overlapped.astype(np.float64),
+    )
+    if np.any(layout.dual):
+        both = dualpipe_in_flight(pipeline=layout.pipeline, micro_batches=micro_batches)
+        held = np.where(layout.dual, both, held)
+    return Stage(
+        layers=part.layers,
+        dense=dense + part.ends,
+        expert=expert,
+        block=dense + expert,
+        lookup=part.lookup,
+        in_flight=np.asarray(held),
+        accumulates=micro_batches > 1,
+        has_head=np.asarray((layout.pipeline <= 1) | part.is_last),
+        is_last=part.is_last,
+    )
+
+
+def _copies(layout: LayoutArrays) -> Floats:
+    """Stages of the pipeline that each rank holds."""
+    return np.where(layout.dual, 2.0, 1.0)
