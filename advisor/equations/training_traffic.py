@@ -86,7 +86,12 @@ def expert_traffic_s(*, layers: Number, exchange_s: Number, remade: Number) -> N
 
 
 def key_value_message_bytes(
-    *, tokens: Number, context: Number, elements_per_token: Number, tensor: Number
+    *,
+    tokens: Number,
+    context: Number,
+    elements_per_token: Number,
+    rows: Number,
+    tensor: Number,
 ) -> Number:
     r"""Keys and values of one layer that the ranks of a divided sequence pass around, in 16 bits.
 
@@ -97,7 +102,9 @@ def key_value_message_bytes(
     context : float or ndarray
         Ranks that share a sequence.
     elements_per_token : float or ndarray
-        Of keys and values in one layer. [elements/token]
+        Keys and values of all kinds of attention, one layer of each. [elements/token]
+    rows : float or ndarray
+        Kinds of attention; the message is their mean.
     tensor : float or ndarray
         Tensor-parallel degree.
 
@@ -108,7 +115,7 @@ def key_value_message_bytes(
 
     Notes
     -----
-    .. math:: M = \frac{2\,T\,c\,e}{t}
+    .. math:: M = \frac{2\,T\,c\,e}{n\,t}
 
     References
     ----------
@@ -116,10 +123,10 @@ def key_value_message_bytes(
 
     Examples
     --------
-    >>> key_value_message_bytes(tokens=1024.0, context=4, elements_per_token=2048, tensor=2)
+    >>> key_value_message_bytes(tokens=1024.0, context=4, elements_per_token=2048, rows=1, tensor=2)
     8388608.0
     """
-    return 2.0 * tokens * context * elements_per_token / tensor
+    return 2.0 * tokens * context * elements_per_token / rows / tensor
 
 
 def context_traffic_s(*, layers: Number, ring_s: Number, remade: Number) -> Number:

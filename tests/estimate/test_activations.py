@@ -18,8 +18,8 @@ from advisor.estimate.training.activations import (
     fold_saved_bytes,
     selective_saved_bytes,
 )
+from advisor.estimate.training.flops import hardware_flops_per_token
 from advisor.estimate.training.run import resolve_training
-from advisor.estimate.training.step_time import hardware_flops_per_token
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.workload import AttentionKernel, FineTuning, Pretraining
 

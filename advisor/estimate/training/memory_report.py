@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.equations.training_memory import reserved_bytes
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.fold import trainable_parameters
@@ -63,7 +64,13 @@ def memory_totals(
     """Low, expected and high total of the fullest accelerator, from its tensors. [bytes]"""
     factors = {"low": interval.low / widening, "expected": 1.0, "high": interval.high * widening}
     low, expected, high = (
-        allocated * factor * (1 + facts.fragmentation[bound]) + outside_bytes(layout, facts, bound)
+        np.asarray(
+            reserved_bytes(
+                allocated=allocated * factor,
+                fragmentation=facts.fragmentation[bound],
+                outside=outside_bytes(layout, facts, bound),
+            )
+        )
         for bound, factor in factors.items()
     )
     return low, expected, high

@@ -9,6 +9,12 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.equations.memory import blockwise_state_bytes, factored_state_elements
+from advisor.equations.optimizers import (
+    MUON_BYTES,
+    factored_state_share,
+    muon_state_elements,
+    widened_gradient_bytes,
+)
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
@@ -23,11 +29,6 @@ COPIES: Final[dict[Optimizer, float]] = {
 }
 """State tensors of the parameter's shape in the format of the recipe's states."""
 EIGHT_BIT: Final = (Optimizer.ADAMW_8BIT, Optimizer.PAGED_ADAMW_8BIT)
-MATRIX_COPIES: Final = 1.0
-"""Muon keeps a momentum for matrices; AdamW updates embeddings, head and vectors beside it."""
-MUON_TEMPORARY: Final = 9.0
-"""Bytes per element of the matrix that Muon is at work on: its update and the products of the
-Newton-Schulz iteration (PyTorch 2.13's own accounting: 7 in 16 bits to 9 in fp32)."""
 
 
 def state_format_bytes(run: TrainingRun) -> float:
@@ -58,7 +59,7 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
         return float(2 * blockwise_state_bytes(elements=1.0))
     if run.optimizer not in COPIES and run.frozen:
         # Adapters are matrices of a small rank.
-        return size * MATRIX_COPIES * (run.optimizer is Optimizer.MUON)
+        return size * (run.optimizer is Optimizer.MUON)
     if run.optimizer is Optimizer.ADAFACTOR:
         return size * _factored_share(architecture)
     if run.optimizer is Optimizer.MUON:
@@ -66,7 +67,7 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
             _matrix(op) * op.layers for op in architecture.matmuls() if op.part is Part.BLOCK
         )
         total = architecture.total_parameters
-        return size * (MATRIX_COPIES * matrices + 2.0 * (total - matrices)) / total
+        return size * float(muon_state_elements(matrices=matrices, parameters=total)) / total
     return COPIES[run.optimizer] * size
 
 
@@ -75,7 +76,7 @@ def update_temporary_bytes(architecture: ModelArchitecture, run: TrainingRun) ->
     if run.optimizer is not Optimizer.MUON or run.frozen:
         return 0.0
     blocks = (op for op in architecture.matmuls() if op.part is Part.BLOCK)
-    return MUON_TEMPORARY * max((_matrix(op) for op in blocks), default=0.0)
+    return MUON_BYTES * max((_matrix(op) for op in blocks), default=0.0)
 
 
 def gradient_cast_bytes(
@@ -95,13 +96,21 @@ def gradient_cast_bytes(
         return 0.0 * partition
     if cast is GradientCast.PARTITION:
         together = np.where(layout.sharding > 2, run.stack.zero3_cast_elements or np.inf, np.inf)
-        return np.asarray((gradient + FORMAT_BYTES[master]) * np.minimum(partition, together))
+        return np.asarray(
+            widened_gradient_bytes(
+                elements=partition,
+                master_bytes=FORMAT_BYTES[master],
+                gradient_bytes=gradient,
+                most=together,
+            )
+        )
     largest = max(
         op.parameters if op.kind is OperatorKind.EMBEDDING else _matrix(op)
         for op in architecture.operators
     )
     ranks = np.where(layout.sharding >= 1, layout.data * layout.context, 1.0)
-    return np.asarray(FORMAT_BYTES[master] * largest / (layout.tensor * ranks))
+    cast_bytes = widened_gradient_bytes(elements=largest, master_bytes=FORMAT_BYTES[master])
+    return np.asarray(cast_bytes / (layout.tensor * ranks))
 
 
 def _matrix(op: Operator) -> float:
@@ -127,5 +136,4 @@ def _factored_share(architecture: ModelArchitecture) -> float:
         kept += op.layers * experts * float(factored_state_elements(rows=rows, columns=columns))
         matrices += op.layers * experts * rows * columns
     total = architecture.total_parameters
-    # Vectors keep a state of their own shape.
-    return (kept + total - matrices) / total
+    return float(factored_state_share(kept=kept, matrices=matrices, parameters=total))

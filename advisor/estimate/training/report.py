@@ -17,14 +17,10 @@ from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, Layo
 from advisor.estimate.fold import fold_flops, trainable_parameters
 from advisor.estimate.results import FlopCount, Parameters, StepTime
 from advisor.estimate.terms import TRAINING_TIME, term
+from advisor.estimate.training.flops import hardware_flops_per_token, model_flops_per_token
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.run_terms import run_terms
-from advisor.estimate.training.step_time import (
-    TrainingTime,
-    hardware_flops_per_token,
-    model_flops_per_token,
-    training_time,
-)
+from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.efficiency import Calibration, Reliability

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,17 @@ from advisor.equations.collectives import (
     tree_gather_time_s,
 )
 from advisor.equations.memory import nf4_bytes
-from advisor.equations.pipeline import dualpipe_pair_time_s, exposed_time_s
+from advisor.equations.pipeline import dualpipe_pair_time_s
+from advisor.equations.training_traffic import (
+    context_traffic_s,
+    expert_traffic_s,
+    key_value_message_bytes,
+    overlapped_exchange_s,
+    pipeline_traffic_s,
+    reduced_each_s,
+    reduced_once_s,
+    tensor_traffic_s,
+)
 from advisor.estimate.candidates import Candidates, Floats, LayoutArrays
 from advisor.estimate.fold import block_matrices, fold_adapters, fold_parameters
 from advisor.estimate.links import exchange_links, group_link
@@ -38,6 +47,37 @@ class ModelTraffic:
     pipeline: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one micro-batch computes on one rank, and over which links it talks."""
+
+    architecture: ModelArchitecture
+    run: TrainingRun
+    candidates: Candidates
+    network: NetworkEfficiency
+    share: Floats
+    """Of the layers."""
+    tokens: Floats
+
+    @property
+    def layout(self) -> LayoutArrays:
+        return self.candidates.layout
+
+    @property
+    def remade(self) -> Floats:
+        """1 where the forward pass runs twice, else 0."""
+        return np.asarray(self.layout.recompute >= 2, dtype=np.float64)
+
+    @property
+    def hidden_bytes(self) -> Floats:
+        """The stream between blocks, in 16 bits."""
+        return 2.0 * self.tokens * self.architecture.hidden_size
+
+    def link(self, ranks: Floats, stride: Floats) -> tuple[Floats, Floats]:
+        """Return rate and latency of a group. [bytes/s], [s]"""
+        return group_link(self.candidates, self.network, ranks, stride)
+
+
 def model_traffic(
     architecture: ModelArchitecture,
     run: TrainingRun,
@@ -48,82 +88,101 @@ def model_traffic(
     tokens: Floats,
 ) -> ModelTraffic:
     """Traffic of one micro-batch: tensor, expert, context and pipeline parallelism. [s]"""
+    part = _Part(architecture, run, candidates, network, share, tokens)
     layout = candidates.layout
-    layers = architecture.num_hidden_layers * share
-    branches = architecture.branches * share
-    hidden = 2.0 * tokens * architecture.hidden_size
-    again = layout.recompute >= 2
-    one = np.ones_like(layout.tensor)
+    expert = np.zeros_like(tokens)
+    if any(op.experts > 1 for op in architecture.operators):
+        expert = _nothing_for_one(layout.expert, _expert_traffic(part))
+    return ModelTraffic(
+        tensor=_nothing_for_one(layout.tensor, _tensor_traffic(part, software)),
+        expert=expert,
+        context=_nothing_for_one(layout.context, _context_traffic(part)),
+        pipeline=_nothing_for_one(layout.pipeline, _pipeline_traffic(part)),
+    )
 
-    def nothing_for_one(ranks: Floats, time: Floats) -> Floats:
-        return np.where(ranks > 1, time, 0.0)
 
-    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
-    reduce = np.asarray(
-        all_reduce_time_s(
-            message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
-        )
+def _nothing_for_one(ranks: Floats, time: Floats) -> Floats:
+    return np.where(ranks > 1, time, 0.0)
+
+
+def _tensor_traffic(part: _Part, software: SoftwareFacts) -> Floats:
+    layout = part.layout
+    bandwidth, latency = part.link(layout.tensor, np.ones_like(layout.tensor))
+    reduce = all_reduce_time_s(
+        message_bytes=part.hidden_bytes,
+        ranks=layout.tensor,
+        bytes_per_s=bandwidth,
+        latency_s=latency,
     )
     # Scattered sequences travel in pieces beside the products that make and use them, over links
     # that write into each other's memory (NVLink). Software with unfused attention is older than
     # that: Korthikanti et al. 2022 measured without.
-    overlap = 0.0 if run.attention is AttentionKernel.EAGER else software.tensor_overlap
-    beside = (layout.sequence_parallel > 0) & (layout.tensor <= candidates.hardware.intra_domain)
-    shown = np.where(beside, 1.0 - overlap, 1.0)
-    # One reduction forward and one backward in each branch (Narayanan et al. 2021).
-    tensor = nothing_for_one(layout.tensor, branches * (2.0 + again) * reduce * shown)
-
-    expert = np.zeros_like(tokens)
-    routed = [op for op in architecture.operators if op.experts > 1]
-    if routed:
-        moe_layers = max(op.layers for op in routed) * share
-        _, latency = group_link(candidates, network, layout.expert, layout.tensor)
-        local, inside, inter = exchange_links(candidates, network, layout.expert, layout.tensor)
-        exchange = np.asarray(
-            expert_exchange_time_s(
-                # Experts may work in a narrower space, to which tokens are projected before.
-                token_bytes=_exchanged_bytes(run, layout)
-                * tokens
-                * routed[0].in_features
-                / layout.tensor,
-                active_experts=float(routed[0].active_experts),
-                expert_groups=float(routed[0].expert_groups),
-                active_groups=float(routed[0].active_groups),
-                ranks=layout.expert,
-                local=local,
-                inside_bytes_per_s=inside,
-                inter_bytes_per_s=inter,
-                latency_s=latency,
-            )
-        )
-        # Dispatch and combine, forward and backward.
-        expert = nothing_for_one(layout.expert, moe_layers * (4.0 + 2.0 * again) * exchange)
-
-    bandwidth, latency = group_link(candidates, network, layout.context, layout.tensor)
-    cache = sum(op.cache_elements_per_token for op in architecture.operators if op.heads)
-    rows = max(1, sum(1 for op in architecture.operators if op.heads))
-    keys_values = 2.0 * tokens * layout.context * cache / rows / layout.tensor
-    ring = np.asarray(
-        all_gather_time_s(
-            message_bytes=keys_values,
-            ranks=layout.context,
-            bytes_per_s=bandwidth,
-            latency_s=latency,
+    eager = part.run.attention is AttentionKernel.EAGER
+    overlap = 0.0 if eager else software.tensor_overlap
+    near = layout.tensor <= part.candidates.hardware.intra_domain
+    return np.asarray(
+        tensor_traffic_s(
+            branches=part.architecture.branches * part.share,
+            all_reduce_s=reduce,
+            remade=part.remade,
+            exposed=np.where((layout.sequence_parallel > 0) & near, 1.0 - overlap, 1.0),
         )
     )
-    # Keys and values forward; they and their gradients backward.
-    context = nothing_for_one(layout.context, layers * (3.0 + again) * ring)
 
+
+def _expert_traffic(part: _Part) -> Floats:
+    layout = part.layout
+    routed = [op for op in part.architecture.operators if op.experts > 1]
+    _, latency = part.link(layout.expert, layout.tensor)
+    local, inside, inter = exchange_links(
+        part.candidates, part.network, layout.expert, layout.tensor
+    )
+    exchange = expert_exchange_time_s(
+        # Experts may work in a narrower space, to which tokens are projected before.
+        token_bytes=_exchanged_bytes(part.run, layout)
+        * part.tokens
+        * routed[0].in_features
+        / layout.tensor,
+        active_experts=float(routed[0].active_experts),
+        expert_groups=float(routed[0].expert_groups),
+        active_groups=float(routed[0].active_groups),
+        ranks=layout.expert,
+        local=local,
+        inside_bytes_per_s=inside,
+        inter_bytes_per_s=inter,
+        latency_s=latency,
+    )
+    layers = max(op.layers for op in routed) * part.share
+    return np.asarray(expert_traffic_s(layers=layers, exchange_s=exchange, remade=part.remade))
+
+
+def _context_traffic(part: _Part) -> Floats:
+    layout, rows = part.layout, [op for op in part.architecture.operators if op.heads]
+    bandwidth, latency = part.link(layout.context, layout.tensor)
+    elements = sum(op.cache_elements_per_token for op in rows)
+    message = key_value_message_bytes(
+        tokens=part.tokens,
+        context=layout.context,
+        elements_per_token=elements,
+        rows=max(1, len(rows)),
+        tensor=layout.tensor,
+    )
+    ring = all_gather_time_s(
+        message_bytes=message, ranks=layout.context, bytes_per_s=bandwidth, latency_s=latency
+    )
+    layers = part.architecture.num_hidden_layers * part.share
+    return np.asarray(context_traffic_s(layers=layers, ring_s=ring, remade=part.remade))
+
+
+def _pipeline_traffic(part: _Part) -> Floats:
+    layout = part.layout
     stride = layout.tensor * layout.context * layout.data
-    bandwidth, latency = group_link(candidates, network, one * 2, stride)
+    bandwidth, latency = part.link(2.0 * np.ones_like(layout.tensor), stride)
     spread = np.where(layout.sequence_parallel > 0, layout.tensor, 1.0)
-    hop = np.asarray(
-        point_to_point_time_s(
-            message_bytes=hidden / spread, bytes_per_s=bandwidth, latency_s=latency
-        )
+    hop = point_to_point_time_s(
+        message_bytes=part.hidden_bytes / spread, bytes_per_s=bandwidth, latency_s=latency
     )
-    pipeline = nothing_for_one(layout.pipeline, 2.0 * layout.virtual_stages * hop)
-    return ModelTraffic(tensor=tensor, expert=expert, context=context, pipeline=pipeline)
+    return np.asarray(pipeline_traffic_s(virtual_stages=layout.virtual_stages, hop_s=hop))
 
 
 def _exchanged_bytes(run: TrainingRun, layout: LayoutArrays) -> Floats:
@@ -153,7 +212,9 @@ def exposed_exchange(
     ndarray
         With what the computation loses to the exchanges. [s]
     """
-    beside = np.maximum(0.0, exchange_s - np.minimum(software.expert_overlap * exchange_s, cover_s))
+    beside = overlapped_exchange_s(
+        exchange_s=exchange_s, cover_s=cover_s, overlap=software.expert_overlap
+    )
     found = np.where(layout.overlapped, beside, exchange_s)
     if not np.any(layout.dual):
         return found
@@ -175,6 +236,25 @@ def local_parameters(
     return dense, share * fold.block_expert / (layout.tensor * layout.expert)
 
 
+@dataclass(frozen=True, slots=True)
+class _Gathers:
+    """Times in which data-parallel ranks gather, or scatter, one kind of message. [s]"""
+
+    gradients: Floats
+    trained: Floats
+    """Weights that the optimizer updates."""
+    weights: Floats
+    """All weights."""
+
+    def plus(self, other: _Gathers) -> _Gathers:
+        """Return both, one after the other."""
+        return _Gathers(
+            self.gradients + other.gradients,
+            self.trained + other.trained,
+            self.weights + other.weights,
+        )
+
+
 def data_traffic(
     architecture: ModelArchitecture,
     run: TrainingRun,
@@ -184,21 +264,68 @@ def data_traffic(
     micro_batches: Floats,
     cover: Floats,
 ) -> Floats:
-    """Gradient and parameter traffic of one step that computation does not hide. [s]"""
+    """Gradient and parameter traffic of one step that computation does not hide. [s]
+
+    DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered once
+    per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, unless whole
+    ones wait. ZeRO-3 also gathers parameters, for forward and for backward. In a pipeline neither
+    does: what is gathered stays, and gradients are summed until the last micro-batch (Llama team
+    2024, arXiv:2407.21783, section 3.3.2).
+    """
+    layout = candidates.layout
+    each = _gathers(architecture, run, candidates, network, share)
+    gathered = np.where(layout.sharding >= 3, each.weights, each.trained)
+    once = reduced_once_s(
+        reduce_s=each.gradients,
+        gather_s=np.where(layout.sharding >= 1, gathered, each.gradients),
+        cover_s=cover,
+        overlap=network.overlap,
+    )
+    waits = run.switches.gradient_sync is GradientSync.LAST
+    scattered = 0.0 * each.gradients if waits else each.gradients
+
+    def reduced(weights: Floats | float, last: Floats) -> Floats:
+        return np.asarray(
+            reduced_each_s(
+                weights_s=weights,
+                each_s=scattered,
+                last_s=last,
+                micro_batches=micro_batches,
+                cover_s=cover,
+                overlap=network.overlap,
+            )
+        )
+
+    level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
+    # The updated parameters share one micro-batch's computation with its gradients.
+    half = np.where(level >= 2, reduced(0.0, each.gradients + each.trained), once)
+    return np.where(level >= 3, reduced(2 * each.weights, each.gradients), half)
+
+
+def _gathers(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    network: NetworkEfficiency,
+    share: Floats,
+) -> _Gathers:
+    """Times of gathering gradients and weights, dense and expert ones over their groups."""
     layout = candidates.layout
     dense, expert = local_parameters(architecture, candidates, share)
-    group = layout.data * layout.context
-    gradient = gradient_bytes_per_parameter(run)
-    weight = 2.0 if run.recipe.compute != "fp32" else 4.0
+    trained_dense, trained_expert = dense, expert
+    cut = layout.tensor * layout.pipeline
     if run.frozen:
         dense_adapters, routed_adapters = fold_adapters(architecture, run)
-        trained_dense = dense_adapters / (layout.tensor * layout.pipeline)
-        trained_expert = routed_adapters / (layout.tensor * layout.pipeline * layout.expert)
-    else:
-        trained_dense, trained_expert = dense, expert
+        trained_dense = dense_adapters / cut
+        trained_expert = routed_adapters / (cut * layout.expert)
+    gradient = gradient_bytes_per_parameter(run)
+    weight = 2.0 if run.recipe.compute != "fp32" else 4.0
+    # A 4-bit base is gathered as it is held.
+    spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
+    matrices, routed = block_matrices(architecture)
+    group = layout.data * layout.context
 
-    def gathers(ranks: Floats, stride: Floats) -> Callable[[Floats], Floats]:
-        """Return the time of gathering a message over one kind of group."""
+    def times(trained: Floats, whole: Floats, ranks: Floats, stride: Floats) -> _Gathers:
         bandwidth, latency = group_link(candidates, network, ranks, stride)
 
         def gather(message: Floats) -> Floats:
@@ -207,37 +334,12 @@ def data_traffic(
             )
             return np.where((ranks > 1) & (message > 0), np.asarray(time), 0.0)
 
-        return gather
+        return _Gathers(gather(gradient * trained), gather(weight * trained), gather(whole))
 
-    of_dense = gathers(group, layout.tensor)
-    grads = of_dense(gradient * trained_dense)
-    trained = of_dense(weight * trained_dense)
-    # A 4-bit base is gathered as it is held.
-    spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
-    matrices, routed = block_matrices(architecture)
-    cut = layout.tensor * layout.pipeline
-    whole = of_dense(weight * dense - spared * matrices / cut)
+    held = weight * dense - spared * matrices / cut
+    found = times(trained_dense, held, group, layout.tensor)
     if architecture.num_experts > 1:
-        of_experts = gathers(group / layout.expert, layout.tensor * layout.expert)
-        grads = grads + of_experts(gradient * trained_expert)
-        trained = trained + of_experts(weight * trained_expert)
-        whole = whole + of_experts(weight * expert - spared * routed / (cut * layout.expert))
-    # DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered
-    # once per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, unless
-    # whole ones wait. ZeRO-3 also gathers parameters, for forward and for backward. In a
-    # pipeline neither does: what is gathered stays, and gradients are summed until the last
-    # micro-batch (Llama team 2024, arXiv:2407.21783, section 3.3.2).
-    gathered = np.where(layout.sharding >= 3, whole, trained)
-    once = grads + np.where(layout.sharding >= 1, gathered, grads)
-    each = 0.0 * grads if run.switches.gradient_sync is GradientSync.LAST else grads
-
-    def exposed(traffic: Floats) -> Floats:
-        return np.asarray(exposed_time_s(traffic_s=traffic, cover_s=cover, overlap=network.overlap))
-
-    hidden_once = exposed(once)
-    hidden_every = (micro_batches - 1) * exposed(2 * whole + each) + exposed(2 * whole + grads)
-    # The updated parameters share one micro-batch's computation with its gradients.
-    scattered = (micro_batches - 1) * exposed(each) + exposed(grads + trained)
-    level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
-    sharded = np.where(level >= 2, scattered, hidden_once)
-    return np.where(level >= 3, hidden_every, sharded)
+        held = weight * expert - spared * routed / (cut * layout.expert)
+        stride = layout.tensor * layout.expert
+        found = found.plus(times(trained_expert, held, group / layout.expert, stride))
+    return found

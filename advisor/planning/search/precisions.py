@@ -11,8 +11,8 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.configuration import check_context
 from advisor.estimate.serving.times import cache_format, serves_in, stored_format
+from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training
-from advisor.estimate.training.step_time import model_flops_per_token
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator

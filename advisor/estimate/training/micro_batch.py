@@ -1,0 +1,193 @@
+"""Kernels of one micro-batch: a fold of operator times over the rows of one pipeline stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import Operator, OperatorKind, Part
+from advisor.estimate.caching import step_in_cache
+from advisor.estimate.candidates import Candidates, Floats
+from advisor.estimate.fold import adapted, made_again, remade_by_selection
+from advisor.estimate.kernel_times import (
+    adapter_forward,
+    attention_passes,
+    dequantise_time,
+    elementwise_forward,
+    is_product,
+    matmul_forward,
+    recurrence_passes,
+    scan_forward,
+)
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.precision import FORMAT_BYTES
+from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.workload import AttentionKernel, FineTuningMethod
+
+ELEMENTWISE_BACKWARD = 2.0
+"""Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
+saved input."""
+ADAPTER_LAUNCHES = 8.0
+"""Kernels of one adapter forward: dropout, two products, scale, sum, and three changes of format
+under autocast (PEFT, ``lora.Linear``)."""
+SCAN_BACKWARD = 2.0
+"""Backward over forward FLOPs of a chunked recurrence: two products for each one, as for any
+matrix product (Dao and Gu 2024, arXiv:2405.21060, section 6)."""
+
+
+@dataclass(slots=True)
+class KernelTimes:
+    """Times of one micro-batch through one stage, accumulated over rows. [s]"""
+
+    matmul: Floats
+    attention: Floats
+    elementwise: Floats
+    recompute: Floats
+    launches: Floats
+    """How many."""
+    host: Floats
+    """While the device waits."""
+
+    @property
+    def device(self) -> Floats:
+        """All that the device computes."""
+        return self.matmul + self.attention + self.elementwise + self.recompute
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """What goes through the rows: one micro-batch under some software."""
+
+    architecture: ModelArchitecture
+    run: TrainingRun
+    candidates: Candidates
+    software: SoftwareFacts
+    tokens: Floats
+    selected: frozenset[str]
+    """Products that selective recomputation runs a second time."""
+
+    @property
+    def reference(self) -> float:
+        """Forward passes of a frozen second model."""
+        return self.run.reference_passes
+
+    @property
+    def all_again(self) -> NDArray[np.bool_]:
+        """Whether whole blocks run forward twice."""
+        return self.candidates.layout.recompute >= 2
+
+    @property
+    def some_again(self) -> NDArray[np.bool_]:
+        """Whether cheap work and selected products do."""
+        return self.candidates.layout.recompute >= 1
+
+
+def one_micro_batch(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    candidates: Candidates,
+    software: SoftwareFacts,
+    share: Floats,
+    tokens: Floats,
+) -> KernelTimes:
+    """Kernels of one micro-batch through a stage with ``share`` of the layers, and launches.
+
+    Each sum is affine in ``share`` and does not depend on data parallelism.
+    """
+    one = _Pass(
+        architecture=architecture,
+        run=run,
+        candidates=step_in_cache(architecture, run, candidates, tokens),
+        software=software,
+        tokens=tokens,
+        selected=frozenset(op.name for op in remade_by_selection(architecture, run)),
+    )
+    zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
+    total = KernelTimes(*(zero.copy() for _ in fields(KernelTimes)))
+    for op in architecture.operators:
+        held = op.layers * share if op.part is Part.BLOCK else float(op.layers)
+        add = _add_product if is_product(op) else _ADDED.get(op.kind, _add_elementwise)
+        add(total, op, one, held)
+        _add_launches(total, op, one, held)
+    total.elementwise /= one.candidates.hardware.fresh_memory
+    return total
+
+
+def _add_product(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    run, candidates = one.run, one.candidates
+    forward = matmul_forward(op, run, candidates, one.software, one.tokens)
+    products = 1.0 + op.input_gradient + (not run.frozen and not op.frozen)
+    total.matmul += held * forward * (products + one.reference)
+    adapter = adapter_forward(op, run, candidates, one.software, one.tokens)
+    expanded = np.zeros_like(adapter)
+    if run.method is FineTuningMethod.QLORA and op.part is Part.BLOCK:
+        expanded = dequantise_time(op, run, candidates)
+    # Adapters train, so their backward is twice their forward; frozen 4-bit weights are expanded
+    # once for each pass.
+    total.elementwise += held * (3.0 * adapter + (2.0 + one.reference) * expanded)
+    if made_again(op, one.architecture):
+        again = one.some_again if op.name in one.selected else one.all_again
+        total.recompute += np.where(again, held * (forward + adapter + expanded), 0.0)
+
+
+def _add_attention(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    forward, backward = attention_passes(op, one.run, one.candidates, one.software, one.tokens)
+    total.attention += held * (forward * (1 + one.reference) + backward)
+    again = one.some_again if one.run.attention is AttentionKernel.EAGER else one.all_again
+    again = again & made_again(op, one.architecture)
+    total.recompute += np.where(again, held * forward, 0.0)
+
+
+def _add_scan(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    forward = scan_forward(op, one.run, one.candidates, one.software, one.tokens)
+    total.attention += held * forward * (1 + SCAN_BACKWARD)
+    again = one.all_again & made_again(op, one.architecture)
+    total.recompute += np.where(again, held * forward, 0.0)
+
+
+def _add_recurrence(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    forward, backward = recurrence_passes(op, one.run, one.candidates, one.software, one.tokens)
+    total.matmul += held * (forward + backward)
+    again = one.all_again & made_again(op, one.architecture)
+    total.recompute += np.where(again, held * forward, 0.0)
+
+
+def _add_elementwise(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    forward = elementwise_forward(op, one.run, one.candidates, one.software, one.tokens)
+    back = 0.0 if op.frozen else ELEMENTWISE_BACKWARD
+    total.elementwise += held * forward * (1 + one.reference + back)
+    if made_again(op, one.architecture):
+        total.recompute += np.where(one.some_again, held * forward, 0.0)
+
+
+_ADDED: Final = {
+    OperatorKind.ATTENTION: _add_attention,
+    OperatorKind.SCAN: _add_scan,
+    OperatorKind.RECURRENCE: _add_recurrence,
+}
+"""Rows that are neither products nor memory-bound."""
+
+
+def _add_launches(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
+    """Count launches of forward, backward and what is made again, and host work between them."""
+    launches = _launches(op, one.run, one.candidates, one.software)
+    again = one.all_again if made_again(op, one.architecture) else 0.0
+    total.launches += held * launches * ((1.0 if op.frozen else 3.0) + one.reference + again)
+    if op.host_s and not one.software.fused_elementwise:
+        total.host += held * op.host_s * one.tokens
+
+
+def _launches(
+    op: Operator, run: TrainingRun, candidates: Candidates, software: SoftwareFacts
+) -> Floats | float:
+    """Kernels that the host launches for one row in one layer and pass."""
+    if op.kind is OperatorKind.MATMUL and op.experts > 1 and FORMAT_BYTES[run.recipe.compute] <= 1:
+        return np.maximum(1.0, software.expert_launches * op.experts / candidates.layout.expert)
+    launches = 1.0 if software.fused_elementwise else float(op.launches)
+    if adapted(op, run):
+        launches += ADAPTER_LAUNCHES
+    return launches * run.sequence_length if op.kind is OperatorKind.RECURRENCE else launches
