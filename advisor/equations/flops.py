@@ -131,3 +131,36 @@ def adapter_flops_per_token(
     23.0
     """
     return 2 * forward - spared + attention + adapters + reference
+
+
+def least_time_s(*, flops: Number, accelerators: Number, peak_flops_per_s: Number) -> Number:
+    r"""Time of some work at the data sheet's peak: what no run is faster than.
+
+    Parameters
+    ----------
+    flops : float or ndarray
+        FLOPs that the model needs. [FLOPs]
+    accelerators : float or ndarray
+        Accelerators that share the work.
+    peak_flops_per_s : float or ndarray
+        Dense peak of each. [FLOPs/s]
+
+    Returns
+    -------
+    float or ndarray
+        Over the real time, the utilisation of model FLOPs. [s]
+
+    Notes
+    -----
+    .. math:: t = \frac{F}{N\,\hat F}
+
+    References
+    ----------
+    .. [1] Chowdhery et al., PaLM, 2022, arXiv:2204.02311, appendix B.
+
+    Examples
+    --------
+    >>> least_time_s(flops=8e15, accelerators=8, peak_flops_per_s=1e15)
+    1.0
+    """
+    return flops / accelerators / peak_flops_per_s

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
+from advisor.equations.flops import least_time_s
 from advisor.equations.goodput import goodput
 from advisor.equations.pricing import checkpoint_interval_s
 from advisor.errors import InputError
@@ -23,7 +24,7 @@ from advisor.estimate.training.run_terms import run_terms
 from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import HOUR_S
-from advisor.nouns.efficiency import Calibration, Reliability
+from advisor.nouns.efficiency import Calibration, Interval, Reliability
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 
@@ -131,6 +132,25 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """How far a time can be from what is expected."""
+
+    interval: Interval
+    widening: float
+    """For a shape that is assumed."""
+    evidence: Evidence
+
+    def range(self, value: float, floor: float) -> Range:
+        """Return the range of a time that cannot be below ``floor``. [s], or as ``value``"""
+        return Range(
+            low=min(value, max(floor, value * self.interval.low / self.widening)),
+            expected=value,
+            high=value * self.interval.high * self.widening,
+            evidence=self.evidence,
+        )
+
+
 def describe_time(
     architecture: ModelArchitecture,
     run: TrainingRun,
@@ -140,70 +160,43 @@ def describe_time(
     calibration: Calibration,
 ) -> StepTime:
     """Time of one configuration with ranges and terms."""
-    kernels, measured = calibration.kernels_for(accelerator)
+    kernels, _ = calibration.kernels_for(accelerator)
     candidates = Candidates(
         layout=LayoutArrays.of(layout),
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=run.recipe.compute),
     )
     hours_array, time = evaluate_run_hours(architecture, run, candidates, calibration)
-    interval = calibration.training_interval(
-        time_quantity(architecture, frozen=run.frozen),
-        accelerator,
-        measured=measured,
-        compute=run.recipe.compute,
-        count=layout.accelerators,
-    )
-    evidence = interval.evidence.weakest(kernels.evidence, architecture.evidence)
-    widening = shape_widening(architecture)
-
-    def spread(value: float, floor: float) -> Range:
-        return Range(
-            low=min(value, max(floor, value * interval.low / widening)),
-            expected=value,
-            high=value * interval.high * widening,
-            evidence=evidence,
-        )
-
-    step = float(time.step[0])
-    if not np.isfinite(step):
-        raise InputError(
-            "the layout spans machines that no network joins",
-            value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
-            allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
-            remedy="Lower the count, or choose an accelerator that is offered with a network.",
-            field="hardware.count",
-        )
-    tokens_per_step, reliability = run.tokens_per_step, calibration.reliability
-    share = float(run_goodput(reliability, candidates.layout.accelerators)[0])
-    useful = model_flops_per_token(architecture, run) * tokens_per_step
-    peak = float(candidates.hardware.peak16_flops_per_s[0])
-    if run.recipe.compute not in ("bf16", "fp16"):
-        peak = float(candidates.hardware.peak_flops_per_s[0])
+    hours, step = float(hours_array[0]), float(time.step[0])
+    _check_joined(step, layout, accelerator, node)
+    spread = _spread(architecture, run, layout, accelerator, calibration)
     # No end of the range beats the data sheet's peak.
-    least_s = useful / layout.accelerators / peak
-    steps = float(np.ceil(run.tokens / tokens_per_step))
-    step_range = spread(step, least_s)
+    least_s = _least_step_s(architecture, run, candidates)
+    steps = float(np.ceil(run.tokens / run.tokens_per_step))
+    step_range = spread.range(step, least_s)
+    tokens_per_s = step_range.reciprocal(run.tokens_per_step)
     shares = {item.name: float(getattr(time, item.name)[0]) for item in fields(TrainingTime)}
+    reliability = calibration.reliability
+    failures_per_hour = reliability.interruptions_per_accelerator_hour * layout.accelerators
     return StepTime(
         step_s=step_range,
-        tokens_per_step=tokens_per_step,
+        tokens_per_step=run.tokens_per_step,
         steps=steps,
-        tokens_per_s=step_range.reciprocal(tokens_per_step),
-        tokens_per_s_per_accelerator=step_range.reciprocal(tokens_per_step / layout.accelerators),
+        tokens_per_s=tokens_per_s,
+        tokens_per_s_per_accelerator=step_range.reciprocal(
+            run.tokens_per_step / layout.accelerators
+        ),
         unit=run.unit,
-        images_per_s=step_range.reciprocal(tokens_per_step) if run.unit is Unit.IMAGE else None,
+        images_per_s=tokens_per_s if run.unit is Unit.IMAGE else None,
         model_flops_utilization=step_range.reciprocal(least_s),
-        goodput=Range.exact(share, Evidence.ASSUMED),
+        goodput=Range.exact(
+            float(run_goodput(reliability, candidates.layout.accelerators)[0]), Evidence.ASSUMED
+        ),
         startup_s=Range.exact(reliability.startup_s, Evidence.ASSUMED),
-        run_hours=spread(float(hours_array[0]), steps * least_s / HOUR_S),
-        interruptions=reliability.interruptions_per_accelerator_hour
-        * layout.accelerators
-        * float(hours_array[0]),
+        run_hours=spread.range(hours, steps * least_s / HOUR_S),
+        interruptions=failures_per_hour * hours,
         checkpoint_interval_s=float(
             checkpoint_interval_s(
-                interruptions_per_hour=reliability.interruptions_per_accelerator_hour
-                * layout.accelerators,
-                checkpoint_s=reliability.checkpoint_s,
+                interruptions_per_hour=failures_per_hour, checkpoint_s=reliability.checkpoint_s
             )
         ),
         run_terms=run_terms(
@@ -216,6 +209,60 @@ def describe_time(
         terms=tuple(
             term(TRAINING_TIME, name, value, "s") for name, value in shares.items() if value > 0
         ),
+    )
+
+
+def _check_joined(
+    step_s: float, layout: ParallelLayout, accelerator: Accelerator, node: Node
+) -> None:
+    """Refuse a layout over machines without a network: its step would never end."""
+    if np.isfinite(step_s):
+        return
+    raise InputError(
+        "the layout spans machines that no network joins",
+        value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
+        allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
+        remedy="Lower the count, or choose an accelerator that is offered with a network.",
+        field="hardware.count",
+    )
+
+
+def _spread(
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: ParallelLayout,
+    accelerator: Accelerator,
+    calibration: Calibration,
+) -> _Spread:
+    """Return what published runs of such work were off by, wider where nothing was measured."""
+    kernels, measured = calibration.kernels_for(accelerator)
+    interval = calibration.training_interval(
+        time_quantity(architecture, frozen=run.frozen),
+        accelerator,
+        measured=measured,
+        compute=run.recipe.compute,
+        count=layout.accelerators,
+    )
+    return _Spread(
+        interval=interval,
+        widening=shape_widening(architecture),
+        evidence=interval.evidence.weakest(kernels.evidence, architecture.evidence),
+    )
+
+
+def _least_step_s(
+    architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates
+) -> float:
+    """Time of a step's model FLOPs at the data sheet's peak. [s]"""
+    hardware = candidates.hardware
+    sixteen = run.recipe.compute in ("bf16", "fp16")
+    peak = hardware.peak16_flops_per_s if sixteen else hardware.peak_flops_per_s
+    return float(
+        least_time_s(
+            flops=model_flops_per_token(architecture, run) * run.tokens_per_step,
+            accelerators=float(candidates.layout.accelerators[0]),
+            peak_flops_per_s=float(peak[0]),
+        )
     )
 
 

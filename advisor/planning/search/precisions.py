@@ -9,7 +9,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
-from advisor.estimate.configuration import check_context
+from advisor.estimate.refusals import check_context
 from advisor.estimate.serving.times import cache_format, serves_in, stored_format
 from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training

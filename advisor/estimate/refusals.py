@@ -1,0 +1,181 @@
+"""What no configuration can be estimated with: refused with what is allowed, and a remedy."""
+
+from __future__ import annotations
+
+from advisor.architecture.pairs import writes_apart
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.errors import InputError
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.sample import check_sample_fields
+from advisor.estimate.serving.times import serves_in, stored_format
+from advisor.estimate.training.run import TrainingRun
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.layout import ParallelLayout, Recompute
+from advisor.nouns.precision import RECIPES, PrecisionRecipe, WeightFormat
+from advisor.nouns.workload import Serving, Training
+
+
+def check_count(layout: ParallelLayout, count: int) -> None:
+    """Refuse a layout that does not occupy ``count`` accelerators.
+
+    Raises
+    ------
+    InputError
+    """
+    if layout.accelerators == count:
+        return
+    raise InputError(
+        "the layout does not occupy the accelerators",
+        value=f"data {layout.data} x tensor {layout.tensor} x pipeline {layout.pipeline} x "
+        f"context {layout.context} = {layout.accelerators}",
+        allowed=f"a product of {count}",
+        remedy=_data_remedy(count, layout),
+        field="layout.data",
+    )
+
+
+def check_trains(accelerator: Accelerator, workload: Training, recipe: PrecisionRecipe) -> None:
+    """Refuse training on an accelerator that no software trains on, or in this precision.
+
+    Raises
+    ------
+    InputError
+    """
+    if accelerator.inference_only:
+        raise InputError(
+            f"{accelerator.name} serves models only: no training software runs on it",
+            value=workload.kind,
+            allowed="serving",
+            remedy="Choose another accelerator for training.",
+            field="hardware.accelerator",
+        )
+    if matmul_peak(accelerator, recipe.compute) is not None:
+        return
+    able = [
+        item.name for item in RECIPES.values() if matmul_peak(accelerator, item.compute) is not None
+    ]
+    raise InputError(
+        f"{accelerator.name} has no {recipe.compute} rate for the precision",
+        value=recipe.name,
+        allowed=", ".join(able) or "none of the recipes",
+        remedy="Choose another precision or accelerator.",
+        field="workload.precision",
+    )
+
+
+def check_serves(accelerator: Accelerator, weight_format: WeightFormat) -> None:
+    """Refuse weights in a format that the accelerator does not compute with.
+
+    Raises
+    ------
+    InputError
+    """
+    if serves_in(accelerator, weight_format.name):
+        return
+    raise InputError(
+        f"{accelerator.name} has no {weight_format.name} rate for the weights",
+        value=weight_format.name,
+        allowed=stored_format(accelerator, weight_format.name),
+        remedy="Choose that format or a narrower one, or another accelerator.",
+        field="workload.weight_format",
+    )
+
+
+def _data_remedy(count: int, layout: ParallelLayout) -> str:
+    """Say which degree of data parallelism fills the count, or that none does."""
+    model_parallel = layout.accelerators // layout.data
+    if count % model_parallel == 0:
+        return f"Set data to {count // model_parallel} or change the count."
+    return f"Choose tensor, pipeline and context so that their product divides {count}."
+
+
+def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> None:
+    """Refuse degrees that the model's shape cannot be divided by."""
+    stages = layout.pipeline * layout.virtual_stages
+    heads, experts = architecture.num_attention_heads, architecture.num_experts
+    problems: tuple[tuple[bool, str, str], ...] = (
+        (
+            stages > architecture.pipeline_parts,
+            "pipeline",
+            f"at most {architecture.pipeline_parts} stages, one for each layer, embedding and head",
+        ),
+        (
+            heads % layout.tensor != 0,
+            "tensor",
+            f"a divisor of the {heads} attention heads"
+            if heads > 1
+            else "1: it has no attention heads to divide",
+        ),
+        (
+            experts % layout.expert != 0,
+            "expert",
+            f"a divisor of the {experts} experts" if experts > 1 else "1: no routed experts",
+        ),
+    )
+    if architecture.unit is not Unit.TOKEN:
+        takes = f"1: {architecture.name} takes {architecture.unit.value}s, which only data "
+        takes += "parallelism divides"
+        divided = ("tensor", "pipeline", "context")
+        problems += tuple((getattr(layout, name) > 1, name, takes) for name in divided)
+        blocks = any(op.segment for op in architecture.operators)
+        problems += (
+            (
+                layout.recompute is Recompute.SELECTIVE
+                or (layout.recompute is Recompute.FULL and not blocks),
+                "recompute",
+                "none or full: a block is made again as a whole"
+                if blocks
+                else "none: no residual blocks that could be made again",
+            ),
+        )
+    for wrong, name, allowed in problems:
+        if wrong:
+            raise InputError(
+                f"layout.{name} does not suit {architecture.name}",
+                value=stages if name == "pipeline" else getattr(layout, name),
+                allowed=allowed,
+                remedy="Choose what is allowed, or leave it out.",
+                field=f"layout.{name}",
+            )
+
+
+def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
+    """Refuse requests longer than the model's context.
+
+    Raises
+    ------
+    InputError
+    """
+    check_sample_fields(workload, architecture)
+    longest = architecture.max_position_embeddings
+    if architecture.unit is not Unit.TOKEN or longest is None:
+        return
+    what, length, exceed = "input_tokens", workload.input_tokens, "exceeds"
+    if writes_apart(architecture):
+        what, length = "output_tokens", workload.output_tokens
+    elif generates(architecture):
+        what, exceed = "input_tokens + output_tokens", "exceed"
+        length += workload.output_tokens
+    if length > longest:
+        raise InputError(
+            f"{what} {exceed} the model's context",
+            value=length,
+            allowed=f"at most {longest:,} tokens for {architecture.name}",
+            remedy="Shorten the prompt or the answer, or choose a long-context model.",
+            field=f"workload.{what.split()[0]}",
+        )
+
+
+def check_batch(layout: ParallelLayout, run: TrainingRun) -> None:
+    """Refuse more ranks than a batch has sequences for."""
+    taken = layout.data * layout.micro_batch
+    if taken > run.global_batch:
+        raise InputError(
+            "data x micro_batch exceeds the batch",
+            value=taken,
+            allowed=f"at most the {run.global_batch:,} sequences of a step",
+            remedy="Lower data or micro_batch, divide the model further, or raise global_batch.",
+            field="layout.data",
+        )
