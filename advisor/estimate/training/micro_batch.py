@@ -69,21 +69,15 @@ class _Pass:
     tokens: Floats
     selected: frozenset[str]
     """Products that selective recomputation runs a second time."""
+    all_again: NDArray[np.bool_]
+    """Whether whole blocks run forward twice."""
+    some_again: NDArray[np.bool_]
+    """Whether cheap work and selected products do."""
 
     @property
     def reference(self) -> float:
         """Forward passes of a frozen second model."""
         return self.run.reference_passes
-
-    @property
-    def all_again(self) -> NDArray[np.bool_]:
-        """Whether whole blocks run forward twice."""
-        return self.candidates.layout.recompute >= 2
-
-    @property
-    def some_again(self) -> NDArray[np.bool_]:
-        """Whether cheap work and selected products do."""
-        return self.candidates.layout.recompute >= 1
 
 
 def one_micro_batch(
@@ -105,6 +99,8 @@ def one_micro_batch(
         software=software,
         tokens=tokens,
         selected=frozenset(op.name for op in remade_by_selection(architecture, run)),
+        all_again=candidates.layout.recompute >= 2,
+        some_again=candidates.layout.recompute >= 1,
     )
     zero = np.zeros(np.broadcast_shapes(tokens.shape, candidates.hardware.memory_bytes.shape))
     total = KernelTimes(*(zero.copy() for _ in fields(KernelTimes)))
