@@ -50,3 +50,20 @@ def test_muon_works_on_one_matrix_at_a_time() -> None:
     run = resolve_training(Pretraining(optimizer=Optimizer.MUON), model, RECIPES["bf16_amp"])
 
     assert update_temporary_bytes(model, run) == 9 * 14_336 * 4_096
+
+
+def test_a_tied_head_has_no_second_factored_matrix() -> None:
+    """BERT-large: rows and columns of its table and matrices, and all else whole.
+
+    A table of 30,522 rows of 1,024, and 514 rows of positions and types, which the estimate does
+    not factor (0.16 % of the parameters); in each of 24 layers four matrices of 1,024 x 1,024 and
+    two of 1,024 x 4,096, with 13,312 elements of biases and norms; a transform of 1,024 x 1,024
+    before the head, whose own part is a bias.
+    """
+    model = resolve_model(ModelSource(preset="bert-large"))
+    run = resolve_training(Pretraining(optimizer=Optimizer.ADAFACTOR), model, RECIPES["bf16_amp"])
+
+    matrices = 30_522 + 1_024 + 24 * (4 * 2_048 + 2 * 5_120) + 2_048
+    vectors = 514 * 1_024 + 24 * 13_312 + 2 * 1_024 + 3 * 1_024 + 30_522
+    states = optimizer_bytes_per_parameter(model, run) * model.total_parameters
+    assert states == pytest.approx(4 * (matrices + vectors), rel=0.01)

@@ -133,6 +133,9 @@ def _factored_share(architecture: ModelArchitecture) -> float:
             rows, columns = float(op.in_features), float(op.out_features)
         else:
             continue
+        if op.parameters < rows * columns * experts:
+            # A tied head has a bias of its own, and no matrix.
+            continue
         kept += op.layers * experts * float(factored_state_elements(rows=rows, columns=columns))
         matrices += op.layers * experts * rows * columns
     total = architecture.total_parameters
