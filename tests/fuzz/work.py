@@ -23,13 +23,13 @@ from advisor.nouns.case import Case
 from advisor.nouns.case_files import case_text, parse_case
 from advisor.nouns.layout import Offload, Recompute, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.stacks import known_stacks
 from advisor.nouns.workload import (
     AttentionKernel,
     FineTuning,
     Optimizer,
     Pretraining,
     Serving,
-    SoftwareStack,
 )
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
@@ -128,7 +128,7 @@ SENSIBLE: Final[dict[str, Callable[[Random], Any]]] = {
     "workload.precision": _one_of(*RECIPES),
     "workload.optimizer": _one_of(*(item.value for item in Optimizer)),
     "workload.attention": _one_of(*(item.value for item in AttentionKernel)),
-    "workload.software": _one_of(*(item.value for item in SoftwareStack)),
+    "workload.software": _one_of(*known_stacks()),
     "workload.weight_format": _one_of(*WEIGHT_FORMATS),
     "workload.kv_cache_format": _one_of(*KV_CACHE_FORMATS),
     "workload.method": _one_of("full", "lora", "qlora"),
