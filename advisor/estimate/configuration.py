@@ -34,6 +34,7 @@ from advisor.estimate.training.report import (
     count_flops,
     describe_time,
     parameters_of,
+    time_quantity,
 )
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.foundation.formatting import duration
@@ -252,12 +253,33 @@ def _trained(
         time=time,
         run=run,
         tokens_per_hour=time.run_hours.reciprocal(run.tokens),
-        assumptions=_training_notes(run, placement, calibration),
+        assumptions=_training_notes(run, placement, architecture, calibration),
     )
 
 
+def _few_runs(
+    run: TrainingRun,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> tuple[str, ...]:
+    """Say where the step's constants rest on fewer than three independent published runs."""
+    interval = calibration.training_interval(
+        time_quantity(architecture, frozen=run.frozen),
+        placement.accelerator,
+        measured=calibration.kernels_for(placement.accelerator)[1],
+        compute=run.recipe.compute,
+        count=placement.count,
+    )
+    text = run.unit is Unit.TOKEN
+    return interval.caution + (calibration.software[run.software].caution if text else ())
+
+
 def _training_notes(
-    run: TrainingRun, placement: Placement, calibration: Calibration
+    run: TrainingRun,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
 ) -> tuple[str, ...]:
     lost: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
@@ -277,6 +299,7 @@ def _training_notes(
             placement.accelerator, compute=run.recipe.compute, count=placement.count
         ),
         *beyond_stack(run.stack, placement.layout),
+        *_few_runs(run, placement, architecture, calibration),
         f"{startup} of start-up before the first step",
     )
 

@@ -30,7 +30,7 @@ from advisor.nouns.generations import generations, tile_formats
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.kernels import FitQuality, KernelEfficiency
 from advisor.nouns.precision import WeightFormat
-from advisor.nouns.stacks import SoftwareFacts
+from advisor.nouns.stacks import ENOUGH_GROUPS, SoftwareFacts
 
 VECTOR_WORK: Final = 1.0 / 8.0
 """fp32 rate of vector units over the 16-bit rate of the matrix units that curves were measured on,
@@ -100,6 +100,16 @@ class Interval(Noun):
     high: Annotated[Positive, Field(ge=1)]
     evidence: Evidence
     source: str
+    groups: Annotated[int, Field(ge=0)] | None = None
+    """Groups of independent runs that the bounds rest on; None where they are stated."""
+
+    @property
+    def caution(self) -> tuple[str, ...]:
+        """Return a sentence where too few independent runs are behind the bounds."""
+        if self.groups is None or self.groups >= ENOUGH_GROUPS:
+            return ()
+        runs = "one published run" if self.groups == 1 else f"{self.groups} published runs"
+        return (f"The range rests on {runs} of such work: treat it as a guess.",)
 
 
 class Trained(Noun):

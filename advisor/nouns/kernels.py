@@ -28,6 +28,13 @@ class FitQuality(Noun):
     held_out_p90_error: NonNegative | None = None
     at_bound: tuple[Name, ...] = ()
     """Constants that ran into a bound of the fit: not to be read physically."""
+    left_out: tuple[Name, ...] = ()
+    """Constants that are 0 because the measurements show no trace of their term."""
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """Return the constants that the measured cards do not fix."""
+        return self.at_bound + self.left_out
 
 
 class MatmulEfficiency(Noun):
@@ -151,15 +158,17 @@ class KernelEfficiency(Noun):
     def unlike(self, pool: KernelEfficiency, streamed: float) -> KernelEfficiency:
         """Return these constants for a card in whose balance no kernel was measured.
 
-        Constants that the measured cards left at a bound are those of ``pool``, and memory is read
-        at the share ``streamed`` of the rate.
+        Constants that the measured cards do not fix are those of ``pool``, and memory is read at
+        the share ``streamed`` of the rate.
         """
         curves = [
             {
                 name: curve.model_copy(
                     update={
-                        bound: getattr(other[name], bound)
-                        for bound in (curve.fit.at_bound if curve.fit and name in other else ())
+                        constant: getattr(other[name], constant)
+                        for constant in (
+                            curve.fit.undetermined if curve.fit and name in other else ()
+                        )
                     }
                     | {"bandwidth": curve.bandwidth * streamed}
                 )

@@ -18,6 +18,9 @@ from advisor.nouns.layout import ParallelLayout
 
 SOFTWARE: Final = "software.yaml"
 Degree = Literal["tensor", "pipeline", "context", "expert"]
+ENOUGH_GROUPS: Final = 3
+"""Independent runs from which a constant says something about the next one: with two, the next
+lies outside both as often as between them."""
 DEGREES: Final[tuple[Degree, ...]] = ("tensor", "pipeline", "context", "expert")
 """Degrees of a layout that a stack may offer besides data parallelism, sharded or not."""
 
@@ -136,6 +139,16 @@ class SoftwareFacts(SoftwareStack):
     expert_launches: NonNegative = 1.0
     """Kernels launched for each local expert, matrix and pass in 8 bits and less: every expert's
     operands are converted on their own. In 16 bits one grouped kernel serves all experts."""
+
+    @property
+    def caution(self) -> tuple[str, ...]:
+        """Return a sentence where too few independent runs are behind the slowdown."""
+        if self.slowdown_groups >= ENOUGH_GROUPS:
+            return ()
+        loss = f"how much time {self.title} loses between kernels"
+        if not self.slowdown_groups:
+            return (f"No published run shows {loss}: it takes the median of its kind.",)
+        return (f"Too few published runs show {loss}: {self.slowdown_groups}. Take it as a guess.",)
 
     def slowdown_of(self, *, samples: bool) -> float:
         """Return the slowdown of networks that take images, or of all others."""

@@ -214,5 +214,5 @@ def _curve(
     values = np.array([rounded(float(value)) for value in found.values])
     names = (item.name for item in MATMUL_PARAMETERS)
     curve = MatmulEfficiency(**dict(zip(names, values.tolist(), strict=True)))
-    fit = quality(errors(times(values), measured), at_bound=found.at_bound)
+    fit = quality(errors(times(values), measured), fit=found)
     return curve.model_copy(update={"fit": fit})

@@ -1,5 +1,7 @@
 """The fit itself: known constants come back, outliers and bounds do no harm."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -42,6 +44,16 @@ def test_a_constant_that_vanishes_is_named():
 
     assert fit.at_bound == ("latency",)
     assert fit.values[0] == pytest.approx(1e-9)
+
+
+def test_an_optional_constant_that_vanishes_is_left_out():
+    latency, rate = PARAMETERS
+    parameters = (replace(latency, optional=True), rate)
+
+    fit = fit_log_times(line, SIZES / 4e11, parameters)
+
+    assert (fit.left_out, fit.at_bound) == (("latency",), ())
+    assert fit.values == pytest.approx([0.0, 4e11])
 
 
 def test_a_share_stays_below_its_bound():

@@ -144,7 +144,7 @@ def _row(name: str, what: str, fit: FitQuality) -> str:
         fit.held_out_p90_error,
     )
     shown = " | ".join("" if cell is None else f"{100 * cell:.1f}" for cell in cells)
-    return f"| {name} | {what} | {fit.rows} | {shown} | {', '.join(fit.at_bound)} |"
+    return f"| {name} | {what} | {fit.rows} | {shown} | {', '.join(fit.undetermined)} |"
 
 
 PAGE: Final = """\
@@ -204,9 +204,10 @@ makers take one curve over all measured NVIDIA cards.
 
 Absolute error of the predicted time, in percent: in sample, and held out on a card that the fit
 has not seen (fitted on the generation's other cards, or on all other NVIDIA cards where there is
-no sibling).
+no sibling). A constant that the measurements do not fix is 0, so that its term drops out, or lies
+on the bound of the fit; relatives of the measured cards take it from the curve over all cards.
 
-| generation | kernel | rows | median | 90 % | held-out median | held-out 90 % | at a bound |
+| generation | kernel | rows | median | 90 % | held-out median | held-out 90 % | not fixed |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | --- |
 {table}
 """

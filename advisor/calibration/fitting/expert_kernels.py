@@ -22,11 +22,11 @@ KERNELS: Final[dict[str, tuple[str, str, str]]] = {
 }
 """Key of the curve -> stored format, measured kernel, and the peak that the curve is a share of."""
 PARAMETERS: Final = (
-    Parameter("overhead_s", starts=(1e-5,), low=1e-7, high=1e-4),
+    Parameter("overhead_s", starts=(1e-5,), low=1e-7, high=1e-4, optional=True),
     Parameter("compute", starts=(0.4,), low=0.05, high=1.0),
     Parameter("bandwidth", starts=(0.7,), low=0.05, high=1.0),
-    Parameter("half_tiles", starts=(30.0,), low=1e-2, high=1e4),
-    Parameter("half_depth", starts=(400.0,), low=1.0, high=1e4),
+    Parameter("half_tiles", starts=(30.0,), low=1e-2, high=1e4, optional=True),
+    Parameter("half_depth", starts=(400.0,), low=1.0, high=1e4, optional=True),
 )
 NARROW_BYTES: Final = 2.0
 """Activations are read and written in 16 bits. [bytes]"""
@@ -100,4 +100,4 @@ def _fit(rows: Experts, cards: Cards, peak: str, size: float) -> MatmulEfficienc
     names = [item.name for item in PARAMETERS]
     curve = dict(zip(names, (rounded(float(value)) for value in fit.values), strict=True))
     inside = errors(predict(np.array(list(curve.values()))), rows.measured_s)
-    return MatmulEfficiency(**curve, fit=quality(inside, at_bound=fit.at_bound))
+    return MatmulEfficiency(**curve, fit=quality(inside, fit=fit))

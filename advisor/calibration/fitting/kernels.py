@@ -16,7 +16,14 @@ from advisor.calibration.fitting.kernel_tables import (
     Matmuls,
     Prefills,
 )
-from advisor.calibration.fitting.robust import Parameter, errors, fit_log_times, quality, rounded
+from advisor.calibration.fitting.robust import (
+    LogFit,
+    Parameter,
+    errors,
+    fit_log_times,
+    quality,
+    rounded,
+)
 from advisor.equations.flops import FLASH_BACKWARD_FLOPS
 from advisor.equations.roofline import attention_time_s, bandwidth_time_s, matmul_time_s
 from advisor.foundation.quantities import Evidence
@@ -85,8 +92,8 @@ MATMUL_PARAMETERS: Final = (
     Parameter("overhead_s", starts=(4e-6,), low=1e-7, high=1e-4),
     Parameter("compute", starts=(0.7,), low=0.05, high=1.0),
     Parameter("bandwidth", starts=(0.8,), low=0.05, high=1.0),
-    Parameter("half_tiles", starts=(1.0, 30.0), low=1e-2, high=1e4),
-    Parameter("half_depth", starts=(30.0, 400.0), low=1.0, high=1e4),
+    Parameter("half_tiles", starts=(1.0, 30.0), low=1e-2, high=1e4, optional=True),
+    Parameter("half_depth", starts=(30.0, 400.0), low=1.0, high=1e4, optional=True),
 )
 PREFILL_PARAMETERS: Final = (
     Parameter("overhead_s", starts=(3e-5,), low=1e-7, high=1e-3),
@@ -143,7 +150,7 @@ def fit_generation(
         rows = _usable(tables.matmuls.of(accelerators), kernels, cards, peak)
         if rows.measured_s.size == 0:
             continue
-        curve, inside, bounds = _fit_matmul(rows, cards, peak)
+        curve, inside, found = _fit_matmul(rows, cards, peak)
         outside = []
         for card in sorted(set(rows.accelerator.tolist())):
             others = _others(card, accelerators)
@@ -152,7 +159,7 @@ def fit_generation(
                 strange, _, _ = _fit_matmul(seen, cards, peak)
                 unseen = rows.of([card])
                 outside.append(errors(_matmul_s(unseen, cards, peak, strange), unseen.measured_s))
-        fit = quality(inside, np.concatenate(outside) if outside else None, at_bound=bounds)
+        fit = quality(inside, np.concatenate(outside) if outside else None, fit=found)
         matmul[name] = curve.model_copy(update={"fit": fit})
     attention = _fit_attention(tables.prefills, tables.decodes, cards, accelerators)
     return KernelEfficiency(
@@ -205,10 +212,8 @@ def _peaks(accelerator: Iterable[str], cards: Cards, peak: str) -> _Peaks:
     )
 
 
-def _fit_matmul(
-    rows: Matmuls, cards: Cards, peak: str
-) -> tuple[MatmulEfficiency, Floats, tuple[str, ...]]:
-    """Return the curve, its errors in sample, and the constants on a bound."""
+def _fit_matmul(rows: Matmuls, cards: Cards, peak: str) -> tuple[MatmulEfficiency, Floats, LogFit]:
+    """Return the curve, its errors in sample, and the fit behind it."""
     rates = _peaks(rows.accelerator, cards, peak)
 
     def predict(values: Floats) -> Floats:
@@ -218,7 +223,7 @@ def _fit_matmul(
     names = [item.name for item in MATMUL_PARAMETERS]
     values = dict(zip(names, (rounded(float(value)) for value in found.values), strict=True))
     curve = MatmulEfficiency.model_validate(values)
-    return curve, errors(_matmul_s(rows, cards, peak, curve), rows.measured_s), found.at_bound
+    return curve, errors(_matmul_s(rows, cards, peak, curve), rows.measured_s), found
 
 
 def _matmul_s(rows: Matmuls, cards: Cards, peak: str, curve: MatmulEfficiency) -> Floats:
@@ -258,10 +263,12 @@ def _fit_attention(
     prefills: Prefills, decodes: Decodes, cards: Cards, accelerators: tuple[str, ...]
 ) -> AttentionEfficiency:
     rows = prefills.of(accelerators)
-    values, bounds = _prefill_constants(rows, cards)
+    found = _prefill_constants(rows, cards)
+    values = [rounded(float(value)) for value in found.values]
     outside = []
     for card in accelerators:
-        strange, _ = _prefill_constants(prefills.of(_others(card, accelerators)), cards)
+        others = _prefill_constants(prefills.of(_others(card, accelerators)), cards)
+        strange = [rounded(float(value)) for value in others.values]
         unseen = rows.of([card])
         times = _prefill_times(unseen, cards, *strange)
         outside.append(errors(times, unseen.measured_s))
@@ -276,7 +283,7 @@ def _fit_attention(
         portable=_flash_2(set(accelerators) & set(PORTABLE), cards, forward, backward),
         scan=rounded(SCAN_SHARE * _flash_2(accelerators, cards, forward, backward), 3),
         cache_bandwidth=_cache_bandwidth(decodes.of(accelerators), cards),
-        fit=quality(inside, np.concatenate(outside), at_bound=bounds),
+        fit=quality(inside, np.concatenate(outside), fit=found),
     )
 
 
@@ -291,12 +298,11 @@ def _flash_2(accelerators: Iterable[str], cards: Cards, forward: float, backward
     return 1.0
 
 
-def _prefill_constants(rows: Prefills, cards: Cards) -> tuple[list[float], tuple[str, ...]]:
+def _prefill_constants(rows: Prefills, cards: Cards) -> LogFit:
     def predict(values: Floats) -> Floats:
         return _prefill_times(rows, cards, *values)
 
-    found = fit_log_times(predict, rows.measured_s, PREFILL_PARAMETERS)
-    return [rounded(float(value)) for value in found.values], found.at_bound
+    return fit_log_times(predict, rows.measured_s, PREFILL_PARAMETERS)
 
 
 def _prefill_times(

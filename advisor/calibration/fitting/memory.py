@@ -202,6 +202,7 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
             low=rounded(min(1.0, low), 3),
             high=rounded(max(1.0, high), 3),
             evidence=Evidence.CALIBRATED,
+            groups=behind,
             source=f"10 % and 90 % of measured over predicted peak, {len(own)} published runs in "
             f"{behind} groups, each source held out, drawn towards those of all peaks, beyond the "
             "spread of the reserve",

@@ -40,11 +40,12 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
         groups = len({run.run.group for run in own})
         low, high = drawn(_quantiles(own) if own else beyond, beyond, groups)
         found[name] = _interval(
-            low, high, f"{groups} groups of published runs, each source held out"
+            low, high, groups, f"{groups} groups of published runs, each source held out"
         )
         found[f"{name}{UNMEASURED}"] = _interval(
             low / wider,
             high * wider,
+            groups,
             f"{name}, widened as runs on cards without kernel measurements are",
             Evidence.ASSUMED,
         )
@@ -52,12 +53,17 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
 
 
 def _interval(
-    low: float, high: float, source: str, evidence: Evidence = Evidence.CALIBRATED
+    low: float,
+    high: float,
+    groups: int,
+    source: str,
+    evidence: Evidence = Evidence.CALIBRATED,
 ) -> Interval:
     return Interval(
         low=rounded(min(1.0, low), 3),
         high=rounded(max(1.0, high), 3),
         evidence=evidence,
+        groups=groups,
         source=f"10 % and 90 % of measured over predicted step time: {source}",
     )
 

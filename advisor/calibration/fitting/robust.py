@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -34,6 +34,8 @@ class Parameter:
     starts: tuple[float, ...]
     low: float
     high: float
+    optional: bool = False
+    """Its term is left out, so that the constant is 0, where the best fit is at the low bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class LogFit:
     values: Floats
     cost: float
     at_bound: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """Optional constants that are 0."""
 
 
 def fit_log_times(
@@ -120,11 +124,35 @@ def fit_log_times(
         for start in np.stack([axis.ravel() for axis in starts], 1)
     ]
     best = min(found, key=lambda one: one.cost)
+    idle = np.array([item.optional for item in parameters]) & (best.active_mask < 0)
+    if idle.any():
+        return _without(idle, predict, measured_s, parameters, weights, tolerance)
     at_bound = tuple(
         item.name for item, active in zip(parameters, best.active_mask, strict=True) if active
     )
     cost = float(best.cost) / SOFT_SCALE**2
     return LogFit(values=np.exp(best.x), cost=cost, at_bound=at_bound)
+
+
+def _without(
+    idle: NDArray[np.bool_],
+    predict: Predict,
+    measured_s: Floats,
+    parameters: Sequence[Parameter],
+    weights: Floats | None,
+    tolerance: float,
+) -> LogFit:
+    """Fit the other constants with those that are ``idle`` at 0."""
+
+    def all_of(kept: Floats) -> Floats:
+        values = np.zeros(len(parameters))
+        values[~idle] = kept
+        return values
+
+    rest = [item for item, left_out in zip(parameters, idle, strict=True) if not left_out]
+    found = fit_log_times(lambda kept: predict(all_of(kept)), measured_s, rest, weights, tolerance)
+    names = (item.name for item, left_out in zip(parameters, idle, strict=True) if left_out)
+    return replace(found, values=all_of(found.values), left_out=tuple(names) + found.left_out)
 
 
 def _weighed_soft_l1(weights: Floats) -> Callable[[Floats], Floats]:
@@ -143,7 +171,7 @@ def errors(predicted_s: Floats, measured_s: Floats) -> Floats:
 
 
 def quality(
-    fitted: Floats, held_out: Floats | None = None, *, at_bound: tuple[str, ...] = ()
+    fitted: Floats, held_out: Floats | None = None, *, fit: LogFit | None = None
 ) -> FitQuality:
     """Summarise absolute errors in sample and on accelerators that the fit has not seen."""
     seen = None if held_out is None else (np.median(held_out), np.quantile(held_out, 0.9))
@@ -153,7 +181,8 @@ def quality(
         p90_error=rounded(float(np.quantile(fitted, 0.9)), 3),
         held_out_median_error=None if seen is None else rounded(float(seen[0]), 3),
         held_out_p90_error=None if seen is None else rounded(float(seen[1]), 3),
-        at_bound=at_bound,
+        at_bound=() if fit is None else fit.at_bound,
+        left_out=() if fit is None else fit.left_out,
     )
 
 

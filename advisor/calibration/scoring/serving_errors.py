@@ -244,6 +244,7 @@ def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Int
         low=rounded(min(1.0, low), 3),
         high=rounded(max(1.0, high), 3),
         evidence=Evidence.CALIBRATED,
+        groups=groups,
         source=f"tails of the next of {groups} groups of published runs, measured over predicted "
         f"time, each of {models} models at a site held out",
     )

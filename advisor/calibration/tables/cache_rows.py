@@ -222,6 +222,7 @@ def fit_cache_interval(engine: Engine) -> Interval:
         low=rounded(min(1.0, low), 3),
         high=rounded(max(1.0, high), 3),
         evidence=Evidence.CALIBRATED,
+        groups=len(set(groups)),
         source=f"tails of the next log beside {len(factors)} start-up logs in {len(set(groups))} "
         "groups: what they leave beside weights and cache over what is predicted, a twentieth of "
         "the weights counted with it",
