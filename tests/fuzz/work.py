@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final, cast
@@ -15,7 +14,7 @@ import yaml
 
 from advisor import api, cli
 from advisor.architecture.presets import list_presets
-from advisor.arguments.parser import build_parser
+from advisor.arguments.parser import Parser, build_parser
 from advisor.errors import InputError
 from advisor.foundation import parsing
 from advisor.foundation.noun import Noun
@@ -249,8 +248,8 @@ def _actions() -> dict[str, list[str]]:
     """Options of each command, from the parser itself."""
     [commands] = [item for item in build_parser("0")._actions if item.choices]
     return {
-        name: [option for item in sub._actions for option in item.option_strings]
-        for name, sub in cast(dict[str, ArgumentParser], commands.choices).items()
+        name: [option for item in sub.filled()._actions for option in item.option_strings]
+        for name, sub in cast(dict[str, Parser], commands.choices).items()
     }
 
 
