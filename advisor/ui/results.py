@@ -15,7 +15,8 @@ from advisor.foundation.formatting import duration, hourly_price, memory, millis
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.inputs import TEXT
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.ui import state
 from advisor.ui.chart_view import draw, table_below
 from advisor.ui.links import Opened
