@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from advisor import __version__
-from advisor.arguments.mapping import case_mapping
 from advisor.arguments.parser import build_parser
 from advisor.errors import (
     AdvisorError,
@@ -118,7 +117,7 @@ def _complain(error: AdvisorError, code: int) -> int:
 
 def _recommend(arguments: Namespace) -> None:
     top = parse_count(arguments.top, field="--top")
-    mapping = case_mapping(arguments, _base(arguments.case))
+    mapping = _mapping(arguments)
     from advisor import api
 
     _read_owned(mapping)
@@ -148,7 +147,7 @@ def _read_owned(mapping: dict[str, object]) -> None:
 
 
 def _estimate(arguments: Namespace) -> None:
-    mapping = case_mapping(arguments, _base(arguments.case))
+    mapping = _mapping(arguments)
     from advisor import api
 
     _read_owned(mapping)
@@ -163,7 +162,7 @@ def _estimate(arguments: Namespace) -> None:
 
 
 def _export(arguments: Namespace) -> None:
-    mapping = case_mapping(arguments, _base(arguments.case))
+    mapping = _mapping(arguments)
     from advisor import api
 
     _read_owned(mapping)
@@ -177,7 +176,7 @@ def _export(arguments: Namespace) -> None:
 
 
 def _own(arguments: Namespace) -> None:
-    mapping = case_mapping(arguments, _base(arguments.case))
+    mapping = _mapping(arguments)
     from advisor import api
 
     result = api.own(api.load_case(mapping))
@@ -351,6 +350,13 @@ def _schema(arguments: Namespace) -> None:
     from advisor.nouns.case import Case
 
     print(json.dumps(Case.model_json_schema(), indent=2))
+
+
+def _mapping(arguments: Namespace) -> dict[str, object]:
+    """Return the case that options and file spell."""
+    from advisor.arguments.mapping import case_mapping
+
+    return case_mapping(arguments, _base(arguments.case))
 
 
 def _base(source: str | None) -> Mapping[str, object] | None:

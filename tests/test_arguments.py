@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from advisor import api
-from advisor.arguments.flags import TASKS
 from advisor.arguments.mapping import case_mapping, model_source
+from advisor.arguments.options import TASKS
 from advisor.arguments.parser import build_parser
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
@@ -149,7 +149,7 @@ def test_a_folder_with_a_config_is_a_model(tmp_path: Path) -> None:
 def test_every_task_is_a_workload(task: str) -> None:
     case = api.load_case(spelled(f"recommend --model 7B --task {task}"))
 
-    assert case.workload.kind == TASKS[task]["kind"]
+    assert case.workload.kind == TASKS[task].workload["kind"]
 
 
 def test_a_missing_option_value_is_named() -> None:

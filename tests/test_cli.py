@@ -241,7 +241,7 @@ def test_a_mistake_is_one_sentence(
         ),
         (
             b"{model: {parameters: 7e9}, workload: {kind: serving}, limits: {budget_usd: -1}}",
-            "budget_usd is not usable: got -1; allowed: .*greater than 0",
+            "budget_usd is not usable: got -1; allowed: .*or equal to 0.01",
         ),
     ],
 )

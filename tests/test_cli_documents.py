@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from advisor import cli
-from advisor.arguments.flags import HARDWARE, LAYOUT, LIMITS, SEARCH
-from advisor.arguments.work_flags import SHAPE, WORK
-from advisor.nouns.case import Case
+from advisor.arguments.options import declared_options, described
+from advisor.arguments.tables import with_tables
+from advisor.nouns.inputs import Reads
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.limits import Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.nouns.stacks import known_stacks
-from advisor.nouns.workload import AttentionKernel, Optimizer
+from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from tests.command_line import give_input
 
 HEAVY = {"numpy", "pydantic", "pandas", "plotly", "rich", "streamlit", "yaml"}
@@ -96,9 +96,15 @@ def test_the_documented_examples_run(
         assert shown.out or words[0] == "web", line
 
 
+def test_the_tables_of_options_are_what_the_nouns_declare() -> None:
+    """Mend it with ``python -m advisor.arguments.tables docs/cli.md``."""
+    document = CLI_PAGE.read_text(encoding="utf-8")
+    assert with_tables(document) == document
+
+
 def test_the_help_names_what_the_case_accepts() -> None:
-    """The help cannot read these names from the engine without loading it."""
-    flags = {flag.option: flag.help for flag in (*SHAPE, *WORK, *LAYOUT, *SEARCH)}
+    options = declared_options(("workload", "layout", "objective"))
+    helps = {item.told.flag: described(item) for item in options}
 
     for option, names in (
         ("--precision", RECIPES),
@@ -109,61 +115,58 @@ def test_the_help_names_what_the_case_accepts() -> None:
         ("--kv-cache", KV_CACHE_FORMATS),
         ("--sharding", list(Sharding)),
         ("--recompute", list(Recompute)),
-        ("--objective", [item.replace("_", "-") for item in Objective]),
+        ("--objective", list(Objective)),
     ):
-        words = flags[option].replace(" (default)", "").replace(" or ", ", ").split(", ")
-        assert words == list(names), option
+        listed = helps[option].partition(": ")[2].replace(" (default)", "")
+        assert listed.replace(" or ", ", ").split(", ") == list(names), option
 
 
-def test_every_flag_names_a_field_of_the_case() -> None:
-    schema = Case.model_json_schema()
-    known = {name: set(item.get("properties", {})) for name, item in schema["$defs"].items()}
-    holders = {
-        "model": known["ModelSource"],
-        "workload": known["Pretraining"] | known["FineTuning"] | known["Serving"],
-        "limits": known["Constraints"],
-        "hardware": known["Hardware"],
-        "layout": known["ParallelLayout"],
-        "": set(schema["properties"]),
-        "model.shape": known["AssumedShape"],
-    }
-    for flag in (*SHAPE, *WORK, *LIMITS, *SEARCH, *HARDWARE, *LAYOUT):
-        section, _, field = flag.field.rpartition(".")
-        assert field in holders[section], flag.option
+def test_no_name_is_chosen_without_being_told() -> None:
+    options = declared_options(("model", "workload", "limits", "layout", "objective"))
+    for item in options:
+        if item.reads is Reads.CHOICE and not item.told.sets:
+            missing = [name for name in item.choices if name not in described(item)]
+            assert missing == [], item.path
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["recommend", "--help"], ["--version"]])
-def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
-    script = (
-        "import sys; from advisor.cli import main; code = main(sys.argv[1:]);"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules}), file=sys.stderr);"
-        "sys.exit(code)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, check=True, text=True
-    )
-
-    assert HEAVY & set(done.stderr.split()) == set()
-
-
-def test_a_recommendation_loads_only_what_it_needs() -> None:
-    """Other families, commands and readers would take a third of the process's time."""
+def loaded(*arguments: str) -> set[str]:
+    """Modules in the process after a command."""
     script = (
         "import sys; from advisor.cli import main; code = main(sys.argv[1:]);"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
-    arguments = ["recommend", "--model", "llama-3.1-8b", "--task", "lora", "--accelerator", "l40s"]
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments], capture_output=True, check=True, text=True
     )
-    loaded = set(done.stderr.split())
 
-    assert "advisor.planning.recommend" in loaded
-    rooms = {name.removeprefix("advisor.").partition(".")[0] for name in loaded}
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["compare", "--help"], ["--version"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    assert HEAVY & loaded(*arguments) == set()
+
+
+def test_the_help_of_a_command_loads_the_nouns_alone() -> None:
+    """Its options come from them."""
+    found = loaded("recommend", "--help")
+
+    assert (HEAVY - {"pydantic"}) & found == set()
+    rooms = {name.split(".")[1] for name in found if name.startswith("advisor.")}
+    assert rooms == {"arguments", "cli", "errors", "foundation", "nouns", "terminal"}
+
+
+def test_a_recommendation_loads_only_what_it_needs() -> None:
+    """Other families, commands and readers would take a third of the process's time."""
+    arguments = ["recommend", "--model", "llama-3.1-8b", "--task", "lora", "--accelerator", "l40s"]
+    found = loaded(*arguments)
+
+    assert "advisor.planning.recommend" in found
+    rooms = {name.removeprefix("advisor.").partition(".")[0] for name in found}
     assert {"calibration", "charts", "compare", "frames", "owning", "probe", "ui"} & rooms == set()
     assert {
         "advisor.architecture.stack.layers",
         "advisor.architecture.weights.weights_file",
         "advisor.catalog.live.refresh",
         "advisor.planning.fits.cards",
-    } & loaded == set()
+    } & found == set()

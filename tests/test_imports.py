@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "charts": ENGINE | {"export", "frames", "probe"},
     "compare": BASE | {"catalog", "planning"},
     "terminal": ENGINE | {"compare", "probe"},
-    "arguments": GROUND,
+    "arguments": BASE,
     "cli": BASE | FACADE | {"arguments", "charts", "compare", "frames", "probe", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},

@@ -5,32 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
-from advisor.arguments.flags import (
-    AIMS,
-    ALL,
-    FINE_TUNING,
-    HARDWARE,
-    LAYOUT,
-    LIMITS,
-    OWNED,
-    SEARCH,
-    TASKS,
-    Flag,
-)
-from advisor.arguments.money_flags import COMPANIONS, INTERRUPTIONS, OWNING, RENTING
-from advisor.arguments.work_flags import SHAPE, WORK
+from advisor.arguments.options import BUDGET, INTERRUPTIONS, TASKS, groups, read_option
 from advisor.errors import InputError
 from advisor.foundation.parsing import parse_amount
-
-_FURTHER: Final = {
-    "recommend": SEARCH,
-    "estimate": (*HARDWARE, OWNED, *LAYOUT),
-    "export": (*HARDWARE, *LAYOUT, *AIMS),
-    "own": (*HARDWARE, *OWNING, *RENTING),
-}
-"""Options of the commands that take a case, beside those of the work and its limits."""
+from advisor.nouns.case import case_inputs
+from advisor.nouns.inputs import Declared, Task
 
 
 def case_mapping(
@@ -60,7 +40,7 @@ def case_mapping(
     if arguments.model is not None:
         case["model"] = model_source(arguments.model)
     if arguments.task is not None:
-        task = TASKS[arguments.task]
+        task = TASKS[arguments.task].workload
         kept = _section(case, "workload")
         case["workload"] = {**(kept if kept.get("kind") == task["kind"] else {}), **task}
     for field, option, example in (
@@ -75,11 +55,10 @@ def case_mapping(
                 remedy=f"Add {example}.",
                 field=field,
             )
-    for flag in (*SHAPE, *WORK, *LIMITS, INTERRUPTIONS, *_FURTHER[arguments.command]):
-        _apply(flag, getattr(arguments, flag.dest), case)
-    if arguments.spot:
-        case["limits"] = {**_section(case, "limits"), "price_kind": "spot"}
-    _check_companions(arguments, case)
+    options = [item for items in groups(arguments.command).values() for item in items]
+    for item in options:
+        _apply(item, getattr(arguments, item.dest), case)
+    _check_companions(arguments, options, case)
     named = "accelerator" in _section(case, "hardware") or "owned" in _section(case, "limits")
     if arguments.command == "estimate" and not named:
         raise InputError(
@@ -92,51 +71,48 @@ def case_mapping(
     return case
 
 
-def _apply(flag: Flag, given: str | list[str] | None, case: dict[str, object]) -> None:
+def _apply(item: Declared, given: str | list[str] | None, case: dict[str, object]) -> None:
     if given is None:
         return
-    kind = str(_section(case, "workload").get("kind", FINE_TUNING))
-    if flag.field == "workload.lora_rank" and _section(case, "workload").get("method") == "full":
+    task = _task(_section(case, "workload"))
+    # What a layout says by default is right for every task; the case itself refuses the rest.
+    if task and task not in item.tasks and not item.path.startswith("layout."):
+        words = {known: word for word, known in TASKS.items()}
         raise InputError(
-            f"{flag.option} does not belong to this task",
-            value="full fine-tuning",
-            allowed="--task lora, qlora",
-            remedy=f"Drop {flag.option} or change the task.",
-            field="workload.kind",
+            f"{item.told.flag} does not belong to this task",
+            value=words[task],
+            allowed=f"--task {', '.join(words[one] for one in words if one in item.tasks)}",
+            remedy=f"Drop {item.told.flag} or change the task.",
+            field=item.path,
         )
-    if kind in ALL and kind not in flag.kinds:
-        tasks = [name for name, task in TASKS.items() if task["kind"] in flag.kinds]
-        raise InputError(
-            f"{flag.option} does not belong to this task",
-            value=kind.replace("_", "-"),
-            allowed=f"--task {', '.join(tasks)}",
-            remedy=f"Drop {flag.option} or change the task.",
-            field=flag.field,
-        )
-    value: object = (
-        flag.read(given, flag.option)
-        if isinstance(given, str)
-        else [flag.read(item, flag.option) for item in given]
-    )
-    *sections, field = flag.field.split(".")
+    if item.told.sets:
+        value: object = item.told.sets
+    elif isinstance(given, str):
+        value = read_option(item, given)
+    else:
+        value = [read_option(item, text) for text in given]
+    *sections, field = item.path.split(".")
     for name in sections:
         section = _section(case, name)
         case[name], case = section, section
     case[field] = value
 
 
-def _check_companions(arguments: argparse.Namespace, case: Mapping[str, object]) -> None:
+def _task(workload: Mapping[str, object]) -> Task | None:
+    """Return the task that a workload is; None where it is none that is known."""
+    told = {"method": Task.LORA.value, **workload}
+    return next((task for task in Task if task.workload.items() <= told.items()), None)
+
+
+def _check_companions(
+    arguments: argparse.Namespace, options: list[Declared], case: Mapping[str, object]
+) -> None:
     """Refuse an option that does nothing without another."""
-    for flag, other in COMPANIONS.items():
-        section, field = other.field.split(".")
-        if getattr(arguments, flag.dest, None) is not None and field not in _section(case, section):
-            raise InputError(
-                f"{flag.option} does nothing without {other.option}",
-                value=getattr(arguments, flag.dest),
-                allowed="both options, or neither",
-                remedy=f"Add {other.option}, or drop {flag.option}.",
-                field=flag.field,
-            )
+    for item in options:
+        section, _, _ = item.path.partition(".")
+        given, needs = getattr(arguments, item.dest), item.told.needs
+        if needs and given is not None and needs not in _section(case, section):
+            _refuse(item, case_inputs()[f"{section}.{needs}"].told.flag, given)
     chosen = arguments.command == "own" and "accelerator" in _section(case, "hardware")
     given = arguments.budget if chosen and "budget_usd" not in _section(case, "owning") else None
     if given is not None:
@@ -145,17 +121,21 @@ def _check_companions(arguments: argparse.Namespace, case: Mapping[str, object])
             value=given,
             allowed="without --accelerator, or with --buy-budget",
             remedy="Drop --budget, or name no hardware.",
-            field="limits.budget_usd",
+            field=BUDGET,
         )
     spot = arguments.command == "own" or _section(case, "limits").get("price_kind") == "spot"
     if arguments.interruptions is not None and not spot:
-        raise InputError(
-            f"{INTERRUPTIONS.option} does nothing without --spot",
-            value=arguments.interruptions,
-            allowed="both options, or neither",
-            remedy=f"Add --spot, or drop {INTERRUPTIONS.option}.",
-            field=INTERRUPTIONS.field,
-        )
+        _refuse(case_inputs()[INTERRUPTIONS], "--spot", arguments.interruptions)
+
+
+def _refuse(item: Declared, other: str, given: object) -> None:
+    raise InputError(
+        f"{item.told.flag} does nothing without {other}",
+        value=given,
+        allowed="both options, or neither",
+        remedy=f"Add {other}, or drop {item.told.flag}.",
+        field=item.path,
+    )
 
 
 def _section(case: Mapping[str, object], name: str) -> dict[str, object]:

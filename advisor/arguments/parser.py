@@ -1,14 +1,16 @@
-"""What the command line understands: commands, options, help."""
+"""What the command line understands: commands, options, help.
+
+A command's options are added when it is chosen, so that ``gpu-advisor --help`` answers at once:
+those of a case come from its nouns.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from advisor.arguments.flags import AIMS, HARDWARE, LAYOUT, LIMITS, OWNED, SEARCH, TASKS, Flag
-from advisor.arguments.money_flags import INTERRUPTIONS, OWNING, RENTING
-from advisor.arguments.work_flags import SHAPE, WORK
 from advisor.errors import AdvisorError
 
 if TYPE_CHECKING:
@@ -74,7 +76,20 @@ examples:
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells a mistake in one sentence, without the whole usage."""
+    """Tells a mistake in one sentence, without the whole usage; adds its options when used."""
+
+    fill: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def filled(self) -> Parser:
+        """Return this parser with all its options."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill(self)
+        return self
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Parse, once the options are there."""
+        return super(Parser, self.filled()).parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print the mistake and end with exit code 2."""
@@ -102,8 +117,8 @@ def build_parser(version: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gpu-advisor {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, summary: str) -> argparse.ArgumentParser:
-        added: argparse.ArgumentParser = commands.add_parser(
+    for name, (summary, fill) in _COMMANDS.items():
+        command = commands.add_parser(
             name,
             help=summary,
             usage=USAGE.get(name),
@@ -112,87 +127,81 @@ def build_parser(version: str) -> argparse.ArgumentParser:
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        return added
+        command.fill = fill
+    return parser
 
-    recommend = command("recommend", "rank what to rent or use, and say why the rest lost")
-    _add_case(recommend, SEARCH)
-    recommend.add_argument(
+
+def _add_recommend(parser: argparse.ArgumentParser) -> None:
+    _add_case(parser, "recommend")
+    parser.add_argument(
         "--top", metavar="N", default="1", help="plans shown for each objective (default 1)"
     )
-    recommend.add_argument(
+    parser.add_argument(
         "--all", action="store_true", help="show every trade-off and rejected accelerator"
     )
-    _add_json(recommend)
+    _add_json(parser)
 
-    estimate = command("estimate", "memory, FLOPs, time and cost of one configuration")
-    _add_case(estimate, ())
-    _add_flags(estimate, "the configuration (what you own if you name none)", (*HARDWARE, OWNED))
-    _add_flags(estimate, "layout (the best one where you give none)", LAYOUT)
-    estimate.add_argument(
+
+def _add_estimate(parser: argparse.ArgumentParser) -> None:
+    _add_case(parser, "estimate")
+    parser.add_argument(
         "--explain", action="store_true", help="show every term with formula, values and source"
     )
-    _add_json(estimate)
+    _add_json(parser)
 
-    export = command("export", "write a plan as launch configuration or report")
-    _add_case(export, AIMS)
-    _add_flags(export, "the configuration (the best plan where you give none)", HARDWARE)
-    _add_flags(export, "layout (the best one where you give none)", LAYOUT)
-    export.add_argument(
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_case(parser, "export")
+    parser.add_argument(
         "--to",
         metavar="FORMAT",
         required=True,
         help="vllm, torchrun, accelerate, deepspeed, slurm, kubernetes or skypilot; or a report: "
         "markdown, html (a browser prints it as PDF), json or csv",
     )
-    export.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
-    export.add_argument(
+    parser.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
+    parser.add_argument(
         "--checkpoint", metavar="ID", help="hub id or folder of weights to load instead"
     )
-    _add_json(export)
+    _add_json(parser)
 
-    own = command("own", "rent or buy: break-even hours, total cost, energy, processors")
-    _add_case(own, ())
-    _add_flags(own, "what to buy (what the cheapest plan uses, or a budget buys)", HARDWARE)
-    _add_flags(own, "buying (cited defaults where you give nothing)", OWNING)
-    _add_flags(own, "renting", RENTING)
-    own.add_argument(
+
+def _add_own(parser: argparse.ArgumentParser) -> None:
+    _add_case(parser, "own")
+    parser.add_argument(
         "--explain", action="store_true", help="show every term and every input with its source"
     )
-    _add_json(own)
+    _add_json(parser)
 
-    _add_fits(command("fits", "models that some cards can serve and train, and those they cannot"))
 
-    compare = command("compare", "cards side by side")
-    compare.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
-    compare.add_argument("--differences", action="store_true", help="only rows that differ")
-    _add_json(compare)
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
+    parser.add_argument("--differences", action="store_true", help="only rows that differ")
+    _add_json(parser)
 
-    _add_prices(command("prices", "what the catalog's prices are and how old; fetch live ones"))
 
-    validate = command("validate", "score the engine on a table of measurements")
-    validate.add_argument("table", metavar="FILE.csv", help="columns as in docs/accuracy.md")
-    validate.add_argument(
+def _add_validate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="FILE.csv", help="columns as in docs/accuracy.md")
+    parser.add_argument(
         "--configs", metavar="DIR", help="folder of model configurations named org__name.json"
     )
-    _add_json(validate)
+    _add_json(parser)
 
-    _add_probe(command("probe", "measure this machine"))
 
-    web = command("web", "open the app in a browser")
-    web.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
-    web.add_argument("--no-browser", action="store_true", help="do not open a browser")
+def _add_web(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
-    presets = command("presets", "models that are known by name")
-    presets.add_argument(
+
+def _add_presets(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--takes", choices=("token", "image", "sample"), help="only those with this kind of input"
     )
-    _add_json(presets)
-    _add_json(command("schema", "JSON Schema of a case"))
-    return parser
+    _add_json(parser)
 
 
 def _add_fits(parser: argparse.ArgumentParser) -> None:
-    _add_flags(parser, "the cards", HARDWARE)
+    _add_groups(parser, "fits")
     parser.add_argument(
         "--context",
         metavar="N",
@@ -244,13 +253,15 @@ def _add_prices(parser: argparse.ArgumentParser) -> None:
     _add_json(refresh)
 
 
-def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> None:
+def _add_case(parser: argparse.ArgumentParser, command: str) -> None:
     parser.add_argument(
         "case",
         nargs="?",
         metavar="CASE",
         help="case file, YAML or JSON; - reads it from standard input. Flags change its fields",
     )
+    from advisor.arguments.options import TASKS
+
     work = parser.add_argument_group("the work")
     work.add_argument(
         "--model",
@@ -259,28 +270,32 @@ def _add_case(parser: argparse.ArgumentParser, further: tuple[Flag, ...]) -> Non
         "config.json, .safetensors, .gguf, or layers as .yaml",
     )
     work.add_argument("--task", choices=tuple(TASKS), help="what to do with the model")
-    for flag in WORK:
-        _add_flag(work, flag)
-    _add_flags(parser, "shape of a model given by its parameter count", SHAPE)
-    limits = parser.add_argument_group("limits and aims" if further else "price and limits")
-    for flag in (*LIMITS, *further):
-        _add_flag(limits, flag)
-    limits.add_argument("--spot", action="store_true", help="rent at spot prices")
-    _add_flag(limits, INTERRUPTIONS)
+    _add_groups(parser, command)
 
 
-def _add_flags(parser: argparse.ArgumentParser, title: str, flags: tuple[Flag, ...]) -> None:
-    group = parser.add_argument_group(title)
-    for flag in flags:
-        _add_flag(group, flag)
+def _add_groups(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the options that the nouns of a case declare."""
+    from advisor.arguments.options import add_options, groups
 
-
-def _add_flag(group: argparse._ArgumentGroup, flag: Flag) -> None:
-    action = "append" if flag.repeat else "store"
-    group.add_argument(
-        flag.option, dest=flag.dest, metavar=flag.metavar, help=flag.help, action=action
-    )
+    for title, items in groups(command).items():
+        add_options(parser.add_argument_group(title), items)
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+_COMMANDS: Final = {
+    "recommend": ("rank what to rent or use, and say why the rest lost", _add_recommend),
+    "estimate": ("memory, FLOPs, time and cost of one configuration", _add_estimate),
+    "export": ("write a plan as launch configuration or report", _add_export),
+    "own": ("rent or buy: break-even hours, total cost, energy, processors", _add_own),
+    "fits": ("models that some cards can serve and train, and those they cannot", _add_fits),
+    "compare": ("cards side by side", _add_compare),
+    "prices": ("what the catalog's prices are and how old; fetch live ones", _add_prices),
+    "validate": ("score the engine on a table of measurements", _add_validate),
+    "probe": ("measure this machine", _add_probe),
+    "web": ("open the app in a browser", _add_web),
+    "presets": ("models that are known by name", _add_presets),
+    "schema": ("JSON Schema of a case", _add_json),
+}

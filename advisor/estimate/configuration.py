@@ -46,14 +46,8 @@ from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.stacks import beyond_stack
-from advisor.nouns.workload import (
-    FineTuning,
-    FineTuningMethod,
-    Pretraining,
-    Serving,
-    Training,
-    Workload,
-)
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
 
 METHOD_WORDS = {
     FineTuningMethod.FULL: " every parameter",

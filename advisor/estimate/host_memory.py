@@ -13,7 +13,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.stages import SHARD_GRAD_OP
 from advisor.estimate.training.states import StageStates
 from advisor.nouns.layout import Offload
-from advisor.nouns.workload import Optimizer
+from advisor.nouns.training_choices import Optimizer
 
 
 def offloads(layout: LayoutArrays, what: Offload) -> NDArray[np.bool_]:

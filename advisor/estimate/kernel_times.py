@@ -15,7 +15,7 @@ from advisor.estimate.fold import adapted, keys_attended
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import SoftwareFacts
-from advisor.nouns.workload import AttentionKernel
+from advisor.nouns.training_choices import AttentionKernel
 
 EXPANDED_BYTES = 2.5
 """One kernel reads a 4-bit weight and writes it in 16 bits. [bytes]"""

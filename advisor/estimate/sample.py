@@ -8,7 +8,8 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.errors import InputError
-from advisor.nouns.workload import AttentionKernel, FineTuning, Serving, Workload
+from advisor.nouns.training_choices import AttentionKernel
+from advisor.nouns.workload import FineTuning, Serving, Workload
 
 UNIT_FIELDS = {
     Unit.TOKEN: ("sequence_length",),

@@ -17,7 +17,7 @@ from advisor.export.setup import Setup
 from advisor.export.trl import accumulation, batch_notes
 from advisor.export.versions import image_of, version_of
 from advisor.nouns.layout import Recompute, Sharding
-from advisor.nouns.workload import Optimizer
+from advisor.nouns.training_choices import Optimizer
 
 PLAIN_ROWS: Final = {
     "embedding.tokens",

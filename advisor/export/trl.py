@@ -11,7 +11,7 @@ from advisor.export.script import MASTER_PORT, Launch, Options, Variable
 from advisor.export.setup import Setup
 from advisor.export.versions import image_of, pip_install
 from advisor.nouns.layout import Offload, Recompute, Sharding
-from advisor.nouns.workload import (
+from advisor.nouns.training_choices import (
     AttentionKernel,
     FineTuningMethod,
     GradientSync,

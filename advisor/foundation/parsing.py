@@ -222,6 +222,46 @@ def parse_money(text: str, *, field: str) -> float:
         ) from None
 
 
+def parse_number(text: str, *, field: str) -> float:
+    """Read any finite number, or a share in percent.
+
+    Parameters
+    ----------
+    text : str
+        E.g. ``0.15``, ``-0.1``, ``15%``.
+    field : str
+        Name of the input, for messages.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If the text is neither.
+
+    Examples
+    --------
+    >>> parse_number("15%", field="share")
+    0.15
+    """
+    plain = _bounded(text)
+    try:
+        number = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(
+            f"{field} is not a number",
+            value=text,
+            allowed="a number such as 0.15, or a share such as 15%",
+            remedy="Write it with digits and a point.",
+            field=field,
+        )
+    return number
+
+
 def parse_owned(text: str, *, field: str) -> tuple[str, int]:
     """Read cards that the user has: a catalog key, a colon, a number.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
@@ -11,10 +12,16 @@ from pydantic import Field, model_validator
 from advisor.errors import InputError
 from advisor.foundation.names import HubId, Name
 from advisor.foundation.noun import Noun
+from advisor.nouns.inputs import Declared, Input, declared
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.money import Owning, Renting
-from advisor.nouns.workload import Serving, Workload
+from advisor.nouns.workload import Workload
+
+
+def _shape(told: str, flag: str, label: str) -> Input:
+    return Input(told, flag, label, advanced=False, blank="Assumed")
+
 
 MAX_LAYERS: Final = 10_000
 MAX_HIDDEN: Final = 1_000_000
@@ -25,18 +32,47 @@ MAX_INTERMEDIATE: Final = 10_000_000
 class AssumedShape(Noun):
     """Fields of the shape that a parameter count does not tell; None leaves them assumed."""
 
-    like: Annotated[Name, Field(min_length=1, max_length=40)] | None = None
-    """Published model whose shape is scaled, e.g. ``Llama 3.1 8B``; the nearest by size."""
-    num_hidden_layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None = None
-    hidden_size: Annotated[int, Field(ge=8, le=MAX_HIDDEN, multiple_of=8)] | None = None
-    num_attention_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    num_key_value_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    intermediate_size: Annotated[int, Field(ge=1, le=MAX_INTERMEDIATE)] | None = None
-    vocab_size: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    like: Annotated[
+        Annotated[Name, Field(min_length=1, max_length=40)] | None,
+        Input(
+            "published model whose shape is scaled: llama-3.1-8b; the nearest by size",
+            "--shape-like",
+            "Scaled from",
+            advanced=False,
+            blank="The nearest by size",
+        ),
+    ] = None
+    num_hidden_layers: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_LAYERS)] | None, _shape("layers", "--layers", "Layers")
+    ] = None
+    hidden_size: Annotated[
+        Annotated[int, Field(ge=8, le=MAX_HIDDEN, multiple_of=8)] | None,
+        _shape("width between layers", "--hidden-size", "Hidden size"),
+    ] = None
+    num_attention_heads: Annotated[
+        Annotated[int, Field(ge=1, le=65_536)] | None,
+        _shape("attention heads", "--heads", "Heads"),
+    ] = None
+    num_key_value_heads: Annotated[
+        Annotated[int, Field(ge=1, le=65_536)] | None,
+        _shape("heads of keys and values", "--kv-heads", "Key-value heads"),
+    ] = None
+    intermediate_size: Annotated[
+        Annotated[int, Field(ge=1, le=MAX_INTERMEDIATE)] | None,
+        _shape("feed-forward width", "--intermediate-size", "Feed-forward width"),
+    ] = None
+    vocab_size: Annotated[
+        Annotated[int, Field(ge=1, le=100_000_000)] | None,
+        _shape("entries of the vocabulary", "--vocabulary-size", "Vocabulary"),
+    ] = None
 
 
-TRAINING_LAYOUT: Final = ("context", "sharding", "micro_batch", "recompute", "offload")
-"""Fields of a layout that only training has."""
+ALLOWED: Final = {
+    ("limits", True): "max_tpot_ms, max_ttft_ms or budget_usd",
+    ("limits", False): "deadline_hours or budget_usd",
+    ("layout", True): "data (replicas), tensor, pipeline and expert",
+}
+"""What a section offers serving, or training."""
 SOURCES: Final = ("preset", "config", "hub", "parameters", "stack")
 
 
@@ -48,13 +84,22 @@ class ModelSource(Noun):
     """Path of a ``config.json``, its text or its parsed content; or the path of a ``.safetensors``
     or ``.gguf`` file, of which the header is read."""
     hub: HubId | None = None
-    parameters: Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None = None
+    parameters: Annotated[
+        Annotated[float, Field(ge=1e6, le=1e14, allow_inf_nan=False)] | None,
+        Input("number of parameters, by --model: 7B", label="Parameters", advanced=False),
+    ] = None
     stack: str | dict[str, Any] | None = None
     """A network of one's own, as layers: path of a YAML file, its text or its content."""
     shape: AssumedShape | None = None
     """Beside ``parameters``: what is known of the shape."""
-    pruning: Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] | None = None
-    """Share of heads and of inner widths that structured pruning removed."""
+    pruning: Annotated[
+        Annotated[float, Field(ge=0, le=0.9, allow_inf_nan=False)] | None,
+        Input(
+            "share of heads and inner widths that structured pruning removed: 0.3",
+            "--pruning",
+            metavar="SHARE",
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _exactly_one(self) -> ModelSource:
@@ -76,8 +121,12 @@ class Hardware(Noun):
     Where a layout is given, count and ``layout.data`` complete each other.
     """
 
-    accelerator: Name
-    count: Annotated[int, Field(ge=1, le=16384)] = 1
+    accelerator: Annotated[Name, Input("e.g. h100-sxm", "--accelerator", "GPU", metavar="KEY")]
+    count: Annotated[
+        int,
+        Field(ge=1, le=16384),
+        Input("how many; 1 unless told otherwise", "--count", "How many"),
+    ] = 1
 
 
 def _given(section: object) -> dict[str, Any]:
@@ -95,7 +144,9 @@ class Case(Noun):
     hardware: Hardware | None = None
     layout: ParallelLayout | None = None
     limits: Constraints = Constraints()
-    objective: Objective = Objective.CHEAPEST
+    objective: Annotated[
+        Objective, Input("what the first plan is", "--objective", "Show first", metavar="WHAT")
+    ] = Objective.CHEAPEST
     owning: Owning = Owning()
     """What buying is assumed to cost."""
     renting: Renting = Renting()
@@ -123,25 +174,25 @@ class Case(Noun):
     @model_validator(mode="after")
     def _limits_and_layout_apply(self) -> Case:
         """Refuse limits and ways of arranging that the kind of work does not have."""
-        serving = isinstance(self.workload, Serving)
-        for name in ("deadline_hours",) if serving else ("max_ttft_ms", "max_tpot_ms"):
-            if (value := getattr(self.limits, name)) is not None:
-                raise InputError(
-                    f"limits.{name} does not apply to {self.workload.kind}",
-                    value=value,
-                    allowed="max_tpot_ms, max_ttft_ms or budget_usd"
-                    if serving
-                    else "deadline_hours or budget_usd",
-                    remedy="Leave it out, or change the task.",
-                    field=f"limits.{name}",
-                )
-        for name in TRAINING_LAYOUT if serving and self.layout else ():
-            if (value := getattr(self.layout, name)) != ParallelLayout.model_fields[name].default:
-                raise InputError(
-                    f"layout.{name} does not apply to serving",
-                    value=value,
-                    allowed="data (replicas), tensor, pipeline and expert",
-                    remedy="Leave it out.",
-                    field=f"layout.{name}",
-                )
+        kind = self.workload.kind
+        for item in case_inputs().values():
+            section, _, name = item.path.partition(".")
+            noun = {"limits": self.limits, "layout": self.layout}.get(section)
+            if noun is None or any(task.workload["kind"] == kind for task in item.tasks):
+                continue
+            if (value := getattr(noun, name)) == item.default:
+                continue
+            raise InputError(
+                f"{item.path} does not apply to {kind}",
+                value=value,
+                allowed=ALLOWED[section, kind == "serving"],
+                remedy="Leave it out, or change the task.",
+                field=item.path,
+            )
         return self
+
+
+@functools.cache
+def case_inputs() -> Mapping[str, Declared]:
+    """Return every field of a case by its path, with what its noun declares."""
+    return declared(Case)

@@ -11,6 +11,7 @@ from pydantic import Field
 from advisor.foundation.dates import LAUNCH_DAYS, age_days
 from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
+from advisor.nouns.inputs import Labelled
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -155,11 +156,11 @@ class Node(Noun):
         return (self.host_vcpus or VCPUS_PER_ACCELERATOR * self.accelerators) / 2.0
 
 
-class PriceKind(StrEnum):
+class PriceKind(Labelled):
     """How an offer is paid."""
 
-    ON_DEMAND = "on_demand"
-    SPOT = "spot"
+    ON_DEMAND = "on_demand", "Rent on demand"
+    SPOT = "spot", "Rent spot"
 
 
 class Quote(Noun):

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from advisor.foundation.noun import Noun
+from advisor.nouns.inputs import TRAINING, Input
 
 Degree = Annotated[int, Field(ge=1, le=16384)]
 CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
@@ -62,21 +63,42 @@ class ParallelLayout(Noun):
     over ``expert`` of the data-parallel ranks.
     """
 
-    data: Degree = 1
-    tensor: Degree = 1
-    pipeline: Degree = 1
-    context: Degree = 1
-    expert: Degree = 1
-    sharding: Sharding = Sharding.DDP
-    micro_batch: Annotated[int, Field(ge=1, le=65536)] = 1
+    data: Annotated[Degree, Input("data-parallel degree; what is left over", "--data")] = 1
+    tensor: Annotated[Degree, Input("tensor-parallel degree", "--tensor")] = 1
+    pipeline: Annotated[Degree, Input("pipeline stages", "--pipeline")] = 1
+    context: Annotated[Degree, Input("context-parallel degree", "--context", tasks=TRAINING)] = 1
+    expert: Annotated[Degree, Input("expert-parallel degree", "--expert")] = 1
+    sharding: Annotated[
+        Sharding,
+        Input("what ranks share out", "--sharding", metavar="HOW", tasks=TRAINING),
+    ] = Sharding.DDP
+    micro_batch: Annotated[
+        int,
+        Field(ge=1, le=65536),
+        Input("sequences or images per rank and step", "--micro-batch", tasks=TRAINING),
+    ] = 1
     """Sequences per data-parallel rank and micro-step."""
-    recompute: Recompute = Recompute.NONE
+    recompute: Annotated[
+        Recompute,
+        Input("in the backward pass", "--recompute", metavar="HOW", tasks=TRAINING),
+    ] = Recompute.NONE
     sequence_parallel: bool = True
     """Split norms and residuals over the tensor-parallel group; no effect at ``tensor=1``."""
     virtual_stages: Degree = 1
     """Model chunks per pipeline stage (interleaved schedule)."""
-    schedule: Schedule = Schedule.PLAIN
-    offload: tuple[Offload, ...] = ()
+    schedule: Annotated[
+        Schedule,
+        Input(
+            "of a pipeline; 1f1b_overlapped runs exchanges between experts beside computation "
+            "(searched), dualpipe is DeepSeek-V3's",
+            "--schedule",
+            metavar="HOW",
+        ),
+    ] = Schedule.PLAIN
+    offload: Annotated[
+        tuple[Offload, ...],
+        Input("what lives in the host's memory", "--offload", metavar="WHAT", tasks=TRAINING),
+    ] = ()
     """What the host's memory holds instead of the accelerator's."""
 
     @property

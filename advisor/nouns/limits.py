@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -10,17 +9,16 @@ from pydantic import Field, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads
 from advisor.nouns.kernels import KernelEfficiency
 
-PositiveLimit = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
 
-
-class Objective(StrEnum):
+class Objective(Labelled):
     """What the best plan minimises."""
 
-    CHEAPEST = "cheapest"
-    FASTEST = "fastest"
-    BEST_VALUE = "best_value"
+    CHEAPEST = "cheapest", "Cheapest"
+    FASTEST = "fastest", "Fastest"
+    BEST_VALUE = "best_value", "Best value (cost × time)"
     """Least cost x time: one more percent of money buys one more percent of speed."""
 
 
@@ -35,8 +33,10 @@ class MeasuredMachine(Noun):
 class OwnedHardware(Noun):
     """Cards that the user has already: their rental price is zero."""
 
-    accelerator: Name
-    count: Annotated[int, Field(ge=1, le=16384)] = 1
+    accelerator: Annotated[Name, Input("catalog key", label="Card I own", advanced=False)]
+    count: Annotated[
+        int, Field(ge=1, le=16384), Input("how many", label="How many", advanced=False)
+    ] = 1
     measured: MeasuredMachine | None = None
     """From a report of the probe, where there is one."""
 
@@ -51,23 +51,96 @@ class OwnedHardware(Noun):
 class Constraints(Noun):
     """Hard limits of the search. ``None`` means no limit."""
 
-    deadline_hours: PositiveLimit | None = None
-    """Training must end within this time. [h]"""
-    budget_usd: PositiveLimit | None = None
+    deadline_hours: Annotated[
+        Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)] | None,
+        Input(
+            "training ends within: 24h, 30d",
+            "--deadline",
+            "Deadline",
+            reads=Reads.HOURS,
+            tasks=TRAINING,
+            advanced=False,
+            blank="No limit",
+        ),
+    ] = None
+    """[h]"""
+    budget_usd: Annotated[
+        Annotated[float, Field(ge=0.01, le=1e12, allow_inf_nan=False)] | None,
+        Input(
+            "for the run, or for a month of serving: 500, $1.5k",
+            "--budget",
+            "Budget",
+            unit="USD",
+            reads=Reads.USD,
+            advanced=False,
+            blank="No limit",
+        ),
+    ] = None
     """Training: for the whole run. Serving: for a month of 730 hours. [USD]"""
-    max_ttft_ms: PositiveLimit | None = None
-    """Serving: time to first token. [ms]"""
-    max_tpot_ms: PositiveLimit | None = None
-    """Serving: time per output token. [ms]"""
-    providers: tuple[Name, ...] = ()
+    max_ttft_ms: Annotated[
+        Annotated[float, Field(ge=0.1, le=1e9, allow_inf_nan=False)] | None,
+        Input(
+            "time to the first token",
+            "--max-ttft-ms",
+            "First token within",
+            reads=Reads.MS,
+            tasks=SERVING,
+            blank="No limit",
+        ),
+    ] = None
+    """[ms]"""
+    max_tpot_ms: Annotated[
+        Annotated[float, Field(ge=0.1, le=1e5, allow_inf_nan=False)] | None,
+        Input(
+            "time per output token",
+            "--max-tpot-ms",
+            "Time per token",
+            reads=Reads.MS,
+            tasks=SERVING,
+            networks=TEXT,
+            advanced=False,
+            blank="Any",
+        ),
+    ] = None
+    """[ms]"""
+    providers: Annotated[
+        tuple[Name, ...],
+        Input("allow only this provider", "--provider", "Providers"),
+    ] = ()
     """Allow only these; empty allows all."""
-    regions: tuple[Name, ...] = ()
-    accelerators: tuple[Name, ...] = ()
+    regions: Annotated[tuple[Name, ...], Input("allow only this region", "--region")] = ()
+    accelerators: Annotated[
+        tuple[Name, ...],
+        Input("allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY"),
+    ] = ()
     """Allow only these catalog keys; empty allows all."""
-    max_accelerators: Annotated[int, Field(ge=1, le=16384)] = 512
+    max_accelerators: Annotated[
+        int,
+        Field(ge=1, le=16384),
+        Input("at most this many cards", "--max-accelerators", "At most this many cards"),
+    ] = 512
     """More than this is seldom rented on demand."""
-    price_kind: PriceKind = PriceKind.ON_DEMAND
-    usd_per_eur: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
-    """Exchange rate for prices in euro; None takes the catalog's dated one. [USD/EUR]"""
-    owned: tuple[OwnedHardware, ...] = ()
+    price_kind: Annotated[
+        PriceKind, Input("rent at spot prices", "--spot", sets=PriceKind.SPOT.value)
+    ] = PriceKind.ON_DEMAND
+    usd_per_eur: Annotated[
+        Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] | None,
+        Input(
+            "exchange rate for prices in euro; the catalog's dated one unless told",
+            "--usd-per-eur",
+            "USD for one EUR",
+            reads=Reads.RATE,
+            blank="Dated rate",
+        ),
+    ] = None
+    """None takes the catalog's dated one. [USD/EUR]"""
+    owned: Annotated[
+        tuple[OwnedHardware, ...],
+        Input(
+            "cards that you have, and no others: rtx-4090:2, or the report of a probe: probe.json",
+            "--owned",
+            reads=Reads.CARDS,
+            metavar="KEY:N",
+        ),
+    ] = ()
     """When given, only these are searched, at no rent."""

@@ -9,8 +9,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from advisor.foundation.data_files import read_yaml
-from advisor.foundation.data_records import check_numbers, checked, refuse
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path, entry_names
 from advisor.nouns.engines import Fraction, NonNegative, Positive, Seconds
@@ -175,6 +173,10 @@ def stack_rows() -> dict[str, dict[str, Any]]:
     CatalogError
         If the file is no mapping of rows.
     """
+    # Help names stacks without reading their rows: it needs no reader of YAML.
+    from advisor.foundation.data_files import read_yaml
+    from advisor.foundation.data_records import check_numbers, checked
+
     content = read_yaml(data_path(SOFTWARE))
     rows = checked(_Table.model_validate, {"stacks": content}, file=SOFTWARE).stacks
     check_numbers(rows, file=SOFTWARE)
@@ -190,6 +192,8 @@ def known_stacks() -> Mapping[str, SoftwareStack]:
     CatalogError
         If a column is missing, unknown or out of bounds, or work has no usual stack, or two.
     """
+    from advisor.foundation.data_records import checked, refuse
+
     rows = {
         name: {column: value for column, value in row.items() if column not in _FITTED}
         for name, row in stack_rows().items()

@@ -2,149 +2,245 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
+from advisor.foundation.resources import entry_names
+from advisor.nouns.inputs import (
+    ADAPTERS,
+    DIFFUSION,
+    IMAGES,
+    SAMPLES,
+    TEXT,
+    VISION,
+    Input,
+    Reads,
+)
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.stacks import StackName
+from advisor.nouns.stacks import SOFTWARE, StackName, known_stacks
+from advisor.nouns.training_choices import (
+    LORA_TARGETS,
+    AttentionKernel,
+    CrossEntropy,
+    DataLoading,
+    FineTuningMethod,
+    GradientSync,
+    LoraTarget,
+    Optimizer,
+    Preference,
+)
 
-PositiveAmount = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)]
+"""Of data: a hundred times all text that was ever published, at most."""
+Times = Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
-
-
-class Optimizer(StrEnum):
-    """Optimizers with known state sizes."""
-
-    ADAMW = "adamw"
-    ADAMW_8BIT = "adamw_8bit"
-    PAGED_ADAMW_8BIT = "paged_adamw_8bit"
-    """The same in pages that move to the host's memory when the card's runs out."""
-    SGD_MOMENTUM = "sgd_momentum"
-    SGD = "sgd"
-    LION = "lion"
-    ADAFACTOR = "adafactor"
-    MUON = "muon"
-    """For matrices; AdamW for embeddings, head and vectors."""
-
-
-class CrossEntropy(StrEnum):
-    """How the loss is made from the logits: decides what exists of them at once."""
-
-    PLAIN = "plain"
-    """16-bit logits, their fp32 copy, its softmax, the gradient."""
-    FUSED = "fused"
-    """One kernel on 16-bit logits and their gradient."""
-    CHUNKED = "chunked"
-    """Eight chunks of the sequence, one in fp32 at a time."""
-    LINEAR = "linear"
-    """With the projection of the head, chunk by chunk: logits never exist whole."""
-
-
-class GradientSync(StrEnum):
-    """When ranks that share out gradients sum them."""
-
-    EACH = "each"
-    """After every micro-batch: a rank holds its share alone (torchtitan, DeepSpeed, Composer)."""
-    LAST = "last"
-    """After the last micro-batch of a step, so that whole gradients wait (``no_sync`` of PyTorch's
-    FSDP, which Accelerate's ``no_sync`` and Hugging Face's Trainer use unless ``sync_each_batch``
-    is set: accelerate/accelerator.py, transformers/trainer.py)."""
-
-
-class Preference(StrEnum):
-    """Training on pairs of answers, of which one is preferred."""
-
-    DPO = "dpo"
-    """Against a frozen reference model."""
-    ORPO = "orpo"
-    """Without a reference model (ORPO, SimPO)."""
-
-
-class DataLoading(StrEnum):
-    """How images reach the accelerator."""
-
-    JPEG = "jpeg"
-    """Decoded and augmented by workers on the host's cores with Pillow (torchvision's habit)."""
-    TURBO = "turbo"
-    """The same with libjpeg-turbo and vectorised augmentation."""
-    CACHED = "cached"
-    """Synthetic, decoded ahead (FFCV's raw format), or decoded on the accelerator (DALI)."""
-
-
-class AttentionKernel(StrEnum):
-    """How attention is computed in training."""
-
-    FLASH = "flash"
-    FLASH_1 = "flash1"
-    """FlashAttention 1: PyTorch 2.0 and 2.1, and most software before the middle of 2023."""
-    EAGER = "eager"
-    """Materialises the score matrix."""
-
-
-class FineTuningMethod(StrEnum):
-    """Which parameters a fine-tuning trains."""
-
-    FULL = "full"
-    LORA = "lora"
-    QLORA = "qlora"
-
-
-LoraTarget = Literal["q", "k", "v", "o", "gate", "up", "down"]
-LORA_TARGETS: tuple[LoraTarget, ...] = ("q", "k", "v", "o", "gate", "up", "down")
-"""Projections that adapters can sit on."""
+Length = Annotated[int, Field(ge=1, le=10_000_000)]
+"""Of one sequence. [tokens]"""
 
 
 class _Sized(Noun):
     """Size of one input; applies to networks that take images or whole samples."""
 
-    image_size: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Side of a square image; None takes the network's default. [pixels]"""
-    image_channels: Annotated[int, Field(ge=1, le=4096)] | None = None
-    decoder_sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """Encoder-decoder pairs: tokens that the decoder writes. [tokens]"""
+    image_size: Annotated[
+        Annotated[int, Field(ge=1, le=65_536)] | None,
+        Input(
+            "side of a square image",
+            "--image-size",
+            "Image size",
+            unit="pixels",
+            metavar="PX",
+            networks=IMAGES,
+            blank="Usual",
+        ),
+    ] = None
+    """None takes the network's default. [pixels]"""
+    image_channels: Annotated[
+        Annotated[int, Field(ge=1, le=4096)] | None,
+        Input("channels of an image", "--image-channels"),
+    ] = None
+    decoder_sequence_length: Annotated[
+        Length | None,
+        Input(
+            "tokens that the decoder of an encoder-decoder pair writes",
+            "--decoder-sequence",
+            reads=Reads.LENGTH,
+        ),
+    ] = None
 
 
 class _Training(_Sized):
-    tokens: PositiveAmount | None = None
-    """Tokens in the whole run; None takes a stated default. [tokens]"""
-    samples: PositiveAmount | None = None
-    """Images, samples or sequences in the whole run, instead of ``tokens``."""
-    epochs: PositiveAmount | None = None
-    """Times that the run goes through these ``tokens`` or ``samples``; None goes once."""
-    sequence_length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """Tokens per sequence; None takes 4096 or the model's maximum, whichever is less. Of an
-    encoder-decoder pair, what the encoder reads."""
-    global_batch: PositiveCount | None = None
-    """Sequences, images or samples per optimizer step; None takes a stated default."""
-    evaluation_tokens: PositiveAmount | None = None
-    """Evaluated during the whole run, forward passes alone; in samples for networks that take
-    those. None leaves evaluation out."""
-    precision: Name | None = None
+    tokens: Annotated[
+        Amount | None,
+        Input("tokens in the whole run: 50M", "--tokens", "Tokens", networks=TEXT, advanced=False),
+    ] = None
+    """None takes a stated default."""
+    samples: Annotated[
+        Amount | None,
+        Input(
+            "images, samples or sequences in the whole run, instead of tokens: 1.2M",
+            "--samples",
+            "Images or samples",
+            networks=SAMPLES,
+            advanced=False,
+        ),
+    ] = None
+    epochs: Annotated[
+        Times | None,
+        Input(
+            "times that the run goes through them (1)",
+            "--epochs",
+            "Epochs",
+            blank="One",
+            explained="How often the run goes through the tokens, images or samples above.",
+        ),
+    ] = None
+    sequence_length: Annotated[
+        Length | None,
+        Input(
+            "tokens per sequence: 4096, or 4K for the same",
+            "--sequence",
+            "Sequence length",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+            blank="Usual",
+        ),
+    ] = None
+    """None takes 4096 or the model's maximum, whichever is less. Of an encoder-decoder pair, what
+    the encoder reads."""
+    global_batch: Annotated[
+        PositiveCount | None,
+        Input(
+            "sequences, images or samples per optimizer step",
+            "--global-batch",
+            "Batch per step",
+            blank="Usual",
+        ),
+    ] = None
+    """None takes a stated default."""
+    evaluation_tokens: Annotated[
+        Amount | None,
+        Input(
+            "evaluated during the whole run (images: samples)",
+            "--evaluation-tokens",
+            "Evaluate on",
+            blank="Nothing",
+            explained="Tokens that the whole run evaluates on, all evaluations together; images or "
+            "samples for networks that take those. Forward passes alone.",
+        ),
+    ] = None
+    """Forward passes alone; in samples for networks that take those. None leaves evaluation out."""
+    precision: Annotated[
+        Name | None,
+        Input(
+            "number formats",
+            "--precision",
+            "Precision",
+            metavar="RECIPE",
+            choices=lambda: RECIPES,
+            labels=lambda: {name: recipe.title for name, recipe in RECIPES.items()},
+            blank="Let the search choose",
+        ),
+    ] = None
     """Name of a recipe; None lets the search choose among those that the card supports."""
-    optimizer: Optimizer = Optimizer.ADAMW
-    attention: AttentionKernel = AttentionKernel.FLASH
-    software: StackName | None = None
+    optimizer: Annotated[Optimizer, Input("optimizer", "--optimizer", "Optimizer")] = (
+        Optimizer.ADAMW
+    )
+    attention: Annotated[
+        AttentionKernel, Input("kernel of attention", "--attention", metavar="KERNEL")
+    ] = AttentionKernel.FLASH
+    software: Annotated[
+        StackName | None,
+        Input(
+            "what runs the training",
+            "--software",
+            "Software",
+            metavar="STACK",
+            choices=lambda: entry_names(SOFTWARE),
+            labels=lambda: {name: stack.title for name, stack in known_stacks().items()},
+            blank="Usual for the task",
+        ),
+    ] = None
     """None takes the default of the task."""
-    cross_entropy: CrossEntropy | None = None
+    cross_entropy: Annotated[
+        CrossEntropy | None,
+        Input(
+            "how the loss is made; what the software does",
+            "--cross-entropy",
+            "Loss",
+            metavar="HOW",
+            blank="As the software does",
+        ),
+    ] = None
     """None takes what the software does."""
-    reduce_format: Literal["fp32", "bf16", "fp16"] | None = None
+    reduce_format: Annotated[
+        Literal["fp32", "bf16", "fp16"] | None,
+        Input(
+            "format in which gradients are summed; what the software does",
+            "--reduce-format",
+            metavar="FORMAT",
+        ),
+    ] = None
     """Format in which gradients are summed over ranks (Megatron-class: and kept); None takes what
     the software does (Megatron-class: fp32)."""
-    gradient_sync: GradientSync = GradientSync.EACH
+    gradient_sync: Annotated[
+        GradientSync,
+        Input(
+            "ZeRO-2 and 3 sum gradients after each micro-batch (each, the default) or after the "
+            "last (last: FSDP under Hugging Face's Trainer without sync_each_batch; whole "
+            "gradients wait)",
+            "--gradient-sync",
+            "Sharded gradients are summed",
+            metavar="WHEN",
+        ),
+    ] = GradientSync.EACH
     """Under ZeRO-2 and ZeRO-3, where a step has several micro-batches."""
 
-    data_loading: DataLoading | None = None
+    data_loading: Annotated[
+        DataLoading | None,
+        Input(
+            "images: decoded on the host by Pillow (jpeg) or libjpeg-turbo (turbo), or synthetic, "
+            "decoded ahead or on the accelerator (cached)",
+            "--data-loading",
+            "Images are",
+            metavar="HOW",
+            networks=VISION,
+            blank="As usual: JPEG",
+        ),
+    ] = None
     """Of images; None takes ``jpeg``."""
-    loader_workers: PositiveCount | None = None
-    """Of images: processes that decode, for each accelerator; None takes one on each core."""
-    worker_images_per_s: PositiveAmount | None = None
-    """What one of them makes ready; None takes a published rate. [images/s]"""
-    storage_bytes_per_s: PositiveAmount | None = None
-    """What the storage of one machine reads; None: images lie in memory. [bytes/s]"""
+    loader_workers: Annotated[
+        Annotated[int, Field(ge=1, le=4096)] | None,
+        Input(
+            "images: processes that decode, for each accelerator; one on each core",
+            "--loader-workers",
+            "Loader workers per card",
+            networks=VISION,
+            blank="One on each core",
+        ),
+    ] = None
+    worker_images_per_s: Annotated[
+        Times | None,
+        Input(
+            "images per second that one of them makes ready",
+            "--worker-rate",
+            "Images/s per worker",
+            networks=VISION,
+            blank="As published",
+        ),
+    ] = None
+    """None takes a published rate. [images/s]"""
+    storage_bytes_per_s: Annotated[
+        Amount | None,
+        Input(
+            "images: what the storage of one machine reads: 2G; they lie in memory",
+            "--storage-rate",
+            metavar="BYTES/S",
+        ),
+    ] = None
+    """None: images lie in memory. [bytes/s]"""
 
     @field_validator("precision")
     @classmethod
@@ -176,9 +272,22 @@ class FineTuning(_Training):
 
     kind: Literal["fine_tuning"] = "fine_tuning"
     method: FineTuningMethod = FineTuningMethod.LORA
-    lora_rank: Annotated[int, Field(ge=1, le=4096)] = 16
+    lora_rank: Annotated[
+        int,
+        Field(ge=1, le=4096),
+        Input("rank of the adapters", "--lora-rank", "LoRA rank", tasks=ADAPTERS),
+    ] = 16
     lora_targets: tuple[LoraTarget, ...] = LORA_TARGETS
-    preference: Preference | None = None
+    preference: Annotated[
+        Preference | None,
+        Input(
+            "pairs of answers, with a reference model (dpo) or without (orpo)",
+            "--preference",
+            "Preference pairs",
+            metavar="HOW",
+            blank="None",
+        ),
+    ] = None
     """Pairs of answers: ``global_batch`` and ``micro_batch`` count pairs, of two sequences each."""
 
 
@@ -186,20 +295,83 @@ class Serving(_Sized):
     """Answering requests: continuous batching of text, batches of ``concurrency`` images."""
 
     kind: Literal["serving"] = "serving"
-    input_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 1024
-    """Prompt tokens per request."""
-    output_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 256
-    """Generated tokens per request."""
-    concurrency: Annotated[int, Field(ge=1, le=1_000_000)] = 8
-    """Requests in flight at the same time; of images, the batch."""
-    denoising_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Diffusion models: passes through the network for one image; None takes a stated default."""
-    guidance: bool | None = None
-    """Diffusion models: classifier-free guidance, which doubles every pass. None: as pipelines of
-    the model do it."""
-    weight_format: Name | None = None
+    input_tokens: Annotated[
+        Length,
+        Input(
+            "prompt tokens per request: 8192, or 8K for the same",
+            "--input-tokens",
+            "Prompt tokens",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+        ),
+    ] = 1024
+    output_tokens: Annotated[
+        Length,
+        Input(
+            "generated tokens per request",
+            "--output-tokens",
+            "Answer tokens",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+        ),
+    ] = 256
+    concurrency: Annotated[
+        int,
+        Field(ge=1, le=1_000_000),
+        Input(
+            "requests in flight at the same time; of images, the batch",
+            "--concurrency",
+            "Users at once",
+            advanced=False,
+        ),
+    ] = 8
+    denoising_steps: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | None,
+        Input(
+            "diffusion: passes through the network for one image (50)",
+            "--denoising-steps",
+            "Denoising steps",
+            networks=DIFFUSION,
+        ),
+    ] = None
+    """None takes a stated default."""
+    guidance: Annotated[
+        bool | None,
+        Input(
+            "diffusion: classifier-free guidance, which doubles every pass (as usual for the "
+            "model)",
+            "--guidance",
+            "Guidance (doubles each step)",
+            networks=DIFFUSION,
+            blank="As usual for the model",
+        ),
+    ] = None
+    """None: as pipelines of the model do it."""
+    weight_format: Annotated[
+        Name | None,
+        Input(
+            "number format of the weights",
+            "--weights",
+            "Weight format",
+            metavar="FORMAT",
+            choices=lambda: WEIGHT_FORMATS,
+            labels=lambda: {name: item.title for name, item in WEIGHT_FORMATS.items()},
+            blank="Let the search choose",
+        ),
+    ] = None
     """None lets the search choose; estimates take the model's own 16-bit format."""
-    kv_cache_format: Name | None = None
+    kv_cache_format: Annotated[
+        Name | None,
+        Input(
+            "number format of keys and values",
+            "--kv-cache",
+            "Key-value cache",
+            metavar="FORMAT",
+            choices=lambda: KV_CACHE_FORMATS,
+            networks=TEXT,
+            blank="Let the search choose",
+        ),
+    ] = None
 
     @field_validator("weight_format")
     @classmethod

@@ -16,7 +16,8 @@ from advisor.estimate.training.report import parameters_of
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject

@@ -8,55 +8,24 @@ from typing import Any, Final
 
 from advisor.architecture.config.fields import load_config_text
 from advisor.foundation.units import MILLISECOND
-from advisor.nouns.limits import Objective
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, YES, Inputs, Task
-from advisor.ui.reading import typed_size
-from advisor.ui.rules import RULES
+from advisor.nouns.inputs import Reads, Task
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.reading import EXAMPLES, typed_size, used
+from advisor.ui.rules import NO, OWN, RULES, SHAPE, YES
 
-CASE_FIELDS: Final = {
-    "model": "model",
-    "model.preset": "model",
-    "model.hub": "model",
-    "model.config": "config",
-    "model.parameters": "parameters",
-    "model.shape": "parameters",
-    **{f"model.{field}": name for name, field in SHAPE.items()},
-    "workload.samples": "samples",
-    "workload.image_size": "image_size",
-    "workload.data_loading": "loading",
-    "workload.loader_workers": "loader_workers",
-    "workload.worker_images_per_s": "worker_rate",
-    "workload.denoising_steps": "steps",
-    "workload.sequence_length": "sequence",
-    "workload.global_batch": "batch",
-    "workload.epochs": "epochs",
-    "workload.evaluation_tokens": "evaluation",
-    "workload.precision": "precision",
-    "workload.optimizer": "optimizer",
-    "workload.software": "software",
-    "workload.cross_entropy": "cross_entropy",
-    "workload.gradient_sync": "gradient_sync",
-    "workload.preference": "preference",
-    "workload.lora_rank": "rank",
-    "workload.input_tokens": "prompt",
-    "workload.output_tokens": "answer",
-    "workload.concurrency": "users",
-    "workload.weight_format": "weights",
-    "workload.kv_cache_format": "cache",
-    "limits.providers": "providers",
-    "limits.accelerators": "accelerators",
-    "limits.max_accelerators": "max_accelerators",
-    "limits.usd_per_eur": "usd_per_eur",
-    "limits.max_ttft_ms": "first_token",
-    "limits.max_tpot_ms": "speed",
-    "limits.owned": "own_accelerator",
+LABELS: Final = {
+    rules.path.rpartition(".")[2]: rules.label
+    for rules in reversed(RULES.values())
+    if rules.path and not rules.path.startswith("limits.owned.")
+} | {"hub": RULES["model"].label, "owned": RULES["own_accelerator"].label}
+"""Last name of a field of the case: label of the first input that sets it."""
+SAME: Final = {
+    "model": "model.preset",
+    "model.hub": "model.preset",
+    "model.shape": "model.parameters",
+    "limits.owned": "limits.owned.accelerator",
 }
-"""Field of a case to the input that sets it, where that is the same for every task."""
-
-
-INPUTS_BY_FIELD: Final = {
-    field.rpartition(".")[2]: name for field, name in CASE_FIELDS.items() if field != "model.shape"
-}
+"""Fields that are entered where others are."""
 FIELD: Final = re.compile(
     r"\b(?:model|workload|limits|hardware|layout)(?:\.[a-z_]+)+\b|\b[a-z]+(?:_[a-z]+)+\b"
 )
@@ -75,13 +44,38 @@ def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, Any]:
     numbers : dict
         As `read` returns them; without problems.
     """
+    limits: dict[str, object] = {}
+    workload: dict[str, object] = dict(Task(inputs.task).workload)
     case: dict[str, Any] = {
         "model": _model(inputs, numbers),
-        "workload": _workload(inputs, numbers),
-        "limits": _limits(inputs, numbers),
-        "objective": Objective(inputs.objective).value,
+        "workload": workload,
+        "limits": limits,
     }
+    sections = {"": case, "workload": workload, "limits": limits}
+    for name, rules in RULES.items():
+        section, _, field = rules.path.rpartition(".")
+        value = value_of(name, inputs, numbers) if field and used(name, inputs) else None
+        if value is not None and section in sections:
+            sections[section][field] = value
+    if inputs.rent == OWN:
+        own = {"accelerator": inputs.own_accelerator, "count": _whole(numbers["own_count"])}
+        limits["owned"] = [own]
+    else:
+        limits["price_kind"] = str(inputs.rent)
     return case
+
+
+def value_of(name: str, inputs: Inputs, numbers: Mapping[str, float | None]) -> object:
+    """Return what an input sets in the case; None where it is left open."""
+    rules, entered = RULES[name], getattr(inputs, name)
+    if rules.kind in EXAMPLES:
+        number = numbers.get(name)
+        if name == "speed":  # the case has the time of one token
+            return None if number is None else 1 / number / MILLISECOND
+        return _whole(number) if rules.kind in (Reads.WHOLE, Reads.LENGTH) else number
+    if rules.several:
+        return list(entered) or None
+    return {YES: True, NO: False}.get(entered, str(entered) or None)
 
 
 def _model(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
@@ -89,7 +83,8 @@ def _model(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object
         # Parsed here: a text that is no JSON could be taken for the path of a file.
         return {"config": load_config_text(inputs.config)}
     if size := parameters_of(inputs, numbers):
-        return _given(parameters=size, shape=shape_of(inputs, numbers) or None)
+        shape = shape_of(inputs, numbers)
+        return {"parameters": size, "shape": shape} if shape else {"parameters": size}
     return {"preset": inputs.model}
 
 
@@ -102,95 +97,20 @@ def parameters_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> float 
 
 def shape_of(inputs: Inputs, numbers: Mapping[str, float | None]) -> dict[str, object]:
     """Return what was entered of the shape behind a parameter count, by field of the case."""
-    known = {field: _whole(numbers.get(name)) for name, field in SHAPE.items()}
-    return _given(**known | {"like": inputs.shape_like or None})
-
-
-def _workload(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
-    task = Task(inputs.task)
-    if task is Task.SERVE and "at_once" in numbers:
-        diffusion = "steps" in numbers
-        return _given(
-            kind="serving",
-            concurrency=_whole(numbers["at_once"]),
-            weight_format=inputs.weights or None,
-            image_size=_whole(numbers.get("image_size")),
-            denoising_steps=_whole(numbers.get("steps")),
-            guidance=inputs.guidance == YES if diffusion and inputs.guidance else None,
-        )
-    if task is Task.SERVE:
-        return _given(
-            kind="serving",
-            input_tokens=_whole(numbers["prompt"]),
-            output_tokens=_whole(numbers["answer"]),
-            concurrency=_whole(numbers["users"]),
-            weight_format=inputs.weights or None,
-            kv_cache_format=inputs.cache or None,
-        )
-    shared = _given(
-        tokens=numbers.get("pretrain_tokens" if task is Task.PRETRAIN else "tokens"),
-        samples=numbers.get("samples"),
-        sequence_length=_whole(numbers.get("sequence")),
-        image_size=_whole(numbers.get("image_size")),
-        global_batch=_whole(numbers["batch"]),
-        epochs=numbers["epochs"],
-        evaluation_tokens=numbers["evaluation"],
-        precision=inputs.precision or None,
-        optimizer=str(inputs.optimizer),
-        software=inputs.software or None,
-        cross_entropy=inputs.cross_entropy or None,
-        gradient_sync=str(inputs.gradient_sync),
-        data_loading=inputs.loading or None if "loader_workers" in numbers else None,
-        loader_workers=_whole(numbers.get("loader_workers")),
-        worker_images_per_s=numbers.get("worker_rate"),
-    )
-    if task is Task.PRETRAIN:
-        return {"kind": "pretraining", **shared}
-    fine_tuning = {"kind": "fine_tuning", "method": task.value, **shared}
-    if inputs.preference:
-        fine_tuning["preference"] = inputs.preference
-    if task is not Task.FULL:
-        fine_tuning["lora_rank"] = _whole(numbers["rank"])
-    return fine_tuning
-
-
-def _limits(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, object]:
-    speed = numbers.get("speed")
-    limits = _given(
-        deadline_hours=numbers.get("deadline", numbers.get("pretrain_deadline")),
-        budget_usd=numbers.get("budget", numbers.get("monthly_budget")),
-        max_ttft_ms=numbers.get("first_token", numbers.get("within")),
-        max_tpot_ms=None if speed is None else 1 / speed / MILLISECOND,
-    )
-    if inputs.rent == OWN:
-        own = {"accelerator": inputs.own_accelerator, "count": _whole(numbers["own_count"])}
-        return limits | {"owned": [own]}
-    return limits | _given(
-        price_kind=str(inputs.rent),
-        providers=list(inputs.providers),
-        accelerators=list(inputs.accelerators),
-        max_accelerators=_whole(numbers["max_accelerators"]),
-        usd_per_eur=numbers["usd_per_eur"],
-    )
+    known = {field: value_of(name, inputs, numbers) for name, field in SHAPE.items()}
+    return {field: value for field, value in known.items() if value not in (None, "")}
 
 
 def input_field(case_field: str, inputs: Inputs) -> str | None:
     """Return the input that sets a field of the case; None where none does alone."""
-    task_fields = {
-        "workload.tokens": "pretrain_tokens" if inputs.task == Task.PRETRAIN else "tokens",
-        "limits.deadline_hours": (
-            "pretrain_deadline" if inputs.task == Task.PRETRAIN else "deadline"
-        ),
-        "limits.budget_usd": "monthly_budget" if inputs.task == Task.SERVE else "budget",
-    }
-    # A union names its member in between: workload.fine_tuning.tokens.
-    parts = case_field.split(".")
-    path = ".".join((parts[0], parts[-1])) if len(parts) > 1 else case_field
+    parts = [part for part in case_field.split(".") if not part.isdigit()]
     if parts[:2] == ["model", "config"]:
-        path = "model.config"
-    elif parts[:2] == ["limits", "owned"]:
-        path = "limits.owned"
-    name = (CASE_FIELDS | task_fields).get(path)
+        parts = parts[:2]
+    elif parts[0] == "workload":  # a union names its member in between
+        parts = [parts[0], parts[-1]]
+    path = SAME.get(".".join(parts), ".".join(parts))
+    names = [name for name, rules in RULES.items() if rules.path and rules.path == path]
+    name = next((name for name in names if used(name, inputs)), names[0] if names else None)
     if name == "model" and inputs.model in (FROM_CONFIG, FROM_COUNT):
         return {FROM_CONFIG: "config", FROM_COUNT: "parameters"}[inputs.model]
     return name
@@ -211,12 +131,7 @@ def in_words(text: str) -> str:
 
 def _label(match: re.Match[str]) -> str:
     last = match[0].rpartition(".")[2]
-    name = INPUTS_BY_FIELD.get(last)
-    return RULES[name].label if name else last.replace("_", " ")
-
-
-def _given(**fields: object) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value not in (None, [])}
+    return LABELS.get(last) or last.replace("_", " ")
 
 
 def _whole(number: float | None) -> int | None:

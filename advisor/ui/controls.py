@@ -15,11 +15,12 @@ from advisor.architecture.parameter_count import whole_shape
 from advisor.architecture.published_models import nearest_published
 from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape
+from advisor.nouns.inputs import Reads
 from advisor.ui import state
 from advisor.ui.cases import parameters_of, shape_of
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
-from advisor.ui.rules import RULES, Kind
+from advisor.ui.rules import OWN, RULES, SHAPE
 from advisor.ui.uploads import uploader
 from advisor.ui.wording import plain
 
@@ -39,7 +40,7 @@ SHAPE_TITLE: Final = "Assumed shape: published models near this count, and field
 SHOWN_PUBLISHED: Final = 5
 
 INSTEAD: Final = frozenset(
-    name for name, rules in RULES.items() if rules.kind not in (Kind.CHOICE, Kind.CHOICES)
+    name for name, rules in RULES.items() if rules.kind is not Reads.CHOICE and not rules.several
 ) - {"config"}
 """Fields whose last good value can be named where a wrong one stands."""
 
@@ -118,9 +119,9 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
     elif name == "own_accelerator":
         names = state.accelerator_names()
         _select(name, names)
-    elif rules.kind is Kind.CHOICE:
+    elif rules.kind is Reads.CHOICE and not rules.several:
         _select(name, rules.options, state.open_network if name == "network" else None)
-    elif rules.kind is Kind.CHOICES:
+    elif rules.several:
         known = name == "providers"
         titles = (
             {item: item for item in state.provider_names()} if known else state.accelerator_names()

@@ -6,106 +6,60 @@ corrected. Reading them returns numbers and, for each that cannot be used, one s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Final, TypeVar
 
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.limits import Constraints, Objective
-from advisor.nouns.workload import GradientSync, Optimizer
-from advisor.ui.networks import Network
+from advisor.nouns.inputs import Network, Task
+from advisor.ui.rules import RULES
 
-SHAPE: Final = {
-    "shape_like": "like",
-    "layers": "num_hidden_layers",
-    "hidden_size": "hidden_size",
-    "heads": "num_attention_heads",
-    "kv_heads": "num_key_value_heads",
-    "feed_forward": "intermediate_size",
-    "vocabulary": "vocab_size",
-}
-"""Inputs of the shape behind a parameter count: field of ``AssumedShape``."""
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"
-OWN: Final = "own"
-YES: Final = "yes"
-NO: Final = "no"
+
+Entered = TypeVar("Entered")
 
 
-class Task(StrEnum):
-    """What is to be done, as the first control names it."""
-
-    LORA = "lora"
-    QLORA = "qlora"
-    FULL = "full"
-    PRETRAIN = "pretrain"
-    SERVE = "serve"
-
-
-FINE_TUNING: Final = frozenset({Task.LORA, Task.QLORA, Task.FULL})
-ADAPTERS: Final = frozenset({Task.LORA, Task.QLORA})
-TRAINING: Final = FINE_TUNING | {Task.PRETRAIN}
-SERVING: Final = frozenset({Task.SERVE})
-ALL: Final = frozenset(Task)
+def _with_declared(own: type[Entered]) -> type[Entered]:
+    """Add every other input of `RULES`, with the default of its noun."""
+    known = {item.name for item in fields(own)}  # type: ignore[arg-type]
+    further = [
+        (name, type(rules.default), field(default=rules.default))
+        for name, rules in RULES.items()
+        if name not in known
+    ]
+    whole = make_dataclass(own.__name__, further, bases=(own,), frozen=True)
+    whole.__module__, whole.__doc__ = own.__module__, own.__doc__
+    return whole
 
 
-@dataclass(frozen=True, slots=True)
+@_with_declared
+@dataclass(frozen=True)
 class Inputs:
-    """Every input of the page, as entered. The defaults are the example the page opens with."""
+    """Every input of the page, as entered. The defaults are the example the page opens with.
+
+    Here stand those that the page knows by name, or opens with another value than the noun's.
+    """
 
     task: str = Task.LORA
     network: str = Network.LANGUAGE
     model: str = "llama-3.1-8b"
     config: str = ""
     parameters: str = "7B"
-    shape_like: str = ""
-    layers: str = ""
-    hidden_size: str = ""
-    heads: str = ""
-    kv_heads: str = ""
-    feed_forward: str = ""
-    vocabulary: str = ""
     tokens: str = "10M"
     deadline: str = "24 h"
-    budget: str = ""
     pretrain_tokens: str = "20B"
     pretrain_deadline: str = "30 days"
     samples: str = "10M"
     users: str = "8"
     speed: str = "20"
     at_once: str = "32"
-    within: str = ""
-    monthly_budget: str = ""
     rent: str = PriceKind.ON_DEMAND
     own_accelerator: str = "rtx-4090"
     own_count: str = "1"
-    objective: str = Objective.CHEAPEST
-    providers: tuple[str, ...] = ()
-    accelerators: tuple[str, ...] = ()
-    max_accelerators: str = str(Constraints().max_accelerators)
-    usd_per_eur: str = ""
-    precision: str = ""
-    sequence: str = ""
-    batch: str = ""
-    epochs: str = ""
-    evaluation: str = ""
-    optimizer: str = Optimizer.ADAMW
-    software: str = ""
-    cross_entropy: str = ""
-    gradient_sync: str = GradientSync.EACH
-    preference: str = ""
-    rank: str = "16"
     prompt: str = "7168"
     answer: str = "1024"
     first_token: str = "2 s"
-    weights: str = ""
-    cache: str = ""
-    image_size: str = ""
-    loading: str = ""
-    loader_workers: str = ""
-    worker_rate: str = ""
     steps: str = "30"
-    guidance: str = ""
 
 
 DEFAULTS: Final = Inputs()

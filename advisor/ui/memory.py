@@ -9,10 +9,11 @@ import streamlit as st
 from advisor import api, frames
 from advisor.charts import Theme, curve_alt, curve_chart
 from advisor.nouns.case import Case
+from advisor.nouns.inputs import Task
 from advisor.ui import state
 from advisor.ui.chart_view import draw, plan_asked, table_below
-from advisor.ui.inputs import OWN, Task
 from advisor.ui.kept import kept
+from advisor.ui.rules import OWN
 from advisor.ui.state import Answer
 from advisor.ui.wording import plain
 

@@ -11,6 +11,8 @@ import streamlit as st
 
 from advisor import api
 from advisor.architecture.presets import list_presets
+from advisor.nouns.case import case_inputs
+from advisor.nouns.inputs import Declared, Reads, Task
 from advisor.ui import address, state
 from advisor.ui.kept import kept
 from advisor.ui.links import Page, choice, number
@@ -25,58 +27,45 @@ DEFAULT_MODEL: Final = "qwen3-0.6b"
 DEFAULT_WORK: Final = "qlora"
 YEARS: Final = {months: f"{months // 12} year{'s' * (months > 12)}" for months in range(12, 61, 12)}
 WORKS: Final = {
-    "qlora": {"kind": "fine_tuning", "method": "qlora"},
-    "lora": {"kind": "fine_tuning", "method": "lora"},
-    "full": {"kind": "fine_tuning", "method": "full"},
-    "serve": {"kind": "serving"},
+    Task.QLORA: "Fine-tune, QLoRA",
+    Task.LORA: "Fine-tune, LoRA",
+    Task.FULL: "Fine-tune, full",
+    Task.SERVE: "Serve",
 }
-WORK_TITLES: Final = {
-    "qlora": "Fine-tune, QLoRA",
-    "lora": "Fine-tune, LoRA",
-    "full": "Fine-tune, full",
-    "serve": "Serve",
-}
-MAIN: Final = {
-    "purchase_usd": ("Price of one GPU, USD", 100.0),
-    "usd_per_hour": ("Rent of all, USD/h", 0.1),
-    "electricity_usd_per_kwh": ("Electricity, USD/kWh", 0.01),
-    "resale_share": ("Worth at the end, %", 5.0),
-}
-"""Field -> title and step of the boxes with a strip."""
-FURTHER: Final = {
-    "host_share": ("Rest of the machine, % of cards", 5.0),
-    "host_usd": ("Rest of a machine, at least, USD", 100.0),
-    "network_share": ("Network, % of cards", 5.0),
-    "colocation_usd_per_kw_month": ("Colocation, USD/kW a month", 10.0),
-    "staff_usd_per_machine_month": ("Staff, USD/machine a month", 10.0),
-    "host_power_share": ("Power of the rest, % of cards", 5.0),
-    "load_share": ("Draw in use, % of rated", 5.0),
-    "idle_share": ("Draw unused, % of rated", 5.0),
-    "pue": ("PUE", 0.05),
-    "discount_rate": ("Cost of capital, % a year", 1.0),
-    "rent_change": ("Change of rents, % a year", 1.0),
-    "interruptions_per_hour": ("Spot interruptions an hour", 0.01),
-    "api_usd_per_million": ("Hosted model, USD per million", 0.1),
-    "usd_per_eur": ("USD for one EUR", 0.01),
-}
-BUDGET: Final = {
-    "budget_usd": ("Purchase budget, USD", 1000.0),
-    "power_limit_w": ("Power limit, W", 100.0),
-    "slots": ("Slots", 1.0),
-}
-RENTING: Final = frozenset(
-    {"usd_per_hour", "rent_change", "interruptions_per_hour", "api_usd_per_million"}
+MAIN: Final = (
+    "owning.purchase_usd",
+    "renting.usd_per_hour",
+    "owning.electricity_usd_per_kwh",
+    "owning.resale_share",
 )
-POSITIVE: Final = frozenset({"usd_per_hour", "purchase_usd", "usd_per_eur"})
-"""Nothing is no price and no rate."""
-LIMITS: Final = frozenset({"usd_per_eur"})
-FALLING: Final = frozenset({"rent_change"})
-"""Changes, which may be below nothing."""
-
-MOST_CARDS: Final = 4096
-MOST_HOURS: Final = 730
-MOST_USD: Final = 1e12
-"""More is no price, no power and no rate."""
+"""Fields whose boxes have a strip."""
+BUDGET: Final = ("owning.budget_usd", "owning.power_limit_w", "owning.slots")
+ALONE: Final = ("owning.hours_per_month", "owning.months", "owning.place")
+"""Fields with another control than a box of the kind below."""
+FURTHER: Final = tuple(
+    path
+    for path, item in case_inputs().items()
+    if item.input and item.input.label and path not in (*MAIN, *BUDGET, *ALONE)
+    if path.startswith(("owning.", "renting.")) or path == "limits.usd_per_eur"
+)
+BOXES: Final = (*MAIN, *BUDGET, *FURTHER)
+STEPS: Final = {
+    "purchase_usd": 100.0,
+    "usd_per_hour": 0.1,
+    "electricity_usd_per_kwh": 0.01,
+    "host_usd": 100.0,
+    "pue": 0.05,
+    "colocation_usd_per_kw_month": 10.0,
+    "staff_usd_per_machine_month": 10.0,
+    "discount_rate": 1.0,
+    "rent_change": 1.0,
+    "interruptions_per_hour": 0.01,
+    "api_usd_per_million": 0.1,
+    "usd_per_eur": 0.01,
+    "budget_usd": 1000.0,
+    "power_limit_w": 100.0,
+}
+"""What one click adds, where it is neither 1 nor five percent."""
 
 Section = dict[str, float | int | str]
 Slots = dict[str, st.delta_generator.DeltaGenerator]
@@ -103,20 +92,21 @@ def key(field: str) -> str:
 @functools.cache
 def page() -> Page:
     """Return the inputs as they stand in the address."""
+    count, hours = case_inputs()["hardware.count"], case_inputs()["owning.hours_per_month"]
     fields = {
         "card": choice(key("card"), "GPU", DEFAULT_CARD, state.accelerator_names),
-        "count": number(key("count"), "How many", DEFAULT_COUNT, 1, MOST_CARDS),
-        "hours": number(key("hours"), "Hours a month", DEFAULT_HOURS, 1, MOST_HOURS),
+        "count": number(key("count"), count.title, DEFAULT_COUNT, 1, count.high),
+        "hours": number(key("hours"), hours.title, DEFAULT_HOURS, 1, hours.high),
         "months": choice(key("months"), "Horizon", DEFAULT_MONTHS, lambda: YEARS),
         "place": choice(key("place"), "Place", None, state.place_names),
         "model": choice(
             key("model"), "Model", DEFAULT_MODEL, lambda: {name: name for name in list_presets()}
         ),
-        "work": choice(key("work"), "Task", DEFAULT_WORK, lambda: WORK_TITLES),
+        "work": choice(key("work"), "Task", DEFAULT_WORK, lambda: WORKS),
     }
     boxes = {
-        field: number(key(field), title, None, *_bounds(field, title))
-        for field, (title, _) in (MAIN | BUDGET | FURTHER).items()
+        item.name: number(key(item.name), _title(item), None, *_bounds(item))
+        for item in map(case_inputs().__getitem__, BOXES)
     }
     return Page("rent_or_buy", fields | boxes)
 
@@ -129,18 +119,23 @@ def ask() -> Slots:
         first = st.columns([3, 1, 1, 1, 2])
         with first[0]:
             _select("card", "GPU", names)
-        first[1].number_input("How many", 1, MOST_CARDS, key=key("count"), persist_state="session")
-        first[2].number_input(
-            "Hours a month", 1, MOST_HOURS, step=10, key=key("hours"), persist_state="session"
-        )
+        for column, field, path, step in (
+            (first[1], "count", "hardware.count", 1),
+            (first[2], "hours", "owning.hours_per_month", 10),
+        ):
+            item = case_inputs()[path]
+            most = int(item.high or 0)
+            column.number_input(
+                item.title, 1, most, step=step, key=key(field), persist_state="session"
+            )
         with first[3]:
             _select("months", "Horizon", YEARS)
         with first[4]:
             _select("place", "Place", places, placeholder=places[DEFAULT_PLACE])
-        for column, field in zip(st.columns(len(MAIN)), MAIN, strict=True):
+        for column, path in zip(st.columns(len(MAIN)), MAIN, strict=True):
             with column:
-                _box(field, *MAIN[field])
-                slots[field] = st.container()
+                _box(path)
+                slots[case_inputs()[path].name] = st.container()
     return slots
 
 
@@ -170,27 +165,26 @@ def ask_work() -> None:
     with columns[0]:
         _select("model", "Model", {name: name for name in list_presets()})
     with columns[1]:
-        _select("work", "Task", WORK_TITLES)
+        _select("work", "Task", WORKS)
 
 
 def ask_budget() -> None:
     """Show the boxes of a purchase budget."""
-    for column, field in zip(st.columns(len(BUDGET)), BUDGET, strict=True):
+    for column, path in zip(st.columns(len(BUDGET)), BUDGET, strict=True):
         with column:
-            _box(field, *BUDGET[field], empty="none")
+            _box(path, empty="none")
 
 
 def ask_further() -> None:
     """Show the remaining assumptions, four abreast."""
     held = address.values(page())
-    changed = sum(held[field] is not None for field in FURTHER)
+    changed = sum(held[case_inputs()[path].name] is not None for path in FURTHER)
     title = "More assumptions" + (f" ({changed} changed)" if changed else "")
     with st.expander(title, key="own_further"):
-        fields = list(FURTHER)
-        for start in range(0, len(fields), 4):
-            for column, field in zip(st.columns(4), fields[start : start + 4], strict=False):
+        for start in range(0, len(FURTHER), 4):
+            for column, path in zip(st.columns(4), FURTHER[start : start + 4], strict=False):
                 with column:
-                    _box(field, *FURTHER[field])
+                    _box(path)
 
 
 def _select(
@@ -207,45 +201,53 @@ def _select(
     )
 
 
-def _bounds(field: str, title: str) -> tuple[float, float]:
-    low = -90.0 if field in FALLING else 1.0 if field in {"pue", *BUDGET} else 0.0
-    return low, 1000.0 if "%" in title else MOST_USD
+def _title(item: Declared) -> str:
+    return f"{item.told.label}, {item.told.unit}" if item.told.unit else item.told.label
 
 
-def _box(field: str, title: str, step: float, *, empty: str = "default") -> None:
-    low, high = _bounds(field, title)
+def _scale(item: Declared) -> float:
+    """Return what the page shows of 1: shares are typed in percent."""
+    return 100.0 if item.told.unit.startswith("%") else 1.0
+
+
+def _bounds(item: Declared) -> tuple[float, float | None]:
+    low, high = item.low or 0.0, item.high
+    return low * _scale(item), None if high is None else high * _scale(item)
+
+
+def _box(path: str, *, empty: str = "default") -> None:
+    item = case_inputs()[path]
+    low, high = _bounds(item)
     st.number_input(
-        title,
-        min_value=low,
-        max_value=high,
+        _title(item),
+        min_value=float(low),
+        max_value=None if high is None else float(high),
         value=None,
-        step=step,
+        step=STEPS.get(item.name, 5.0 if _scale(item) > 1 else 1.0),
         placeholder=empty,
-        key=key(field),
+        key=key(item.name),
         persist_state="session",
     )
 
 
 def _given(held: Mapping[str, Any]) -> tuple[Section, Section, Section]:
-    """Return what was entered: shares are typed in percent."""
-    owning: Section = {}
-    renting: Section = {}
-    limits: Section = {}
-    for field, (title, _) in (MAIN | FURTHER | BUDGET).items():
-        value = held[field]
-        if value is None or (value == 0 and field in POSITIVE):
-            continue
-        number = value / 100 if "%" in title else value
-        section = renting if field in RENTING else limits if field in LIMITS else owning
-        section[field] = int(number) if field == "slots" else number
-    return owning, renting, limits
+    """Return what was entered; a box at a bound that no value reaches says nothing."""
+    sections: dict[str, Section] = {"owning": {}, "renting": {}, "limits": {}}
+    for path in BOXES:
+        item = case_inputs()[path]
+        value = held[item.name]
+        if value is not None and not (item.above and value == item.low):
+            number = value / _scale(item)
+            whole = item.reads is Reads.WHOLE
+            sections[path.partition(".")[0]][item.name] = int(number) if whole else number
+    return sections["owning"], sections["renting"], sections["limits"]
 
 
 def answer(asked: Question) -> api.Ownership:
     """Return the comparison, computed once for the same question."""
     case = {
         "model": {"preset": asked.model},
-        "workload": WORKS[asked.work],
+        "workload": Task(asked.work).workload,
         "hardware": {"accelerator": asked.card, "count": asked.count},
         "owning": asked.owning,
         "renting": asked.renting,

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
 
 from advisor.architecture.presets import find_preset, load_preset
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
+from advisor.nouns.inputs import Network
 
-
-class Network(StrEnum):
-    """What a network takes and makes, as the second control names it."""
-
-    LANGUAGE = "language"
-    VISION = "vision"
-    DIFFUSION = "diffusion"
-    RECURRENT = "recurrent"
-    PAIRS = "pairs"
-
-
-ALL: Final = frozenset(Network)
-TEXT: Final = frozenset({Network.LANGUAGE, Network.RECURRENT})
-"""What is counted in tokens."""
-VISION: Final = frozenset({Network.VISION})
-IMAGES: Final = VISION | {Network.DIFFUSION}
-SAMPLES: Final = ALL - TEXT
-"""What is counted in images or samples."""
 EXAMPLES: Final = {
     Network.LANGUAGE: "llama-3.1-8b",
     Network.VISION: "resnet-50",

@@ -9,7 +9,7 @@ from typing import Final
 from advisor.ui.inputs import DEFAULTS
 from advisor.ui.links import LIST_SEPARATOR, Field, Page, Read, choice, packed, unpack
 from advisor.ui.reading import problem_of, shown, value_title
-from advisor.ui.rules import RULES, Kind
+from advisor.ui.rules import RULES
 
 KEY: Final = "in_"
 """Prefix of the widget keys."""
@@ -34,13 +34,13 @@ def _field(name: str, known: Names | None) -> Field:
             problem = None if config else "is damaged in the link."
             return config, problem or problem_of(replace(DEFAULTS, config=config or ""), name)
         if known is None:
-            return given, problem_of(replace(DEFAULTS, **{name: given}), name)  # type: ignore[arg-type]
+            return given, problem_of(replace(DEFAULTS, **{name: given}), name)
         chosen = tuple(filter(None, given.split(LIST_SEPARATOR)))
         unknown = [item for item in chosen if item not in known()]
-        if unknown or (not chosen and RULES[name].kind is not Kind.CHOICES):
+        if unknown or (not chosen and not RULES[name].several):
             names = ", ".join(map(shown, unknown[:5])) or shown(given)
             return default, f"must be in the catalog, not {names}."
-        return chosen if RULES[name].kind is Kind.CHOICES else given, None
+        return chosen if RULES[name].several else given, None
 
     def write(value: str | tuple[str, ...]) -> str | None:
         if isinstance(value, tuple):

@@ -17,22 +17,31 @@ from advisor.foundation.parsing import (
     parse_duration,
     parse_length,
     parse_money,
+    parse_number,
 )
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, OWN, SHAPE, Inputs
-from advisor.ui.networks import Network, network_named
-from advisor.ui.rules import RULES, Kind, Rules
+from advisor.nouns.inputs import Network, Reads
+from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.networks import network_named
+from advisor.ui.rules import OWN, RULES, SHAPE, Rules
 
 EXAMPLES: Final = {
-    Kind.COUNT: "a number like 50M or 2e9",
-    Kind.WHOLE: "a whole number",
-    Kind.LENGTH: "a whole number, such as 32768 or 32K",
-    Kind.HOURS: "a time like 24h or 3 days",
-    Kind.USD: "an amount like 500",
-    Kind.MS: "a time like 2 s or 500 ms",
-    Kind.RATE: "a rate like 1.12",
+    Reads.COUNT: "a number like 50M or 2e9",
+    Reads.WHOLE: "a whole number",
+    Reads.LENGTH: "a whole number, such as 32768 or 32K",
+    Reads.HOURS: "a time like 24h or 3 days",
+    Reads.USD: "an amount like 500",
+    Reads.MS: "a time like 2 s or 500 ms",
+    Reads.RATE: "a rate like 1.12",
+    Reads.PLAIN: "a number like 0.3 or 30%",
 }
-
+PARSERS: Final = {
+    Reads.WHOLE: parse_count,
+    Reads.LENGTH: parse_length,
+    Reads.USD: parse_money,
+    Reads.PLAIN: parse_number,
+}
+"""Of the kinds that are no plain amount."""
 MAX_KEPT_CHARACTERS: Final = 200_000
 """Of a ``config.json``, what a session keeps; published ones are longer by their labels alone."""
 MOST_NAMED: Final = 8
@@ -91,11 +100,11 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
 
     Examples
     --------
-    >>> problem_of(Inputs(users="5000"), "users")
-    "must be 1 to 4,096, not '5000'."
+    >>> problem_of(Inputs(users="5M"), "users")
+    "must be 1 to 1,000,000, not '5M'."
     """
     rules = RULES[name]
-    if rules.kind is Kind.CHOICE:
+    if rules.kind is Reads.CHOICE:
         value = _text(inputs, name)
         if value in rules.options:
             return None
@@ -112,9 +121,8 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
     except InputError:
         blank = " or blank" if rules.blank else ""
         return f"must be {EXAMPLES[rules.kind]}{blank}, not {shown(text)}."
-    least, most = rules.bounds
-    if number is not None and not least <= number <= most:
-        low, high = (_bound(bound, rules.kind) for bound in (least, most))
+    if number is not None and not rules.low <= number <= rules.high:
+        low, high = (_bound(bound, rules.kind) for bound in (rules.low, rules.high))
         return f"must be {low} to {high}, not {shown(text)}."
     return None
 
@@ -124,8 +132,8 @@ def complaint(name: str, problem: str) -> str:
 
     Examples
     --------
-    >>> complaint("users", "must be 1 to 4,096, not '5000'.")
-    "Users at once must be 1 to 4,096, not '5000'."
+    >>> complaint("users", "must be 1 to 1,000,000, not '5M'.")
+    "Users at once must be 1 to 1,000,000, not '5M'."
     """
     return f"{RULES[name].label} {problem}" if problem[:1].islower() else problem
 
@@ -154,8 +162,8 @@ def typed_size(model: str) -> float | None:
         size = parse_amount(model, field="model")
     except InputError:
         return None
-    low, high = RULES["parameters"].bounds
-    return size if low <= size <= high else None
+    rules = RULES["parameters"]
+    return size if rules.low <= size <= rules.high else None
 
 
 def short_config(content: bytes) -> str:
@@ -205,18 +213,13 @@ def _number(text: str, rules: Rules) -> float | None:
     text = text.strip()
     if not text and rules.blank:
         return None
-    if rules.kind is Kind.WHOLE:
-        return parse_count(text, field=rules.label)
-    if rules.kind is Kind.LENGTH:
-        return parse_length(text, field=rules.label)
-    if rules.kind is Kind.HOURS:
+    if rules.kind is Reads.HOURS:
         return parse_duration(text, field=rules.label) / HOUR_S
-    if rules.kind is Kind.MS and text.endswith("ms"):
+    if rules.kind is Reads.MS and text.endswith("ms"):
         return parse_amount(text.removesuffix("ms"), field=rules.label)
-    if rules.kind is Kind.MS:
+    if rules.kind is Reads.MS:
         return parse_duration(text, field=rules.label) / MILLISECOND
-    parse = parse_money if rules.kind is Kind.USD else parse_amount
-    return parse(text, field=rules.label)
+    return PARSERS.get(rules.kind, parse_amount)(text, field=rules.label)
 
 
 def shown(text: str) -> str:
@@ -244,8 +247,8 @@ def _text(inputs: Inputs, name: str) -> str:
     return str(getattr(inputs, name))
 
 
-def _bound(value: float, kind: Kind) -> str:
-    unit = {Kind.HOURS: " hours", Kind.USD: " USD", Kind.MS: " ms"}.get(kind, "")
-    if value < 1e5 or kind in (Kind.WHOLE, Kind.LENGTH):
+def _bound(value: float, kind: Reads) -> str:
+    unit = {Reads.HOURS: " hours", Reads.USD: " USD", Reads.MS: " ms"}.get(kind, "")
+    if value < 1e5 or kind in (Reads.WHOLE, Reads.LENGTH):
         return f"{value:,.10g}{unit}"
     return f"1e{round(math.log10(value))}{unit}"

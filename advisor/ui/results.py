@@ -14,13 +14,14 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.nouns.workload import Serving
+from advisor.nouns.inputs import TEXT
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.ui import state
 from advisor.ui.chart_view import draw, table_below
-from advisor.ui.inputs import ADAPTERS, OWN
 from advisor.ui.links import Opened
-from advisor.ui.networks import TEXT
 from advisor.ui.reading import network_of, read
+from advisor.ui.rules import OWN
 from advisor.ui.state import Answer
 from advisor.ui.wording import EVIDENCE, plain, span
 
@@ -118,8 +119,8 @@ def _out_of_sight(found: Answer) -> list[str]:
             stated.append(f"first token within {inputs.first_token}")
     elif (sequence := numbers.get("sequence")) is not None:
         stated.append(f"sequences of {sequence:,.0f} tokens, as entered")
-    if inputs.task in ADAPTERS:
-        stated.append(f"LoRA rank {inputs.rank}")
+    if isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL:
+        stated.append(f"LoRA rank {workload.lora_rank}")
     if inputs.rent != OWN:
         stated.append("list prices in USD without tax")
     return stated

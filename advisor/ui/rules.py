@@ -1,350 +1,174 @@
-"""How each input is labelled, read and bounded."""
+"""How each input is labelled, read and bounded: what its noun declares, and what the page changes.
+
+Every field of model, workload, limits and objective that has a label is an input of the page.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from advisor.architecture.published_models import PUBLISHED
+from advisor.foundation.units import MILLISECOND
+from advisor.nouns.case import case_inputs
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.limits import Objective
-from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.stacks import known_stacks
-from advisor.nouns.workload import (
-    CrossEntropy,
-    DataLoading,
-    GradientSync,
-    Optimizer,
-    Preference,
+from advisor.nouns.inputs import (
+    FINE_TUNING,
+    NETWORKS,
+    SAMPLES,
+    SERVING,
+    TASKS,
+    TEXT,
+    TRAINING,
+    Declared,
+    Network,
+    Reads,
+    Task,
 )
-from advisor.ui.inputs import ADAPTERS, ALL, FINE_TUNING, NO, OWN, SERVING, TRAINING, YES, Task
-from advisor.ui.networks import ALL as ALL_NETWORKS
-from advisor.ui.networks import IMAGES, SAMPLES, TEXT, VISION, Network
 
-
-class Kind(StrEnum):
-    """How a field is read."""
-
-    TEXT = "text"
-    COUNT = "count"
-    WHOLE = "whole"
-    LENGTH = "length"
-    """Tokens of a sequence: 32K is 32,768."""
-    HOURS = "hours"
-    USD = "usd"
-    MS = "ms"
-    RATE = "rate"
-    CHOICE = "choice"
-    CHOICES = "choices"
-
-
-BOUNDS: Final = {
-    Kind.COUNT: (1.0, 1e15),
-    Kind.WHOLE: (1.0, 1e9),
-    Kind.LENGTH: (1.0, 1e7),
-    Kind.HOURS: (0.01, 1e6),
-    Kind.USD: (0.01, 1e12),
-    Kind.MS: (1.0, 1e9),
-    Kind.RATE: (0.01, 100.0),
-}
-"""Least and most that a number may be: counts, hours, USD, milliseconds, exchange rates."""
+OWN: Final = "own"
+YES: Final = "yes"
+NO: Final = "no"
+SECTIONS: Final = ("model.", "workload.", "limits.", "objective")
+"""Parts of a case that the page *Advisor* asks for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How one field is labelled, read and bounded."""
+    """How one input is labelled, read and bounded."""
 
     label: str
-    kind: Kind
-    tasks: frozenset[Task] = ALL
-    low: float | None = None
-    high: float | None = None
-    """Bounds in the field's own unit, where they differ from `BOUNDS`."""
+    kind: Reads
+    path: str = ""
+    """Field of the case that it sets; empty where it sets none alone."""
+    tasks: frozenset[Task] = TASKS
+    networks: frozenset[Network] = NETWORKS
+    """Kinds of network that have the input."""
+    low: float = 0.0
+    high: float = math.inf
+    """Bounds in the unit of the case."""
     blank: str = ""
-    """What a blank field means; a field without it must be filled."""
-    networks: frozenset[Network] = ALL_NETWORKS
-    """Kinds of network that have the field."""
+    """What a blank input means; one without it must be filled."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Value to title, for a choice with a fixed list."""
+    several: bool = False
+    """Several values can be chosen."""
+    default: str | tuple[str, ...] = ""
     advanced: bool = False
     explained: str = ""
     """Shown when asked for, beside the label."""
 
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Least and most allowed, in the field's own unit."""
-        low, high = BOUNDS[self.kind]
-        return (low if self.low is None else self.low, high if self.high is None else self.high)
+
+def rules_of(item: Declared, **differs: Any) -> Rules:
+    """Return the rules of a declared field, but for what the page changes.
+
+    Parameters
+    ----------
+    item : Declared
+    **differs
+        Fields of `Rules`.
+    """
+    told, open_ = item.told, item.default is None
+    kind, options = item.reads, item.labels
+    if kind is Reads.YES:
+        kind, options = Reads.CHOICE, {YES: "Yes", NO: "No"}
+    blank = told.blank or ("Usual" if open_ else "")
+    default = () if item.repeat else "" if open_ else str(item.default)
+    rules = Rules(
+        label=item.title,
+        kind=kind,
+        path=item.path,
+        tasks=item.tasks,
+        networks=told.networks,
+        low=0.0 if item.low is None else item.low,
+        high=math.inf if item.high is None else item.high,
+        blank=blank,
+        options={"": blank} | options if options and open_ else options,
+        several=item.repeat,
+        default=default,
+        advanced=told.advanced,
+        explained=told.explained,
+    )
+    return replace(rules, **differs)
 
 
-CHOOSE: Final = {"": "Let the search choose"}
-RULES: Final[dict[str, Rules]] = {
-    "task": Rules(
-        "Task",
-        Kind.CHOICE,
-        options={
-            Task.LORA: "Fine-tune (LoRA)",
-            Task.QLORA: "Fine-tune (QLoRA, 4-bit)",
-            Task.FULL: "Fine-tune (all weights)",
-            Task.PRETRAIN: "Pretrain",
-            Task.SERVE: "Serve",
-        },
-    ),
-    "network": Rules(
-        "Network",
-        Kind.CHOICE,
-        options={
-            Network.LANGUAGE: "Language",
-            Network.VISION: "Vision",
-            Network.DIFFUSION: "Diffusion",
-            Network.RECURRENT: "Recurrent",
-            Network.PAIRS: "Encoder-decoder",
-        },
-    ),
-    "model": Rules("Model", Kind.TEXT),
-    "config": Rules("config.json", Kind.TEXT),
-    "parameters": Rules("Parameters", Kind.COUNT, low=1e6, high=1e14),
-    "shape_like": Rules(
-        "Scaled from",
-        Kind.CHOICE,
-        options={"": "The nearest by size"} | {model.name: model.name for model in PUBLISHED},
-    ),
-    "layers": Rules("Layers", Kind.WHOLE, high=10_000, blank="Assumed"),
-    "hidden_size": Rules("Hidden size", Kind.WHOLE, low=8, high=1e6, blank="Assumed"),
-    "heads": Rules("Heads", Kind.WHOLE, high=65_536, blank="Assumed"),
-    "kv_heads": Rules("Key-value heads", Kind.WHOLE, high=65_536, blank="Assumed"),
-    "feed_forward": Rules("Feed-forward width", Kind.WHOLE, high=1e7, blank="Assumed"),
-    "vocabulary": Rules("Vocabulary", Kind.WHOLE, high=1e8, blank="Assumed"),
-    "tokens": Rules("Tokens", Kind.COUNT, FINE_TUNING, low=1e3, networks=TEXT),
-    "deadline": Rules("Deadline", Kind.HOURS, FINE_TUNING, blank="No limit"),
-    "budget": Rules("Budget (USD)", Kind.USD, TRAINING, blank="No limit"),
-    "pretrain_tokens": Rules(
-        "Tokens", Kind.COUNT, frozenset({Task.PRETRAIN}), low=1e3, networks=TEXT
-    ),
-    "pretrain_deadline": Rules(
-        "Deadline", Kind.HOURS, frozenset({Task.PRETRAIN}), blank="No limit"
-    ),
-    "samples": Rules("Images or samples", Kind.COUNT, TRAINING, networks=SAMPLES),
-    "users": Rules("Users at once", Kind.WHOLE, SERVING, high=4096, networks=TEXT),
-    "speed": Rules(
-        "Tokens/s per user",
-        Kind.COUNT,
-        SERVING,
-        low=0.01,
-        high=1e4,
-        blank="Any",
-        networks=TEXT,
-    ),
-    "at_once": Rules("Images at once", Kind.WHOLE, SERVING, high=1e6, networks=SAMPLES),
-    "within": Rules("Answer within", Kind.MS, SERVING, blank="No limit", networks=SAMPLES),
-    "monthly_budget": Rules("Budget (USD/month)", Kind.USD, SERVING, blank="No limit"),
+def _of(path: str, **differs: Any) -> Rules:
+    return rules_of(case_inputs()[path], **differs)
+
+
+def _speed() -> Rules:
+    """Tokens per second, where the case has the time for one."""
+    time = _of("limits.max_tpot_ms", label="Tokens/s per user", kind=Reads.COUNT)
+    return replace(time, low=1 / time.high / MILLISECOND, high=1 / time.low / MILLISECOND)
+
+
+_PRETRAIN: Final = frozenset({Task.PRETRAIN})
+_OWN: Final = {
+    "task": Rules("Task", Reads.CHOICE, options={task: task.label for task in Task}),
+    "network": Rules("Network", Reads.CHOICE, options={kind: kind.label for kind in Network}),
+    "model": Rules("Model", Reads.TEXT, "model.preset"),
+    "config": Rules("config.json", Reads.TEXT, "model.config"),
+    "parameters": _of("model.parameters", blank=""),
+    "tokens": _of("workload.tokens", tasks=FINE_TUNING, blank=""),
+    "deadline": _of("limits.deadline_hours", tasks=FINE_TUNING),
+    "budget": _of("limits.budget_usd", tasks=TRAINING),
+    "pretrain_tokens": _of("workload.tokens", tasks=_PRETRAIN, blank=""),
+    "pretrain_deadline": _of("limits.deadline_hours", tasks=_PRETRAIN),
+    "samples": _of("workload.samples", blank=""),
+    "users": _of("workload.concurrency", networks=TEXT),
+    "speed": _speed(),
+    "at_once": _of("workload.concurrency", label="Images at once", networks=SAMPLES),
+    "within": _of("limits.max_ttft_ms", label="Answer within", networks=SAMPLES, advanced=False),
+    "monthly_budget": _of("limits.budget_usd", label="Budget (USD/month)", tasks=SERVING),
     "rent": Rules(
         "Rent or own",
-        Kind.CHOICE,
-        options={
-            PriceKind.ON_DEMAND: "Rent on demand",
-            PriceKind.SPOT: "Rent spot",
-            OWN: "Cards I own",
-        },
+        Reads.CHOICE,
+        options={kind: kind.label for kind in PriceKind} | {OWN: "Cards I own"},
     ),
-    "own_accelerator": Rules("Card I own", Kind.TEXT),
-    "own_count": Rules("How many", Kind.WHOLE, high=16384),
-    "objective": Rules(
-        "Show first",
-        Kind.CHOICE,
-        options={
-            Objective.CHEAPEST: "Cheapest",
-            Objective.FASTEST: "Fastest",
-            Objective.BEST_VALUE: "Best value (cost × time)",
-        },
-        advanced=True,
-    ),
-    "providers": Rules("Providers", Kind.CHOICES, advanced=True),
-    "accelerators": Rules("Accelerators", Kind.CHOICES, advanced=True),
-    "max_accelerators": Rules("At most this many cards", Kind.WHOLE, high=16384, advanced=True),
-    "usd_per_eur": Rules("USD for one EUR", Kind.RATE, blank="Dated rate", advanced=True),
-    "precision": Rules(
-        "Precision",
-        Kind.CHOICE,
-        TRAINING,
-        options=CHOOSE | {name: recipe.title for name, recipe in RECIPES.items()},
-        advanced=True,
-    ),
-    "sequence": Rules(
-        "Sequence length",
-        Kind.LENGTH,
-        TRAINING,
-        blank="Usual",
-        advanced=True,
-        networks=TEXT,
-    ),
-    "batch": Rules(
-        "Batch per step",
-        Kind.WHOLE,
-        TRAINING,
-        blank="Usual",
-        advanced=True,
-    ),
-    "epochs": Rules(
-        "Epochs",
-        Kind.COUNT,
-        TRAINING,
-        low=0.01,
-        high=1e6,
-        blank="One",
-        advanced=True,
-        explained="How often the run goes through the tokens, images or samples above.",
-    ),
-    "evaluation": Rules(
-        "Evaluate on",
-        Kind.COUNT,
-        TRAINING,
-        blank="Nothing",
-        advanced=True,
-        explained="Tokens that the whole run evaluates on, all evaluations together; images or "
-        "samples for networks that take those. Forward passes alone.",
-    ),
-    "optimizer": Rules(
-        "Optimizer",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            Optimizer.ADAMW: "AdamW",
-            Optimizer.ADAMW_8BIT: "AdamW, 8-bit states",
-            Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit states in pages",
-            Optimizer.SGD_MOMENTUM: "SGD with momentum",
-            Optimizer.SGD: "SGD",
-            Optimizer.LION: "Lion",
-            Optimizer.ADAFACTOR: "Adafactor",
-            Optimizer.MUON: "Muon",
-        },
-        advanced=True,
-    ),
-    "software": Rules(
-        "Software",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            "": "Usual for the task",
-            **{name: stack.title for name, stack in known_stacks().items()},
-        },
-        advanced=True,
-    ),
-    "cross_entropy": Rules(
-        "Loss",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            "": "As the software does",
-            CrossEntropy.PLAIN: "Plain cross-entropy",
-            CrossEntropy.FUSED: "One fused kernel",
-            CrossEntropy.CHUNKED: "In chunks",
-            CrossEntropy.LINEAR: "Fused with the head",
-        },
-        advanced=True,
-    ),
-    "gradient_sync": Rules(
-        "Sharded gradients are summed",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            GradientSync.EACH: "After each micro-batch",
-            GradientSync.LAST: "After the last (FSDP of the Hugging Face Trainer)",
-        },
-        advanced=True,
-    ),
-    "preference": Rules(
-        "Preference pairs",
-        Kind.CHOICE,
-        FINE_TUNING,
-        options={
-            "": "None",
-            Preference.DPO: "DPO, with a reference model",
-            Preference.ORPO: "ORPO or SimPO, without",
-        },
-        advanced=True,
-    ),
-    "rank": Rules("LoRA rank", Kind.WHOLE, ADAPTERS, high=4096, advanced=True),
-    "prompt": Rules("Prompt tokens", Kind.LENGTH, SERVING, advanced=True, networks=TEXT),
-    "answer": Rules("Answer tokens", Kind.LENGTH, SERVING, advanced=True, networks=TEXT),
-    "first_token": Rules(
-        "First token within",
-        Kind.MS,
-        SERVING,
-        blank="No limit",
-        advanced=True,
-        networks=TEXT,
-    ),
-    "weights": Rules(
-        "Weight format",
-        Kind.CHOICE,
-        SERVING,
-        options=CHOOSE | {name: item.title for name, item in WEIGHT_FORMATS.items()},
-        advanced=True,
-    ),
-    "cache": Rules(
-        "Key-value cache",
-        Kind.CHOICE,
-        SERVING,
-        options=CHOOSE | {name: name for name in KV_CACHE_FORMATS},
-        advanced=True,
-        networks=TEXT,
-    ),
-    "image_size": Rules(
-        "Image size (pixels)",
-        Kind.WHOLE,
-        high=65_536,
-        blank="Usual",
-        advanced=True,
-        networks=IMAGES,
-    ),
-    "loading": Rules(
-        "Images are",
-        Kind.CHOICE,
-        TRAINING,
-        options={
-            "": "JPEG, decoded on the host",
-            DataLoading.TURBO: "JPEG, decoded by libjpeg-turbo",
-            DataLoading.CACHED: "Synthetic, cached, or decoded on the card",
-        },
-        advanced=True,
-        networks=VISION,
-    ),
-    "loader_workers": Rules(
-        "Loader workers per card",
-        Kind.WHOLE,
-        TRAINING,
-        high=4096,
-        blank="One on each core",
-        advanced=True,
-        networks=VISION,
-    ),
-    "worker_rate": Rules(
-        "Images/s per worker",
-        Kind.COUNT,
-        TRAINING,
-        high=1e6,
-        blank="As published",
-        advanced=True,
-        networks=VISION,
-    ),
-    "steps": Rules(
-        "Denoising steps",
-        Kind.WHOLE,
-        SERVING,
-        high=10_000,
-        advanced=True,
-        networks=frozenset({Network.DIFFUSION}),
-    ),
-    "guidance": Rules(
-        "Guidance (doubles each step)",
-        Kind.CHOICE,
-        SERVING,
-        options={"": "As usual for the model", YES: "Yes", NO: "No"},
-        advanced=True,
-        networks=frozenset({Network.DIFFUSION}),
+    "own_accelerator": _of("limits.owned.accelerator"),
+    "own_count": _of("limits.owned.count"),
+    "first_token": _of("limits.max_ttft_ms", networks=TEXT),
+    "steps": _of("workload.denoising_steps", blank=""),
+    "shape_like": _of(
+        "model.shape.like",
+        kind=Reads.CHOICE,
+        options={"": "The nearest by size"} | {model.name: model.name for model in PUBLISHED},
     ),
 }
-"""One entry for each field of `Inputs`, in the order of the page."""
+"""Inputs of the page's own, and several inputs of one field: what differs from the field."""
+_NAMES: Final = {
+    "model.shape.intermediate_size": "feed_forward",
+    "model.shape.vocab_size": "vocabulary",
+    "workload.global_batch": "batch",
+    "workload.evaluation_tokens": "evaluation",
+    "workload.data_loading": "loading",
+    "workload.lora_rank": "rank",
+    "workload.input_tokens": "prompt",
+    "workload.output_tokens": "answer",
+    "workload.kv_cache_format": "cache",
+    "limits.providers": "providers",
+    "limits.accelerators": "accelerators",
+}
+"""Names in addresses that are not the option's."""
+
+
+def _declared() -> dict[str, Rules]:
+    """Return the rules of all other fields with a label, by name in the address."""
+    known = {rules.path for rules in _OWN.values()}
+    return {
+        _NAMES.get(path, item.dest): rules_of(item)
+        for path, item in case_inputs().items()
+        if item.input and item.input.label and path.startswith(SECTIONS) and path not in known
+    }
+
+
+RULES: Final[dict[str, Rules]] = _OWN | _declared()
+"""Every input of the page, by its name in the address."""
+SHAPE: Final = {
+    name: rules.path.rpartition(".")[2]
+    for name, rules in RULES.items()
+    if rules.path.startswith("model.shape.")
+}
+"""Inputs of the shape behind a parameter count: field of ``AssumedShape``."""

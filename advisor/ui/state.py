@@ -17,23 +17,16 @@ import advisor
 from advisor import api
 from advisor.architecture.presets import list_presets
 from advisor.errors import AdvisorError, InputError
+from advisor.nouns.inputs import ADAPTERS, Network, Task
 from advisor.ui import address, links
 from advisor.ui.cases import case_of, in_words, input_field
-from advisor.ui.inputs import (
-    ADAPTERS,
-    DEFAULTS,
-    FROM_CONFIG,
-    FROM_COUNT,
-    SHAPE,
-    Inputs,
-    Task,
-)
+from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.kept import kept
 from advisor.ui.links import Page
-from advisor.ui.networks import EXAMPLES, Network, network_named
+from advisor.ui.networks import EXAMPLES, network_named
 from advisor.ui.question import KEY, question
 from advisor.ui.reading import read, used
-from advisor.ui.rules import RULES
+from advisor.ui.rules import RULES, SHAPE
 
 VALID: Final = "valid"
 """Session's key of the last inputs that had an answer."""

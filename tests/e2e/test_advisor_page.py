@@ -143,9 +143,9 @@ def test_a_shared_link_opens_with_the_same_inputs(
 
 
 def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
-    open_answer(page, f"{app_url}/?task=serve&users=5000&model=no-such-model")
+    open_answer(page, f"{app_url}/?task=serve&users=5M&model=no-such-model")
 
-    expect(page.get_by_text("Users at once must be 1 to 4,096, not '5000'")).to_be_visible()
+    expect(page.get_by_text("Users at once must be 1 to 1,000,000, not '5M'")).to_be_visible()
     expect(page.get_by_text("not 'no-such-model'. Now: llama-3.1-8b.")).to_be_visible()
 
 

@@ -13,38 +13,38 @@ from playwright.sync_api import Page, expect
 import advisor
 from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.ui.inputs import Inputs
+from advisor.ui.inputs import DEFAULTS
 from advisor.ui.links import encode
 from advisor.ui.question import question
 from tests.cases import CASES
 from tests.e2e.browsing import open_answer
 
-ENTERED: dict[str, Inputs] = {
-    "lora": Inputs(task="lora", tokens="50M", sequence="4096", deadline="24 h"),
-    "pretrain": Inputs(
-        task="pretrain",
-        model="parameters",
-        parameters="7B",
-        pretrain_tokens="300B",
-        pretrain_deadline="30 days",
-        budget="300000",
-        objective="fastest",
-    ),
-    "serve": Inputs(
-        task="serve",
-        model="llama-3.1-70b",
-        users="32",
-        prompt="1024",
-        answer="256",
-        speed="",
-        first_token="",
-    ),
+ENTERED: dict[str, dict[str, str]] = {
+    "lora": {"task": "lora", "tokens": "50M", "sequence": "4096", "deadline": "24 h"},
+    "pretrain": {
+        "task": "pretrain",
+        "model": "parameters",
+        "parameters": "7B",
+        "pretrain_tokens": "300B",
+        "pretrain_deadline": "30 days",
+        "budget": "300000",
+        "objective": "fastest",
+    },
+    "serve": {
+        "task": "serve",
+        "model": "llama-3.1-70b",
+        "users": "32",
+        "prompt": "1024",
+        "answer": "256",
+        "speed": "",
+        "first_token": "",
+    },
 }
 
 
-def address(app_url: str, inputs: Inputs) -> str:
+def address(app_url: str, entered: dict[str, str]) -> str:
     page = question(providers=tuple, accelerators=dict)
-    return f"{app_url}/?{urlencode(encode(page, asdict(inputs) | {'why': None}))}"
+    return f"{app_url}/?{urlencode(encode(page, asdict(DEFAULTS) | entered | {'why': None}))}"
 
 
 @pytest.mark.parametrize("name", CASES)

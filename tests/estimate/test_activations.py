@@ -21,7 +21,8 @@ from advisor.estimate.training.activations import (
 from advisor.estimate.training.flops import hardware_flops_per_token
 from advisor.estimate.training.run import resolve_training
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import AttentionKernel, FineTuning, Pretraining
+from advisor.nouns.training_choices import AttentionKernel
+from advisor.nouns.workload import FineTuning, Pretraining
 
 GOLDEN: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "golden" / "saved_bytes.yaml").read_text(encoding="utf-8")

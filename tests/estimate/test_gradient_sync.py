@@ -16,7 +16,8 @@ from advisor.foundation.units import GIB
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import GradientSync, Pretraining
+from advisor.nouns.training_choices import GradientSync
+from advisor.nouns.workload import Pretraining
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248

@@ -16,7 +16,8 @@ from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Optimizer
+from advisor.nouns.training_choices import FineTuningMethod, Optimizer
+from advisor.nouns.workload import FineTuning
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248

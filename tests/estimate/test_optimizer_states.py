@@ -12,7 +12,8 @@ from advisor.estimate.training.optimizer_states import (
 from advisor.estimate.training.run import resolve_training
 from advisor.nouns.case import ModelSource
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import Optimizer, Pretraining
+from advisor.nouns.training_choices import Optimizer
+from advisor.nouns.workload import Pretraining
 
 # PyTorch 2.13 and bitsandbytes on real tensors: model, recipe whose states have the format, bytes.
 STATES = (

@@ -19,7 +19,8 @@ from advisor.foundation.units import GIB
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import CrossEntropy, FineTuning, FineTuningMethod
+from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod
+from advisor.nouns.workload import FineTuning
 
 MODEL = resolve_model(ModelSource(preset="llama-2-7b"))
 PARAMETERS = 6_738_415_616

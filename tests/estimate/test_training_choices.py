@@ -16,7 +16,8 @@ from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import CrossEntropy, FineTuning, FineTuningMethod, Preference
+from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Preference
+from advisor.nouns.workload import FineTuning
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248

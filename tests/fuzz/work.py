@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final, cast
@@ -15,7 +14,7 @@ import yaml
 
 from advisor import api, cli
 from advisor.architecture.presets import list_presets
-from advisor.arguments.parser import build_parser
+from advisor.arguments.parser import Parser, build_parser
 from advisor.errors import InputError
 from advisor.foundation import parsing
 from advisor.foundation.noun import Noun
@@ -24,13 +23,8 @@ from advisor.nouns.case_files import case_text, parse_case
 from advisor.nouns.layout import Offload, Recompute, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.nouns.stacks import known_stacks
-from advisor.nouns.workload import (
-    AttentionKernel,
-    FineTuning,
-    Optimizer,
-    Pretraining,
-    Serving,
-)
+from advisor.nouns.training_choices import AttentionKernel, Optimizer
+from advisor.nouns.workload import FineTuning, Pretraining, Serving
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
 from advisor.terminal.ownership import show_ownership
@@ -249,8 +243,8 @@ def _actions() -> dict[str, list[str]]:
     """Options of each command, from the parser itself."""
     [commands] = [item for item in build_parser("0")._actions if item.choices]
     return {
-        name: [option for item in sub._actions for option in item.option_strings]
-        for name, sub in cast(dict[str, ArgumentParser], commands.choices).items()
+        name: [option for item in sub.filled()._actions for option in item.option_strings]
+        for name, sub in cast(dict[str, Parser], commands.choices).items()
     }
 
 

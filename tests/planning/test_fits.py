@@ -7,7 +7,7 @@ import pytest
 
 import advisor
 from advisor.foundation.units import GIB
-from advisor.nouns.workload import FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod
 from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.cards import SHORT_LIST, longest
 from advisor.planning.fits.results import Fits, ModelFit, Verdict

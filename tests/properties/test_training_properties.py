@@ -25,7 +25,8 @@ from advisor.estimate.training.step_time import TrainingTime, training_time
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Pretraining
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Pretraining
 
 MODELS = ("llama-3.1-8b", "mixtral-8x7b", "gpt2")
 METHODS = (None, FineTuningMethod.FULL, FineTuningMethod.LORA, FineTuningMethod.QLORA)

@@ -18,7 +18,8 @@ from advisor.calibration.tables.reading import Row
 from advisor.charts import LIGHT, accuracy_alt, accuracy_chart
 from advisor.foundation.resources import data_path
 from advisor.frames import accuracy_frame, accuracy_summary, farthest_off
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Pretraining
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Pretraining
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "accuracy.py"
 TABLE = data_path("measurements/training_runs.csv")

@@ -412,13 +412,13 @@ def test_a_link_brings_the_inputs_to_another_session(
 
 def test_a_link_with_wrong_values_names_them(page: AppTest) -> None:
     page.query_params["task"] = "serve"
-    page.query_params["users"] = "5000"
+    page.query_params["users"] = "5M"
     page.query_params["model"] = "no-such-model"
     page.run()
 
     [warning] = page.warning
     told = warning.value.replace("\\", "")
-    assert "Users at once must be 1 to 4,096, not '5000'. Now: 8." in told
+    assert "Users at once must be 1 to 1,000,000, not '5M'. Now: 8." in told
     assert "Model must be" in told
     assert "not 'no-such-model'. Now: llama-3.1-8b." in told
     assert headline(page)

@@ -19,7 +19,8 @@ from advisor.errors import InputError
 from advisor.foundation.data_records import refuse
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving, Workload
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving, Workload
 
 TASKS: Final = {
     "pretraining": "Pretraining",

@@ -29,13 +29,13 @@ from advisor.estimate.training.run import MemorySwitches, TrainingRun
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
-from advisor.nouns.workload import (
+from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,
     FineTuningMethod,
     Optimizer,
-    Pretraining,
 )
+from advisor.nouns.workload import Pretraining
 
 GATHERED_BF16: Final = RECIPES["bf16_mixed"].model_copy(
     update={

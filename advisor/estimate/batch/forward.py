@@ -30,7 +30,8 @@ from advisor.estimate.training.sample_memory import moved_elements
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import FORMAT_BYTES, RECIPES, WeightFormat
 from advisor.nouns.stacks import SoftwareFacts, Work, usual_stack
-from advisor.nouns.workload import AttentionKernel, Optimizer, Serving
+from advisor.nouns.training_choices import AttentionKernel, Optimizer
+from advisor.nouns.workload import Serving
 
 BRANCHES = 1.5
 """Beside the input and output of a row, its input waits for the residual sum: half as much."""

@@ -21,7 +21,7 @@ from advisor.estimate.fold import LAST_PRODUCT, kept_products
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES, PrecisionRecipe
 from advisor.nouns.stacks import SelectiveRecompute, SoftwareStack
-from advisor.nouns.workload import LORA_TARGETS, AttentionKernel, FineTuningMethod
+from advisor.nouns.training_choices import LORA_TARGETS, AttentionKernel, FineTuningMethod
 
 SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]
 WRITES_STREAM: Final = ("o", LAST_PRODUCT)

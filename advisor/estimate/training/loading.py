@@ -13,7 +13,8 @@ from advisor.architecture.table.sample import Unit
 from advisor.equations.input_pipeline import input_time_s
 from advisor.estimate.candidates import Candidates, Floats
 from advisor.nouns.hardware import Node
-from advisor.nouns.workload import DataLoading, Serving, Training, Workload
+from advisor.nouns.training_choices import DataLoading
+from advisor.nouns.workload import Serving, Training, Workload
 
 DECODED_PER_S: Final = {DataLoading.JPEG: 551.0, DataLoading.TURBO: 690.0}
 """ImageNet's validation images that one core decodes: Pillow, and libjpeg-turbo (simplejpeg), each

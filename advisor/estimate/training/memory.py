@@ -50,7 +50,7 @@ from advisor.estimate.training.states import StageStates, autocast_copies, stage
 from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import SelectiveRecompute
-from advisor.nouns.workload import CrossEntropy, Optimizer
+from advisor.nouns.training_choices import CrossEntropy, Optimizer
 
 LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
     CrossEntropy.PLAIN: 12.0,

@@ -18,7 +18,7 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.efficiency import Calibration, Interval, MemoryFacts
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.workload import FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod
 
 MOMENTS = ("forward_end", "backward_end", "optimizer_step")
 

@@ -17,7 +17,7 @@ from advisor.estimate.training.sharded_gathers import gradient_bytes_per_paramet
 from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import FineTuningMethod, Optimizer
+from advisor.nouns.training_choices import FineTuningMethod, Optimizer
 
 
 def offload_time(

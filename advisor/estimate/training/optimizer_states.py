@@ -19,7 +19,7 @@ from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import GradientCast
-from advisor.nouns.workload import Optimizer
+from advisor.nouns.training_choices import Optimizer
 
 COPIES: Final[dict[Optimizer, float]] = {
     Optimizer.ADAMW: 2.0,

@@ -11,17 +11,16 @@ from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
 from advisor.nouns.stacks import SoftwareStack, Work, stack_named, usual_stack
-from advisor.nouns.workload import (
+from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,
     CrossEntropy,
-    FineTuning,
     FineTuningMethod,
     GradientSync,
     Optimizer,
     Preference,
-    Training,
 )
+from advisor.nouns.workload import FineTuning, Training
 
 DEFAULT_SEQUENCE_LENGTH = 4096
 PRETRAINING_BATCH_TOKENS = 4_194_304

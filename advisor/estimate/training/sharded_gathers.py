@@ -13,7 +13,7 @@ from advisor.estimate.fold import ParameterFold, fold_parameters
 from advisor.estimate.training.run import TrainingRun
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import GradientSync
+from advisor.nouns.training_choices import GradientSync
 
 
 def gradient_bytes_per_parameter(run: TrainingRun) -> float:

@@ -33,7 +33,7 @@ from advisor.estimate.training.sharded_gathers import (
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.nouns.efficiency import MemoryFacts
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.nouns.workload import FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.layout import Offload
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import SoftwareFacts
-from advisor.nouns.workload import Optimizer
+from advisor.nouns.training_choices import Optimizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from advisor.estimate.training.sharded_gathers import gradient_bytes_per_paramet
 from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import SoftwareFacts
-from advisor.nouns.workload import AttentionKernel, FineTuningMethod, GradientSync
+from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod, GradientSync
 
 
 @dataclass(frozen=True, slots=True)

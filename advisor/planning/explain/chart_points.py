@@ -8,7 +8,8 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.workload import FineTuning, FineTuningMethod, Serving, Workload
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving, Workload
 from advisor.planning.explain.sentences import label
 from advisor.planning.results import Candidate
 from advisor.planning.search.options import Option, best_of_systems, frontier, run_rents

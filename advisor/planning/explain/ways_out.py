@@ -15,7 +15,8 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.workload import FineTuning, FineTuningMethod, GradientSync, Optimizer, Serving
+from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.search.precisions import LOW_PRECISION_WEIGHTS
 from advisor.planning.stated import best_placement
 

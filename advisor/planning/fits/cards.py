@@ -29,7 +29,8 @@ from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.workload import LORA_TARGETS, FineTuning, FineTuningMethod
+from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
+from advisor.nouns.workload import FineTuning
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
 from advisor.planning.search.precisions import LOW_PRECISION_WEIGHTS
 from advisor.planning.search.serving import PIPELINE_DEGREES, TENSOR_DEGREES

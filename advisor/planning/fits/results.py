@@ -8,7 +8,7 @@ from typing import Final
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.nouns.layout import ParallelLayout, Sharding
-from advisor.nouns.workload import FineTuningMethod
+from advisor.nouns.training_choices import FineTuningMethod
 
 
 class Verdict(StrEnum):

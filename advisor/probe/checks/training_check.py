@@ -18,7 +18,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.stacks import Work, usual_stack
-from advisor.nouns.workload import AttentionKernel, Optimizer
+from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.probe.checks.step_model import StepModel, architecture_of
 from advisor.probe.measuring.timing import timing_of
 from advisor.probe.report import DeviceKind, StepCheck, StepShape

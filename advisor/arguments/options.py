@@ -1,0 +1,169 @@
+"""Options of each command, built from what the nouns of a case declare."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from advisor.foundation.parsing import (
+    parse_amount,
+    parse_count,
+    parse_duration,
+    parse_length,
+    parse_money,
+    parse_number,
+    parse_owned,
+)
+from advisor.foundation.units import HOUR_S
+from advisor.nouns.case import case_inputs
+from advisor.nouns.inputs import Declared, Reads, Task
+
+TASKS: Final = {
+    "pretrain": Task.PRETRAIN,
+    "finetune": Task.FULL,
+    "lora": Task.LORA,
+    "qlora": Task.QLORA,
+    "serve": Task.SERVE,
+}
+"""Words behind ``--task``."""
+INTERRUPTIONS: Final = "renting.interruptions_per_hour"
+BUDGET: Final = "limits.budget_usd"
+SEARCHED: Final = ("limits.accelerators", "limits.max_accelerators")
+"""Limits that only a search among accelerators has."""
+
+_WORK: Final = {
+    "how it is done": ("model.pruning", "workload"),
+    "shape of a model given by its parameter count": ("model.shape",),
+}
+_LAYOUT: Final = {"layout (the best one where you give none)": ("layout",)}
+_SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "recommend": {**_WORK, "limits and aims": ("limits", "objective", INTERRUPTIONS)},
+    "estimate": {
+        **_WORK,
+        "price and limits": ("limits", INTERRUPTIONS),
+        "the configuration (what you own if you name none)": ("hardware",),
+        **_LAYOUT,
+    },
+    "export": {
+        **_WORK,
+        "limits and aims": ("limits", "objective", INTERRUPTIONS),
+        "the configuration (the best plan where you give none)": ("hardware",),
+        **_LAYOUT,
+    },
+    "own": {
+        **_WORK,
+        "price and limits": ("limits",),
+        "what to buy (what the cheapest plan uses, or a budget buys)": ("hardware",),
+        "buying (cited defaults where you give nothing)": ("owning",),
+        "renting": ("renting",),
+    },
+    "fits": {"the cards": ("hardware",)},
+}
+"""Title of each group of options: sections and fields of the case in it."""
+_WITHOUT: Final = {
+    "estimate": SEARCHED,
+    "export": SEARCHED[:1],
+    "own": (*SEARCHED, "limits.owned"),
+}
+"""Fields of these sections that a command does not take."""
+
+
+def groups(command: str) -> dict[str, list[Declared]]:
+    """Return the options of a command, by the title of their group."""
+    without = _WITHOUT.get(command, ())
+    return {
+        title: [item for item in declared_options(sections) if item.path not in without]
+        for title, sections in _SECTIONS[command].items()
+    }
+
+
+def declared_options(sections: Iterable[str]) -> list[Declared]:
+    """Return the fields in these sections of the case that have an option."""
+    starts = tuple(f"{section}." for section in sections)
+    return [
+        item
+        for path, item in case_inputs().items()
+        if item.input and item.input.flag and f"{path}.".startswith(starts)
+    ]
+
+
+def add_options(group: argparse._ActionsContainer, items: Iterable[Declared]) -> None:
+    """Add the options of some fields to a parser or to a group of one."""
+    for item in items:
+        told, text = item.told, described(item).replace("%", "%%")
+        if told.sets:
+            group.add_argument(
+                told.flag, dest=item.dest, help=text, action="store_const", const=told.sets
+            )
+        else:
+            action = "append" if item.repeat else "store"
+            group.add_argument(
+                told.flag, dest=item.dest, metavar=item.metavar, help=text, action=action
+            )
+
+
+def described(item: Declared) -> str:
+    """Return what the help says of an option: its meaning, names and default."""
+    told = item.told
+    if told.sets:
+        return told.help
+    more = "; repeatable" if item.repeat else ""
+    names = [f"{name} (default)" if name == item.default else name for name in item.choices]
+    if all(re.search(rf"\b{name}\b", told.help) for name in item.choices):
+        return told.help + more
+    return f"{told.help}: {', '.join(names[:-1])} or {names[-1]}{more}"
+
+
+def read_option(item: Declared, text: str) -> object:
+    """Return the value that a text stands for.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read; the case itself checks names and bounds.
+    """
+    return _READERS[item.reads](text, field=item.told.flag)
+
+
+def _text(text: str, *, field: str) -> str:
+    del field
+    return text
+
+
+def _word(text: str, *, field: str) -> str:
+    del field
+    return text.replace("-", "_")  # as people type names
+
+
+def _yes(text: str, *, field: str) -> object:
+    del field
+    return {"yes": True, "no": False}.get(text.lower(), text)
+
+
+def _hours(text: str, *, field: str) -> float:
+    return parse_duration(text, field=field) / HOUR_S
+
+
+def _cards(text: str, *, field: str) -> dict[str, object]:
+    if text.endswith(".json"):
+        return {"report": text}  # read by the command, once the engine is there
+    key, count = parse_owned(text, field=field)
+    return {"accelerator": key, "count": count}
+
+
+_READERS: Final[dict[Reads, Callable[..., object]]] = {
+    Reads.TEXT: _text,
+    Reads.CHOICE: _word,
+    Reads.YES: _yes,
+    Reads.COUNT: parse_amount,
+    Reads.WHOLE: parse_count,
+    Reads.LENGTH: parse_length,
+    Reads.HOURS: _hours,
+    Reads.USD: parse_money,
+    Reads.MS: parse_amount,
+    Reads.RATE: parse_amount,
+    Reads.PLAIN: parse_number,
+    Reads.CARDS: _cards,
+}
