@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m
 PIP := $(RUN) pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help web test fuzz lint format bench calibrate accuracy pins clean
+.PHONY: help web test facts pages fuzz lint format bench calibrate accuracy pins clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*## /|/' \
@@ -22,6 +22,19 @@ web: $(VENV)/.app ## open the advisor in a browser
 
 test: $(VENV)/.dev ## run every test
 	$(RUN) pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+# What a change of data touches, without the engine's own tests.
+facts: $(VENV)/.dev ## check data files and the pages that repeat them, in seconds
+	$(RUN) pytest -q -n 0 tests/catalog/test_integrity.py tests/catalog/test_catalog.py \
+	  tests/architecture/test_counts.py tests/architecture/test_model_families.py \
+	  tests/architecture/test_support_table.py tests/nouns/test_stacks.py \
+	  tests/test_data_files.py tests/test_documents.py tests/test_contributing.py $(ARGS)
+
+pages: $(VENV)/.dev ## write docs/models.md and the catalog's schema anew
+	mkdir -p build
+	$(RUN) advisor.architecture > build/page && mv build/page docs/models.md
+	$(BIN)/python -c 'from advisor.catalog.records import schema_text; print(schema_text(), end="")' \
+	  > build/page && mv build/page data/gpu_catalog.schema.json
 
 fuzz: $(VENV)/.dev ## run 60,000 broken inputs: ARGS="--seed 7 --count 5000 --only case"
 	$(RUN) tests.fuzz $(ARGS)

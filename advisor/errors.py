@@ -71,8 +71,10 @@ class CatalogError(AdvisorError):
     def __init__(self, *, file: str, entry: str, field: str, value: object, remedy: str) -> None:
         self.file, self.entry, self.field, self.value = file, entry, field, value
         self.remedy = remedy
-        place = f"{shortened(file, MAX_SHOWN)}: entry {shown(entry)}, field {shown(field)}"
-        super().__init__(f"{place}: got {shown(value)}. {remedy}")
+        named = {"entry": entry, "field": field}
+        place = ", ".join(f"{what} {shown(name)}" for what, name in named.items() if name)
+        where = ": ".join(filter(None, (shortened(file, MAX_SHOWN), place)))
+        super().__init__(f"{where}: got {shown(value)}. {remedy}")
 
 
 class ResourceError(AdvisorError):

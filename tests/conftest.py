@@ -1,5 +1,6 @@
 """What every test shares: where the checkout lies, and when a missing tool skips or fails."""
 
+import csv
 import importlib.util
 import os
 import shutil
@@ -7,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +27,16 @@ if "CI" not in os.environ:
 def root() -> Path:
     """The checkout."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def catalog_counts() -> tuple[int, int, int]:
+    """Accelerators, offers and their providers, counted in the files without the loader."""
+    text = (ROOT / "data" / "gpu_catalog.yaml").read_text(encoding="utf-8")
+    accelerators = len(yaml.safe_load(text)["accelerators"])
+    with (ROOT / "data" / "cloud_offers.csv").open(encoding="utf-8") as file:
+        providers = [row["provider"] for row in csv.DictReader(file)]
+    return accelerators, len(providers), len(set(providers))
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """``python -m advisor.calibration``: fit the constants anew and write them into the checkout.
 
 With ``accuracy``, score the engine on the shipped measurements and write docs/accuracy.md and
-data/predictions.csv.
+data/predictions.csv. With ``add``, append the rows of a CSV file to a shipped table.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from advisor.calibration.scoring.accuracy_page import accuracy_markdown, score_t
 from advisor.calibration.scoring.predictions import PREDICTIONS, predictions_csv, rounded
 from advisor.calibration.scoring.serving_errors import serving_errors, serving_sections
 from advisor.calibration.scoring.training_errors import speed_errors
+from advisor.calibration.tables.adding import add_rows
 from advisor.catalog import load_catalog
 from advisor.catalog.constants import FITTED
+from advisor.errors import InputError
 from advisor.foundation.resources import data_path
 from advisor.foundation.writing import write_whole
 
@@ -32,9 +34,14 @@ from advisor.foundation.writing import write_whole
 def main(arguments: list[str] | None = None) -> int:
     """Write the fitted files; with ``--check`` only compare, and return 1 if they differ."""
     parser = argparse.ArgumentParser(prog="python -m advisor.calibration", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=("constants", "accuracy"), default="constants")
+    whats = ("constants", "accuracy", "add")
+    parser.add_argument("what", nargs="?", choices=whats, default="constants")
+    parser.add_argument("file", nargs="?", type=Path, help="of rows to add")
+    parser.add_argument("table", nargs="?", help="to add them to, as outside_training")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     options = parser.parse_args(arguments)
+    if options.what == "add":
+        return _add(parser, options.file, options.table)
     docs = data_path(FITTED).parent.parent / "docs"
     if options.what == "accuracy":
         reports = {name: rounded(report) for name, report in score_tables().items()}
@@ -55,6 +62,17 @@ def main(arguments: list[str] | None = None) -> int:
         docs / "methodology-kernels.md": methodology_markdown(fitted),
     }
     return _write(texts, command="make calibrate", check=options.check)
+
+
+def _add(parser: argparse.ArgumentParser, file: Path | None, table: str | None) -> int:
+    if file is None or table is None:
+        parser.error("add needs a file and a table")
+    try:
+        added = add_rows(file, table)
+    except InputError as error:
+        parser.error(str(error))
+    sys.stdout.write(f"added {added} rows to {table}.csv\n")
+    return 0
 
 
 def _write(texts: dict[Path, str], *, command: str, check: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -31,17 +32,18 @@ def check_order(keys: Sequence[str], *, file: str) -> None:
     CatalogError
         If a key is there twice or out of order; says where to move it.
     """
-    for index in range(1, len(keys)):
-        key, before = keys[index], keys[:index]
-        if key > before[-1]:
+    for before, key, *following in itertools.zip_longest(keys, keys[1:], keys[2:], fillvalue=""):
+        if not key or before < key:
             continue
-        if key in before:
+        # One that stands too early is smaller than nothing that follows it.
+        stray = before if "" < following[0] < before else key
+        if keys.count(stray) > 1:
             value, remedy = "given twice", "Remove one of the two."
         else:
-            after = max((other for other in before if other < key), default=None)
+            after = max((other for other in keys if other < stray), default=None)
             value = "out of order"
-            remedy = f"Move `{key}` after `{after}`." if after else f"Move `{key}` to the top."
-        raise CatalogError(file=file, entry=key, field="key", value=value, remedy=remedy)
+            remedy = f"Move `{stray}` after `{after}`." if after else f"Move `{stray}` to the top."
+        raise CatalogError(file=file, entry=stray, field="key", value=value, remedy=remedy)
 
 
 def check_accelerator(

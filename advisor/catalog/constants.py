@@ -14,7 +14,7 @@ from advisor.foundation.data_files import read_yaml
 from advisor.foundation.data_records import RESTORE, check_numbers, refuse, shown
 from advisor.foundation.resources import data_path
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.stacks import SOFTWARE, known_stacks, stack_rows
+from advisor.nouns.stacks import SOFTWARE, fitted_stacks, known_stacks, stack_rows
 
 FITTED = "calibration.yaml"
 FACTS = "calibration_facts.yaml"
@@ -161,12 +161,18 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
 
 
 def _check_stacks(fitted: Section) -> None:
-    """Refuse a wrong table of stacks, and fitted constants of a stack that it lacks."""
+    """Refuse a wrong table of stacks, and stacks that one of the two files lacks."""
     known, software = known_stacks(), fitted.get("software")
-    for name in software if isinstance(software, dict) else ():
+    if not isinstance(software, dict):
+        return
+    for name in software:
         if name not in known:
             remedy = f"Add its row, or fit the constants again: {FITTED} has some of it. {RESTORE}"
             refuse(SOFTWARE, None, remedy, entry=str(name))
+    for name in fitted_stacks():
+        if name not in software:
+            remedy = f"No run of it is fitted in {FITTED}: give its `slowdown`, with a source."
+            refuse(SOFTWARE, None, remedy, entry=name, field="slowdown")
 
 
 def _read(path: Path) -> Section:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from advisor.foundation import names
 from advisor.foundation.dates import first_day
@@ -27,20 +29,32 @@ Count = Annotated[int, Field(ge=1, le=100_000)]
 """Accelerators, processors or members of a link domain."""
 
 
-def _on_a_calendar(text: str) -> str:
+_DATE = r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"
+_KEY = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+
+
+def _date(text: str) -> str:
+    if not re.search(_DATE, text):
+        raise PydanticCustomError(
+            "date_spelling", "Write a day as 2026-10-05, a month as 2026-10, a year as 2026"
+        )
     first_day(text)  # says of 2026-02-31 that the day is out of range
+    return text
+
+
+def _key(text: str) -> str:
+    if not re.search(_KEY, text):
+        raise PydanticCustomError(
+            "key_spelling", "Write small letters and digits with single hyphens, as in `rtx-4090`"
+        )
     return text
 
 
 Text = Annotated[names.Text, Field(min_length=1)]
 Name = Annotated[names.Name, Field(min_length=1)]
-IsoDate = Annotated[
-    str,
-    Field(pattern=r"^20\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$"),
-    AfterValidator(_on_a_calendar),
-]
+IsoDate = Annotated[str, Field(json_schema_extra={"pattern": _DATE}), AfterValidator(_date)]
 IsoDay = Annotated[IsoDate, Field(min_length=10)]
-Key = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Key = Annotated[str, Field(json_schema_extra={"pattern": _KEY}), AfterValidator(_key)]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+$")]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 Format = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4"]
@@ -208,7 +222,7 @@ class OfferRecord(Record):
     @model_validator(mode="after")
     def _has_a_price(self) -> OfferRecord:
         if self.on_demand_per_hour is None and self.spot_per_hour is None:
-            msg = "give on_demand_per_hour or spot_per_hour"
+            msg = "Give on_demand_per_hour or spot_per_hour"
             raise ValueError(msg)
         return self
 

@@ -14,6 +14,7 @@ from advisor.architecture.config.fields import ALIASES, ConfigFields
 from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.families import registry
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
+from advisor.catalog.checks import check_order
 from advisor.errors import CatalogError, InputError
 
 FOLDER = Path(registry.__file__).parent
@@ -28,6 +29,10 @@ def test_every_row_is_whole(kind: str) -> None:
         module, _, name = family.reader.partition(".")
         reader = getattr(import_module(f"advisor.architecture.families.{module}"), name)
         assert callable(reader)
+
+
+def test_rows_are_in_order() -> None:
+    check_order(list(supported_types()), file=registry.FILE)
 
 
 def test_every_refusal_has_a_reason() -> None:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Mend it with ``python -m advisor.architecture > docs/models.md``."""
+    """Mend it with ``make pages``."""
     assert (ROOT / "docs" / "models.md").read_text(encoding="utf-8") == models_page()
 
 

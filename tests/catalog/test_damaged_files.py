@@ -156,7 +156,7 @@ def test_the_whole_files_load(tmp_path: Path) -> None:
         ("fp4: 2000", "fp4: 4000", "alpha", "dense_tflops.fp4", 4000.0, "looks sparse: halve it"),
         ("int8: 320", "int8: 640", "beta", "dense_tflops.int8", 640.0, "`unusual_rates`"),
         ('date: "2024", ', "", "datasheet", "date", None, "Add the field."),
-        ('date: "2024"', 'date: "May"', "datasheet", "date", "May", "pattern"),
+        ('date: "2024"', 'date: "May"', "datasheet", "date", "May", "2026-10-05"),
         (
             "confidence: secondary",
             "confidence: high",
@@ -165,7 +165,7 @@ def test_the_whole_files_load(tmp_path: Path) -> None:
             "high",
             "'memory'",
         ),
-        ("  alpha:\n", "  Alpha_1:\n", "Alpha_1", "", "Alpha_1", "pattern"),
+        ("  alpha:\n", "  Alpha_1:\n", "Alpha_1", "", "Alpha_1", "small letters"),
         ("  alpha:\n", "  gamma:\n", "beta", "key", "out of order", "Move `beta` to the top."),
         ("  beta:\n", "  alpha:\n", "line 21", "alpha", "given twice", "Remove one of the two."),
         (
@@ -192,7 +192,9 @@ def test_a_broken_catalog_is_refused(
     assert error.field == field
     assert value in (..., error.value)
     assert remedy in error.remedy
-    assert all(part in str(error) for part in (error.file, repr(error.entry), error.remedy))
+    place = [repr(name) for name in (error.entry, error.field) if name]
+    assert all(part in str(error) for part in (error.file, *place, error.remedy))
+    assert "''" not in str(error)
 
 
 def test_a_yaml_error_names_its_line(tmp_path: Path) -> None:
@@ -226,8 +228,8 @@ def test_a_rate_that_looks_sparse_may_be_explained(tmp_path: Path) -> None:
         (",40,20,", ",,,", "line 2 (big)", "", None, "on_demand_per_hour or spot_per_hour"),
         (",USD,40", ",EUR,40", "line 2 (big)", "currency", "EUR", "Add its rate"),
         (",USD,40", ",euro,40", "line 2 (big)", "currency", "euro", "pattern"),
-        ("2026-10-05", "5 Oct 2026", "line 2 (big)", "price_date", "5 Oct 2026", "pattern"),
-        ("2026-10-05", "2026-13", "line 2 (big)", "price_date", "2026-13", "pattern"),
+        ("2026-10-05", "5 Oct 2026", "line 2 (big)", "price_date", "5 Oct 2026", "2026-10-05"),
+        ("2026-10-05", "2026-13", "line 2 (big)", "price_date", "2026-13", "2026-10-05"),
         ("Acme,big", ",big", "line 2 (big)", "provider", None, "Add the field."),
         (",secondary,\n", ",sure,\n", "line 2 (big)", "confidence", "sure", "'datasheet-read'"),
         ('"one, small"', "one, small", "line 3", "", ..., "Give 17 columns; quote text"),
@@ -265,9 +267,19 @@ def test_text_in_another_encoding_is_refused(tmp_path: Path) -> None:
         load_catalog(tmp_path)
 
 
-def test_order_says_after_which_entry() -> None:
-    with pytest.raises(CatalogError, match=r"Move `bb` after `b`\."):
-        check_order(["a", "b", "d", "bb"], file="x.yaml")
+@pytest.mark.parametrize(
+    ("keys", "remedy"),
+    [
+        (["a", "b", "d", "bb"], r"Move `bb` after `b`\."),
+        (["a", "b", "e", "c", "d", "f"], r"Move `e` after `d`\."),
+        (["m", "a", "b", "x"], r"Move `m` after `b`\."),
+        (["b", "c", "a", "d"], r"Move `a` to the top\."),
+        (["a", "b", "c", "a"], r"Remove one of the two\."),
+    ],
+)
+def test_order_says_after_which_entry(keys: list[str], remedy: str) -> None:
+    with pytest.raises(CatalogError, match=remedy):
+        check_order(keys, file="x.yaml")
 
 
 def presets() -> object:

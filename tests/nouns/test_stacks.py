@@ -93,7 +93,7 @@ def test_a_case_and_its_schema_know_the_stacks_of_the_table(
     rows = shipped()
     write_rows(rows | {"mine": rows["plain"] | {"default_for": [], "slowdown": 1.1}})
 
-    with pytest.raises(InputError, match=r"huggingface, plain.*, liger, mine"):
+    with pytest.raises(InputError, match=r"huggingface, plain.*, mine"):
         estimated("yours")
     field = Case.model_json_schema()["$defs"]["Pretraining"]["properties"]["software"]
     assert field["anyOf"][0]["enum"] == [*rows, "mine"]
@@ -144,7 +144,18 @@ def test_a_fit_leaves_stated_slowdowns_alone(write_rows: Callable[[Rows], None])
     rows = shipped()
     write_rows(rows | {"mine": rows["plain"] | {"default_for": [], "slowdown": 1.1}})
 
-    assert stacks.fitted_stacks() == tuple(rows)
+    assert stacks.fitted_stacks() == tuple(name for name in rows if "slowdown" not in rows[name])
+    assert "megatron" in stacks.fitted_stacks()
+
+
+def test_a_row_needs_its_slowdown_where_none_is_fitted(
+    write_rows: Callable[[Rows], None],
+) -> None:
+    rows = shipped()
+    write_rows(rows | {"mine": rows["plain"] | {"default_for": []}})
+
+    with pytest.raises(CatalogError, match=r"'mine', field 'slowdown'.*give its `slowdown`"):
+        estimated("mine")
 
 
 def test_names_are_read_without_a_yaml_reader() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import advisor
@@ -32,9 +34,11 @@ def test_a_stated_layout_is_estimated_and_its_reason_told() -> None:
 
     found = estimated("huggingface", layout=layout)
     assert found.layout.tensor == 8
-    assert [line for line in found.assumptions if line.startswith(told)] == [
-        f"{told}; software megatron or compiled does"
-    ]
+    [line] = (line for line in found.assumptions if line.startswith(told))
+    assert set(re.findall("megatron|compiled|liger|plain|deepspeed", line)) == {
+        "megatron",
+        "compiled",
+    }
     assert not any("offers no" in line for line in estimated("megatron", layout=layout).assumptions)
 
 
