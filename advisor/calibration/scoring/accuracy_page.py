@@ -284,20 +284,19 @@ Hugging Face id written `org__name`. The command looks for it among the presets,
 `DIR/<key>.json` of `--configs DIR`, and then uses the row's own shape columns. Without a key it
 looks for `model`.
 
-A row may state any field of a case's workload and layout in a column of that name; a list has
-commas. A word that the field does not know is refused for that row, with the words that are
-allowed; the other rows go on. The columns further down are the tables' own names of some of these
-fields; where both are filled, the field's name counts. A column of any other name is ignored. The
-fields are
+A row may state any field of a case's workload and layout in a column of that name. A list is
+separated by commas. If a field does not know a word, only that row is refused, with the allowed
+words. The columns further down are the tables' own names for some of these fields. If both are
+filled, the column with the field's name counts. The fields are
 
 {fields}.
 
-What a row of a training run leaves open is filled in by the rules of
-`data/measurement_guesses.yaml`, each with its reason: `framework` alone tells much. Further columns
-say what the software did: `timed_software` (whose speed the run has, where it is not that of
-`software`), `fsdp_version`, `bitsandbytes_version`, `adapter_dropout`, `adapter_format`,
-`gathered_logits`, `unpacked_base`, `update_in_backward`, `trained_ends` and `hidden_dropout`;
-`recompute` may list the policies that are tried (`none;full`), and `virtual_stages` be `most`.
+The rules of `data/measurement_guesses.yaml` fill in what a row of a training run leaves open. Each
+rule states its reason, and many need only `framework`. More columns say what the software did:
+`timed_software` (the stack that decides the speed, if it is not `software`), `fsdp_version`,
+`bitsandbytes_version`, `adapter_dropout`, `adapter_format`, `gathered_logits`, `unpacked_base`,
+`update_in_backward`, `trained_ends` and `hidden_dropout`. `recompute` may list the policies to try
+(`none;full`), and `virtual_stages` may be `most`.
 
 - Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
   `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,
@@ -320,6 +319,6 @@ say what the software did: `timed_software` (whose speed the run has, where it i
 - Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
   `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
   `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.
-  `engine_release` (0.19) counts more than the words of `engine_version`.
+  `engine_release` (0.19) counts more than `engine_version`.
 """
 )
