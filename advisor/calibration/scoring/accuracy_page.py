@@ -211,11 +211,14 @@ This page is written by `make accuracy`; do not edit it. It scores the engine on
 measurements, misses included. Score it on yours with `gpu-advisor validate FILE.csv`.
 
 Errors are in percent of the measurement. Rows that vary one run (same source, model and
-accelerator) are averaged first, then groups weigh alike: median and 90 % of absolute errors, bias
-as the median of signed errors, and the share of measurements inside the predicted range, which
-aims at 80. The last two columns weigh every row alike. Constants of serving and the slowdown of
-software stacks were fitted on some of these rows, kernels on other measurements; the terms of the
-memory of tensors were written with these very tables at hand, so their errors are in sample.
+accelerator) form a group. Each group is averaged first, then all groups have the same weight. The
+columns show the median and the 90 % quantile of absolute errors, the bias (the median of signed
+errors) and the share of measurements inside the predicted range, which aims at 80. In the last two
+columns every row has the same weight.
+
+The constants of serving and the slowdowns of software stacks were fitted on some of these rows,
+the kernels on other measurements. The memory terms were written with these tables at hand, so the
+errors of memory of tensors are in sample.
 
 """
     + HEAD
@@ -224,9 +227,9 @@ memory of tensors were written with these very tables at hand, so their errors a
 
 ## Measurements that no fit has seen
 
-Collected after the constants were fitted, from sources or rows that the tables above lack, and kept
-out of every fit since: what to expect of a run that nobody told the engine about. Where a constant
-was chosen with a look at them, CHANGELOG says so.
+These rows were collected after the constants were fitted, from sources or rows that the tables
+above lack. No fit has used them since. They show what to expect for a run that the engine has not
+seen. If somebody chose a constant after looking at them, CHANGELOG says so.
 
 """
     + HEAD
@@ -235,13 +238,15 @@ was chosen with a look at them, CHANGELOG says so.
 
 ## Speed of training, each source held out
 
-Tokens or samples per second and step times of the training runs. In sample, one slowdown for each
-software stack and five constants of overlap, experts and long runs are fitted on all runs; held
-out, on the runs of all other sources (repositories or sites), and so are the ranges, which aim at
-80. Nearly all mixtures of experts come from one source: held out, kernels alone speak for them.
+Tokens or samples per second and step times of the training runs. Fitted are one slowdown for each
+software stack and five constants for overlap, experts and long runs. In sample, the fit uses all
+runs. Held out, it uses the runs of all other sources (repositories or sites), and so do the
+ranges, which aim at 80. Nearly all mixtures of experts come from one source. With that source held
+out, only the kernels predict them.
+
 For comparison, the median error on these rows is 36 % for a constant 40 % of the peak, 25 % for one
 share of the peak by generation and kind of work, 23 % for llm-analysis at its best efficiency and
-22 % for calculon on the rows that it can take.
+22 % for calculon on the rows that it can predict.
 
 | runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -249,9 +254,9 @@ share of the peak by generation and kind of work, 23 % for llm-analysis at its b
 
 ## Published peaks, each source held out
 
-Peaks of the training runs as their tools count them. In sample, the reserve of the allocator is
-fitted on all runs whose settings are stated in full; held out, on those of all other sources, and
-so are the ranges, which aim at 80.
+Memory peaks of the training runs, as their tools count them. In sample, the reserve of the
+allocator is fitted on all runs whose settings are stated in full. Held out, it is fitted on the
+runs of all other sources, and so are the ranges, which aim at 80.
 
 """
     + HEAD
@@ -260,11 +265,11 @@ so are the ranges, which aim at 80.
 
 ## Speed of serving, models held out
 
-Times of the online, saturated and one-stream runs of the four engines whose constants are fitted
-(`docs/methodology-serving.md`); what the fits leave out is scored all the same. Nearly all online
-runs come from one site, so that runs are held out in four parts, and no model of a site lies in two
-of them; so are the ranges.
-Other engines (ExLlamaV2, MLC, LMDeploy) are in the tables below only.
+Times of online, saturated and one-stream runs of the four engines that have fitted constants
+(`docs/methodology-serving.md`). Rows that the fits leave out are scored too. Nearly all online runs
+come from one site, so the runs are held out in four parts. No model of a site is in two parts. The
+ranges are held out in the same way. Other engines (ExLlamaV2, MLC, LMDeploy) are only in the tables
+below.
 
 | runs | rows | groups | median | 90 % | bias | held out: median | 90 % | in range |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -273,25 +278,25 @@ Other engines (ExLlamaV2, MLC, LMDeploy) are in the tables below only.
 {sections}
 ## Columns
 
-`gpu-advisor validate` recognises a table by its columns; others are ignored, empty cells mean
-unknown. A row with `predictable` = 0 is left out. `architecture_key` is a Hugging Face id written
-`org__name`; it is looked up among the presets, then as `DIR/<key>.json` of `--configs DIR`, then
-the row's own shape columns count. Where there is no key, `model` is looked up.
+`gpu-advisor validate` recognises a table by its columns and ignores columns that it does not know.
+An empty cell means unknown. A row with `predictable` = 0 is left out. `architecture_key` is a
+Hugging Face id written `org__name`. The command looks for it among the presets, then for
+`DIR/<key>.json` of `--configs DIR`, and then uses the row's own shape columns. Without a key it
+looks for `model`.
 
-A row may state any field of a case's workload and layout in a column of that name; a list has
-commas. A word that the field does not know is refused for that row, with the words that are
-allowed; the other rows go on. The columns further down are the tables' own names of some of these
-fields; where both are filled, the field's name counts. A column of any other name is ignored. The
-fields are
+A row may state any field of a case's workload and layout in a column of that name. A list is
+separated by commas. If a field does not know a word, only that row is refused, with the allowed
+words. The columns further down are the tables' own names for some of these fields. If both are
+filled, the column with the field's name counts. The fields are
 
 {fields}.
 
-What a row of a training run leaves open is filled in by the rules of
-`data/measurement_guesses.yaml`, each with its reason: `framework` alone tells much. Further columns
-say what the software did: `timed_software` (whose speed the run has, where it is not that of
-`software`), `fsdp_version`, `bitsandbytes_version`, `adapter_dropout`, `adapter_format`,
-`gathered_logits`, `unpacked_base`, `update_in_backward`, `trained_ends` and `hidden_dropout`;
-`recompute` may list the policies that are tried (`none;full`), and `virtual_stages` be `most`.
+The rules of `data/measurement_guesses.yaml` fill in what a row of a training run leaves open. Each
+rule states its reason, and many need only `framework`. More columns say what the software did:
+`timed_software` (the stack that decides the speed, if it is not `software`), `fsdp_version`,
+`bitsandbytes_version`, `adapter_dropout`, `adapter_format`, `gathered_logits`, `unpacked_base`,
+`update_in_backward`, `trained_ends` and `hidden_dropout`. `recompute` may list the policies to try
+(`none;full`), and `virtual_stages` may be `most`.
 
 - Training runs: `id`, `workload` (pretraining, full_finetuning, lora, qlora), `accelerator`,
   `num_accelerators`, `primary_quantity` (tokens_per_s_per_accelerator, samples_per_s, step_time_s,
@@ -304,7 +309,7 @@ say what the software did: `timed_software` (whose speed the run has, where it i
 - Memory peaks (bytes): `id`, `model`, `seq_len`, `micro_batch`, `mode`, `ckpt`, `optimizer`,
   `peak_total`; with `reshard`, `wrap`, `mesh`, `world` (FSDP), `bucket_view`, `world` (DDP), `tp`,
   `fsdp`, `seq_parallel`, `loss` (tensor parallel), or `base`, `adapter`, `rank`, `targets`,
-  `dropout` (adapters). Of image networks: `model`, `batch`, `px`, `mode`, `peak_total`.
+  `dropout` (adapters). For image networks: `model`, `batch`, `px`, `mode`, `peak_total`.
 - Serving: `id`, `kind` (llm_online, llm_saturated, llm_single_stream, llm_prefill,
   llm_static_batch), `accelerator`, `engine`, `primary_quantity`, `secondary_quantity` (tpot_ms,
   ttft_ms, total_output_tokens_per_s, decode_tokens_per_s, prefill_tokens_per_s, latency_ms),
@@ -314,6 +319,6 @@ say what the software did: `timed_software` (whose speed the run has, where it i
 - Start-up logs: `id`, `accelerator`, `gpu_memory_utilization`, `kv_cache_gib`, `kv_tokens`,
   `weights_gib`, `primary_quantity`, `reported_device_memory_gib`, `engine`, `engine_version`,
   `max_model_len`, `tensor_parallel`, `pipeline_parallel`, `weight_precision`, `kv_precision`.
-  `engine_release` (0.19) counts more than the words of `engine_version`.
+  `engine_release` (0.19) counts more than `engine_version`.
 """
 )

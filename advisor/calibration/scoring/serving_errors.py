@@ -245,8 +245,8 @@ def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Int
         high=rounded(max(1.0, high), 3),
         evidence=Evidence.CALIBRATED,
         groups=groups,
-        source=f"tails of the next of {groups} groups of published runs, measured over predicted "
-        f"time, each of {models} models at a site held out",
+        source=f"range for one more group, from {groups} groups of published runs: measured over "
+        f"predicted time, each of {models} models at a site held out in turn",
     )
 
 

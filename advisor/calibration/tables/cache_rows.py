@@ -223,9 +223,9 @@ def fit_cache_interval(engine: Engine) -> Interval:
         high=rounded(max(1.0, high), 3),
         evidence=Evidence.CALIBRATED,
         groups=len(set(groups)),
-        source=f"tails of the next log beside {len(factors)} start-up logs in {len(set(groups))} "
-        "groups: what they leave beside weights and cache over what is predicted, a twentieth of "
-        "the weights counted with it",
+        source=f"range for one more log, from {len(factors)} start-up logs in {len(set(groups))} "
+        "groups: measured memory besides weights and cache over the predicted and a twentieth of "
+        "the weights",
     )
 
 
