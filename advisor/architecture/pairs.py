@@ -23,16 +23,7 @@ _PRODUCTS = frozenset({OperatorKind.MATMUL, OperatorKind.CONVOLUTION})
 
 
 def is_pair(architecture: ModelArchitecture) -> bool:
-    """Whether a network reads one sequence and writes another.
-
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a network reads one sequence and writes another."""
     sample = architecture.sample
     return architecture.unit is Unit.SAMPLE and bool(sample and sample.decoder_sequence_length)
 
@@ -44,25 +35,12 @@ def positions_read(architecture: ModelArchitecture) -> int:
     ----------
     architecture : ModelArchitecture
         A pair.
-
-    Returns
-    -------
-    int
     """
     return next((row.keys for row in architecture.operators if row.keys), 1)
 
 
 def writes_apart(architecture: ModelArchitecture) -> bool:
-    """Whether the prompt takes no positions of what writes: an encoder reads it.
-
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-
-    Returns
-    -------
-    bool
-    """
+    """Whether the prompt takes no positions of what writes: an encoder reads it."""
     return any(row.phase is Phase.PROMPT for row in architecture.operators)
 
 

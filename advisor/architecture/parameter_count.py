@@ -121,7 +121,6 @@ def whole_shape(parameters: float, known: AssumedShape | None = None) -> Assumed
     ----------
     parameters : float
         [elements]
-    known : AssumedShape, optional
 
     Returns
     -------

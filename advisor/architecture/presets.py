@@ -92,10 +92,6 @@ def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
     ----------
     takes : Unit, optional
         Only networks that take tokens, images or whole samples; None lists all.
-
-    Returns
-    -------
-    tuple of str
     """
     return tuple(name for name in _load().presets if takes is None or preset_takes(name) is takes)
 

@@ -55,7 +55,6 @@ def pruned_transformer(shape: TransformerShape, share: float) -> tuple[Transform
 
     Parameters
     ----------
-    shape : TransformerShape
     share : float
         From 0 to 0.9.
 

@@ -116,7 +116,6 @@ def nearest_published(parameters: float, count: int = 3) -> tuple[PublishedModel
     ----------
     parameters : float
         [elements]
-    count : int
 
     Returns
     -------

@@ -30,13 +30,8 @@ def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> Mode
 
     Parameters
     ----------
-    source : ModelSource
     sample : SampleSize, optional
         Size of one input, of networks whose table depends on it; their own default without.
-
-    Returns
-    -------
-    ModelArchitecture
 
     Raises
     ------

@@ -93,10 +93,6 @@ class Catalog(Noun):
         key : str
             Key, or the product's whole name in any case.
 
-        Returns
-        -------
-        Accelerator
-
         Raises
         ------
         InputError
@@ -127,10 +123,6 @@ class Catalog(Noun):
         key : str
             As for :meth:`accelerator`.
 
-        Returns
-        -------
-        tuple of Offer
-
         Raises
         ------
         InputError
@@ -151,10 +143,6 @@ class Catalog(Noun):
             ISO 4217, e.g. ``EUR``.
         usd : float
             US dollars for one unit of it.
-
-        Returns
-        -------
-        Catalog
 
         Raises
         ------
@@ -197,7 +185,6 @@ class Catalog(Noun):
             Ordered by key.
         sources : dict of str to Source
             All that offers and accelerators cite.
-        prices : PriceState
         """
         return self.model_copy(update={"offers": offers, "sources": sources, "prices": prices})
 

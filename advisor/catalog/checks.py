@@ -53,7 +53,6 @@ def check_accelerator(
     ----------
     key : str
         Of the entry.
-    record : AcceleratorRecord
     content : CatalogFile
         The file it stands in.
     rule_source : str
@@ -93,7 +92,6 @@ def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: s
 
     Parameters
     ----------
-    record : OfferRecord
     content : CatalogFile
         The accelerators and sources.
     line : int
@@ -140,7 +138,6 @@ def check_rate(currency: str, content: CatalogFile, *, file: str) -> None:
     ----------
     currency : str
         Key into the rates.
-    content : CatalogFile
     file : str
         Its name.
 
@@ -167,7 +164,6 @@ def check_capability(capability: str, content: CatalogFile, *, file: str) -> Non
     ----------
     capability : str
         Key into the capabilities.
-    content : CatalogFile
     file : str
         Its name.
 

@@ -81,10 +81,6 @@ def load_calibration(path: Path | None = None) -> Calibration:
         beside it, and those of software from the shipped ``software.yaml``. None takes the files
         that ship with the package.
 
-    Returns
-    -------
-    Calibration
-
     Raises
     ------
     CatalogError
@@ -130,10 +126,6 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
     path : Path
         That file; the stated constants are read from ``calibration_facts.yaml`` beside it, and
         those of software from the shipped ``software.yaml``.
-
-    Returns
-    -------
-    Calibration
 
     Raises
     ------

@@ -38,7 +38,6 @@ def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
 
     Parameters
     ----------
-    offer : Offer
     usd : float
         US dollars for one unit of the quote's currency.
     rate_date : str

@@ -212,10 +212,6 @@ def load_economy(directory: Path | None = None) -> Economy:
     directory : Path, optional
         The folder of the three files; the shipped one by default.
 
-    Returns
-    -------
-    Economy
-
     Raises
     ------
     CatalogError

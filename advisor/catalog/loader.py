@@ -70,10 +70,6 @@ def load_catalog(directory: Path | None = None) -> Catalog:
         with the live prices that ``gpu-advisor prices refresh`` put into the user's cache.
         ``Catalog.prices`` says which prices are in use.
 
-    Returns
-    -------
-    Catalog
-
     Raises
     ------
     CatalogError

@@ -55,7 +55,6 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
 
     Parameters
     ----------
-    accelerator : Accelerator
     offer : Offer, optional
         None for hardware that is owned or to be bought.
 
@@ -91,7 +90,6 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
 
     Parameters
     ----------
-    accelerator : Accelerator
     count : int
         Accelerators that work together.
 

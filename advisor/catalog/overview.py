@@ -50,13 +50,8 @@ def price_overview(catalog: Catalog, *, today: date | None = None) -> PriceOverv
 
     Parameters
     ----------
-    catalog : Catalog
     today : date, optional
         The clock's by default.
-
-    Returns
-    -------
-    PriceOverview
     """
     groups: dict[str, list[Offer]] = {}
     for offer in catalog.offers:

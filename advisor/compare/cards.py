@@ -50,11 +50,6 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
     ----------
     keys : sequence of str
         Keys or exact product names.
-    catalog : Catalog
-
-    Returns
-    -------
-    Comparison
 
     Raises
     ------
@@ -82,7 +77,6 @@ def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
     ----------
     keys : sequence of str
         Keys of the catalog.
-    catalog : Catalog
 
     Raises
     ------

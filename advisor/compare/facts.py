@@ -56,7 +56,6 @@ def comparison_rows(comparison: Comparison, *, differences: bool = False) -> lis
 
     Parameters
     ----------
-    comparison : Comparison
     differences : bool, optional
         Only rows in which the cards differ; of a single card, all rows.
 

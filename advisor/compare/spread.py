@@ -104,10 +104,8 @@ def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spre
 
     Parameters
     ----------
-    metric : Metric
     keys : sequence of str
         Keys of the catalog.
-    catalog : Catalog
 
     Returns
     -------
@@ -140,12 +138,6 @@ def verdicts(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Ver
     Prices are compared provider by provider: a difference is real if it has the same sign at
     every one of at least two providers that rent both cards, or if even the ranges over all
     providers do not meet. Specifications differ unless they are equal.
-
-    Parameters
-    ----------
-    metric : Metric
-    keys : sequence of str
-    catalog : Catalog
 
     Returns
     -------
@@ -185,7 +177,6 @@ def rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
 
     Parameters
     ----------
-    catalog : Catalog
     keys : sequence of str
         Keys of the catalog.
     """

@@ -38,11 +38,6 @@ def export_answer(
         With the open lengths of its workload fitted to the model.
     answer : Recommendation or Estimate
         Of a recommendation, launch configurations take the first plan.
-    to : Format
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
-    today : date
     checkpoint : str, optional
         Weights to load instead of the model's own.
     link : str, optional

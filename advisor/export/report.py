@@ -76,7 +76,6 @@ def report_file(
 
     Parameters
     ----------
-    answer : Recommendation or Estimate
     to : Format
         One of ``REPORTS``.
     made : str

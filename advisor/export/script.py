@@ -92,8 +92,6 @@ def torchrun(
 
     Parameters
     ----------
-    launch : Launch
-    machines, per_machine : int
     rank : str or Variable
         This machine's number, from 0.
     host : str or Variable

@@ -13,14 +13,6 @@ from advisor.foundation.structured import read_yaml as parsed
 def read_text(path: Path) -> str:
     """Return the text of a data file, without the mark that editors put before UTF-8.
 
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    str
-
     Raises
     ------
     CatalogError
@@ -43,10 +35,6 @@ def read_text(path: Path) -> str:
 
 def read_yaml(path: Path) -> object:
     """Return what a YAML file holds; None where it is empty.
-
-    Parameters
-    ----------
-    path : Path
 
     Returns
     -------

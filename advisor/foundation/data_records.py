@@ -45,13 +45,8 @@ def read_record(path: Path, record: type[R]) -> R:
 
     Parameters
     ----------
-    path : Path
     record : type
         Names and checks its fields.
-
-    Returns
-    -------
-    record
 
     Raises
     ------
@@ -63,14 +58,6 @@ def read_record(path: Path, record: type[R]) -> R:
 
 def read_json(path: Path) -> object:
     """Read a JSON file.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    object
 
     Raises
     ------
@@ -197,7 +184,6 @@ def checked(
     ----------
     validate : callable
         Of pydantic.
-    content : object
     file : str
         Name of the file.
     entry : str, optional

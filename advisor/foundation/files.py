@@ -35,7 +35,6 @@ def opened(
 
     Parameters
     ----------
-    path : Path
     name : str
         What the message calls it, e.g. ``the case file``.
     allowed, remedy, field : str
@@ -43,7 +42,6 @@ def opened(
 
     Yields
     ------
-    stream : BinaryIO
     size : int
         [bytes]
 
@@ -80,15 +78,10 @@ def read_file(
 
     Parameters
     ----------
-    path : Path
     most : int
         Largest size that is accepted. [bytes]
     name, allowed, remedy, field : str
         As in `opened`.
-
-    Returns
-    -------
-    bytes
 
     Raises
     ------

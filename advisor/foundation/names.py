@@ -31,7 +31,6 @@ def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
 
     Parameters
     ----------
-    text : str
     field : str
         What it is, for the message.
     limit : int
@@ -71,7 +70,6 @@ def display_name(text: str, *, field: str) -> str:
 
     Parameters
     ----------
-    text : str
     field : str
         What it is, for the message.
 

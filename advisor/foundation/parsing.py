@@ -58,10 +58,6 @@ def parse_amount(text: str, *, field: str) -> float:
     field : str
         Name of the input, for messages.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     InputError

@@ -97,10 +97,6 @@ class MalformedError(NotPlainError):
 def read_yaml(text: str) -> object:
     """Return what a YAML text holds; None where it is empty.
 
-    Parameters
-    ----------
-    text : str
-
     Returns
     -------
     object
@@ -281,15 +277,10 @@ def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) ->
 
     Parameters
     ----------
-    text : str
     deepest : int
         Levels of nesting that are allowed.
     most : int
         Keys and values that are allowed.
-
-    Returns
-    -------
-    object
 
     Raises
     ------

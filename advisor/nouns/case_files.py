@@ -27,10 +27,6 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
     source : str, Path or mapping
         Path of a file, or the content itself.
 
-    Returns
-    -------
-    Case
-
     Raises
     ------
     InputError

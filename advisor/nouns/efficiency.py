@@ -277,7 +277,6 @@ class Calibration(Noun):
 
         Parameters
         ----------
-        accelerator : Accelerator
         weight_format : WeightFormat
             Of the served weights.
         engine : ServingFacts, optional

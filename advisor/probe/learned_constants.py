@@ -60,8 +60,6 @@ def owned_hardware(
 
     Parameters
     ----------
-    report : ProbeReport
-    catalog : Catalog
     calibration : Calibration
         Constants of what the probe does not measure (attention).
 

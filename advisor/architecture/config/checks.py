@@ -12,10 +12,8 @@ def check_divides(
 
     Parameters
     ----------
-    fields : ConfigFields
     name : str
         The field.
-    value, whole : int
     of : str
         What the whole is.
 
@@ -34,10 +32,8 @@ def check_length(fields: ConfigFields, name: str, found: int, layers: int) -> No
 
     Parameters
     ----------
-    fields : ConfigFields
     name : str
         The field.
-    found, layers : int
 
     Raises
     ------

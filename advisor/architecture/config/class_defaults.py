@@ -34,7 +34,6 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
 
     Parameters
     ----------
-    model_type : str
     sizes : bool or collection of str
         Which of hidden size, layers, heads and vocabulary have defaults: all of a text
         configuration inside a multimodal one, which states only what differs; else those that
@@ -58,10 +57,6 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
 def text_tower_defaults(model_type: str) -> Mapping[str, object]:
     """Type of a multimodal type's text configuration, and whether its head is tied.
 
-    Parameters
-    ----------
-    model_type : str
-
     Returns
     -------
     Mapping
@@ -72,10 +67,6 @@ def text_tower_defaults(model_type: str) -> Mapping[str, object]:
 
 def default_towers(model_type: str) -> Mapping[str, int]:
     """Parameters of what a multimodal class builds beside its text tower when no file describes it.
-
-    Parameters
-    ----------
-    model_type : str
 
     Returns
     -------

@@ -68,7 +68,6 @@ def decoder(
 
     Parameters
     ----------
-    fields : ConfigFields
     tied : bool
         ``tie_word_embeddings`` where neither the file nor its class has it.
     attention, feed_forward : sequence, optional
@@ -82,10 +81,6 @@ def decoder(
         As in :class:`TransformerShape`.
     parallel_mixers, alternating, extra_embeddings
         As in :class:`TransformerShape`.
-
-    Returns
-    -------
-    TransformerShape
 
     Raises
     ------
@@ -163,7 +158,6 @@ def attention_shape(
 
     Parameters
     ----------
-    fields : ConfigFields
     heads, key_value_heads, head_dim : int, optional
         Family defaults: of query heads, of key-value heads (otherwise the query heads), and of
         the head dimension (otherwise hidden size over heads).
@@ -171,10 +165,6 @@ def attention_shape(
         Window of each layer that holds it; by default all do, without one.
     bias : bool
         Of all projections, as both ``input_bias`` and ``output_bias``.
-
-    Returns
-    -------
-    AttentionShape
 
     Raises
     ------

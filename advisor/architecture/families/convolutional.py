@@ -116,8 +116,6 @@ def resnet_body(
 
     Parameters
     ----------
-    fields : ConfigFields
-    norm : Normalization, optional
     strides : tuple of int, optional
         Of the stages; detectors change them.
     """

@@ -129,15 +129,6 @@ class DecoderSettings(Noun):
 def decoder_of(settings: DecoderSettings, fields: ConfigFields) -> TransformerShape:
     """Shape of a configuration whose family is a record.
 
-    Parameters
-    ----------
-    settings : DecoderSettings
-    fields : ConfigFields
-
-    Returns
-    -------
-    TransformerShape
-
     Raises
     ------
     InputError

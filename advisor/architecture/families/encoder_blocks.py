@@ -74,16 +74,7 @@ class BlockShape(Noun):
 
 
 def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
-    """Return the blocks as layers.
-
-    Parameters
-    ----------
-    shape : BlockShape
-
-    Returns
-    -------
-    tuple of Layer
-    """
+    """Return the blocks as layers."""
     norm = Normalization(kind=shape.norm)
     mask = (Dropout(),) if shape.dropout else ()
     factor = (Scale(),) if shape.layer_scale else ()

@@ -16,14 +16,8 @@ def alternating_rows(
 
     Parameters
     ----------
-    shape : AlternatingUpdates
-    layers, hidden_size : int
     norm : Norm
         Of the model.
-
-    Yields
-    ------
-    Operator
 
     References
     ----------
@@ -80,17 +74,7 @@ def alternating_rows(
 
 
 def alternating_head(shape: AlternatingUpdates, *, hidden_size: int) -> Iterator[Operator]:
-    """Yield the projections that open the further streams and close them.
-
-    Parameters
-    ----------
-    shape : AlternatingUpdates
-    hidden_size : int
-
-    Yields
-    ------
-    Operator
-    """
+    """Yield the projections that open the further streams and close them."""
     for name, part in (("open", Part.EMBEDDING), ("close", Part.HEAD)):
         yield linear(
             f"{part.value}.streams_{name}",

@@ -57,19 +57,13 @@ def attention_rows(
 
     Parameters
     ----------
-    shape : AttentionShape
     path : str
         Dotted name of the parent row, unique in the table.
-    hidden_size : int
     norm : Norm
         Of the model; query, key and latent norms take its kind.
     block_input : tuple of str
         Linear layers that read the block's input (see ``SavedTensor.read_by``); more than the
         attention's own where the feed-forward reads it too.
-
-    Yields
-    ------
-    Operator
     """
     saved = (linear_input(hidden_size, block_input),)
     if shape.latent is None:

@@ -27,16 +27,10 @@ def compressed_attention_rows(
 
     Parameters
     ----------
-    shape : CompressedAttention
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
         Of the model; latent norms take its kind.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----
@@ -257,14 +251,8 @@ def hyper_connection_rows(*, layers: int, hidden_size: int, streams: int) -> Ite
 
     Parameters
     ----------
-    layers : int
-    hidden_size : int
     streams : int
         Copies of the residual stream.
-
-    Yields
-    ------
-    Operator
 
     References
     ----------

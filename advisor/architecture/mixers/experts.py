@@ -37,16 +37,10 @@ def expert_rows(
 
     Parameters
     ----------
-    shape : ExpertsShape
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     saved : tuple of SavedTensor
         The block's input, or nothing where the attention's rows hold it.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----

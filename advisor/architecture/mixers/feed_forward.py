@@ -93,16 +93,10 @@ def feed_forward_rows(
 
     Parameters
     ----------
-    shape : FeedForwardShape
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     saved : tuple of SavedTensor
         The block's input, or nothing where the attention's rows hold it.
-
-    Yields
-    ------
-    Operator
     """
     first = "gate" if shape.gated else "up"
     for name in ("gate", "up") if shape.gated else ("up",):

@@ -28,18 +28,12 @@ def latent_projections(
 
     Parameters
     ----------
-    shape : AttentionShape
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
         Of the model.
     saved : tuple of SavedTensor
         The block's input.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----

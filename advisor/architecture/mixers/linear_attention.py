@@ -26,16 +26,10 @@ def gated_delta_rows(
 
     Parameters
     ----------
-    shape : GatedDelta
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
         Of the model; the gated norm of each head takes its kind.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----
@@ -122,16 +116,10 @@ def lightning_rows(
 
     Parameters
     ----------
-    shape : LightningAttention
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
         Of the model; the norm of the output takes its kind.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----
@@ -189,14 +177,8 @@ def short_convolution_rows(
 
     Parameters
     ----------
-    shape : ShortConvolution
     path : str
         Dotted name of the parent row.
-    hidden_size : int
-
-    Yields
-    ------
-    Operator
     """
     yield lone_linear(
         f"{path}.input",

@@ -25,14 +25,8 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
 
     Parameters
     ----------
-    shape : SelectiveScan
     path : str
         Dotted name of the parent row.
-    hidden_size : int
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----
@@ -112,16 +106,10 @@ def state_space_duality_rows(
 
     Parameters
     ----------
-    shape : StateSpaceDuality
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
         Of the model; the gated norm before the output takes its kind.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----

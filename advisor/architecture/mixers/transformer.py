@@ -62,10 +62,6 @@ LOSS_PASSES: Final = 7.0
 def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
     """Operator table of a decoder-only transformer.
 
-    Parameters
-    ----------
-    shape : TransformerShape
-
     Returns
     -------
     tuple of Operator

@@ -80,7 +80,6 @@ def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Opera
 
     Parameters
     ----------
-    stack : Stack
     sample : SampleSize, optional
         Size of one input; the stack's own defaults where it says nothing.
 
@@ -144,15 +143,10 @@ def stack_architecture(
 
     Parameters
     ----------
-    stack : Stack
     name, family, source, assumptions, max_position_embeddings, weight_format, hub_id
         As in :class:`ModelArchitecture`.
     sample : SampleSize, optional
         Size of one input.
-
-    Returns
-    -------
-    ModelArchitecture
 
     Raises
     ------

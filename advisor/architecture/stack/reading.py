@@ -110,7 +110,6 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
     -------
     str
         Its name.
-    Stack
 
     Raises
     ------

@@ -105,22 +105,14 @@ def normalization(
 
     Parameters
     ----------
-    name : str
-    norm : Norm
-    layers : int
     width, rows : int
         Elements of one vector, and vectors per token (heads).
     scales : int, optional
         Elements of the learned scale; ``width`` by default.
-    part : Part
     stream : SavedFormat
         Format of the input: the residual stream's, or that of a matmul's output.
     divided : bool
         True where tensor parallelism divides the vectors (heads).
-
-    Returns
-    -------
-    Operator
 
     Notes
     -----

@@ -159,7 +159,6 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
         A row of ``model``.
     name : str
         Key into ``RECIPES``.
-    model : ModelArchitecture
 
     Returns
     -------
@@ -193,7 +192,6 @@ def file_bytes(model: ModelArchitecture, name: str) -> float:
 
     Parameters
     ----------
-    model : ModelArchitecture
     name : str
         Key into ``RECIPES``.
 

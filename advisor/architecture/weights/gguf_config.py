@@ -143,13 +143,8 @@ def counted(table: TensorTable, blocks: int) -> int:
 
     Parameters
     ----------
-    table : TensorTable
     blocks : int
         Blocks of the model; those after them predict further tokens.
-
-    Returns
-    -------
-    int
     """
     total = 0
     for tensor in table.tensors:

@@ -70,10 +70,6 @@ class GgufHeader(NamedTuple):
 def read_gguf(path: Path) -> GgufHeader:
     """Metadata and tensor table of a GGUF file.
 
-    Parameters
-    ----------
-    path : Path
-
     Returns
     -------
     GgufHeader

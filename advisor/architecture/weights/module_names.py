@@ -99,10 +99,6 @@ def coverage(names: Iterable[str], operators: Sequence[Operator]) -> Coverage:
         As the file lists them: names, globs or regular expressions after ``re:``.
     operators : sequence of Operator
         Table of the model.
-
-    Returns
-    -------
-    Coverage
     """
     names, depth = tuple(names), _depth(operators)
     found = Coverage(depth=depth)

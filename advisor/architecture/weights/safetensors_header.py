@@ -61,10 +61,6 @@ def looks_like_safetensors(start: bytes) -> bool:
 def read_safetensors(path: Path) -> TensorTable:
     """Tensor table of a ``.safetensors`` file.
 
-    Parameters
-    ----------
-    path : Path
-
     Returns
     -------
     TensorTable
@@ -180,14 +176,6 @@ def _whole(value: object) -> bool:
 def read_index(text: bytes) -> SafetensorsIndex:
     """Read a ``model.safetensors.index.json``.
 
-    Parameters
-    ----------
-    text : bytes
-
-    Returns
-    -------
-    SafetensorsIndex
-
     Raises
     ------
     InputError
@@ -219,13 +207,8 @@ def read_shards(index: SafetensorsIndex, folder: Path) -> TensorTable | None:
 
     Parameters
     ----------
-    index : SafetensorsIndex
     folder : Path
         Where the index lies.
-
-    Returns
-    -------
-    TensorTable or None
 
     Raises
     ------

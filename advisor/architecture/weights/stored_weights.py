@@ -79,7 +79,6 @@ def with_stored_bytes(
 
     Parameters
     ----------
-    operators : sequence of Operator
     config : mapping
         With a ``quantization_config``, as the file states it.
 

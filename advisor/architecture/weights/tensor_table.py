@@ -64,14 +64,6 @@ class TensorTable(NamedTuple):
 def joined(tables: Iterable[TensorTable]) -> TensorTable:
     """Table of a model whose tensors lie in several files.
 
-    Parameters
-    ----------
-    tables : iterable of TensorTable
-
-    Returns
-    -------
-    TensorTable
-
     Raises
     ------
     InputError
@@ -104,11 +96,6 @@ def element_count(name: str, shape: tuple[int, ...]) -> int:
     ----------
     name : str
         For the message.
-    shape : tuple of int
-
-    Returns
-    -------
-    int
 
     Raises
     ------
@@ -132,8 +119,6 @@ def refuse(what: str, value: object, allowed: str, remedy: str = REMEDY) -> NoRe
         What is wrong.
     value : object
         What was found.
-    allowed : str
-    remedy : str
 
     Raises
     ------

@@ -50,7 +50,6 @@ def is_weights_file(path: Path, start: bytes) -> bool:
 
     Parameters
     ----------
-    path : Path
     start : bytes
         At least the first nine bytes.
     """
@@ -64,7 +63,6 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
 
     Parameters
     ----------
-    path : Path
     start : bytes
         At least the first nine bytes.
 
@@ -92,15 +90,6 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
 
 def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
     """First ``count`` bytes of a file; by default one more than a configuration may have.
-
-    Parameters
-    ----------
-    path : Path
-    count : int
-
-    Returns
-    -------
-    bytes
 
     Raises
     ------

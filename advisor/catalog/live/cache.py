@@ -34,7 +34,6 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
 
     Parameters
     ----------
-    path : Path
     now : datetime
         With time zone.
 
@@ -80,7 +79,6 @@ def write_cache(path: Path, prices: LivePrices) -> None:
     ----------
     path : Path
         Its folder is created.
-    prices : LivePrices
 
     Raises
     ------

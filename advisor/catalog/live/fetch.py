@@ -92,7 +92,6 @@ def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetche
 
     Parameters
     ----------
-    progress : callable
     online : bool
         Ask the online providers too whose keys are in the environment.
 

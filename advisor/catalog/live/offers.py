@@ -63,7 +63,6 @@ def convert(
 
     Parameters
     ----------
-    rows : iterable of Row
     provider : str
         As gpuhunt spells it.
     date : str
@@ -72,10 +71,6 @@ def convert(
         The shipped offers: links and network, which gpuhunt does not state, are those of the
         snapshot's instance of the same provider and name, or those that all its instances with
         as many of the same accelerator share.
-
-    Returns
-    -------
-    Converted
     """
     unknown: Counter[str] = Counter()
     refused = 0

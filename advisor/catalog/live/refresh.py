@@ -53,10 +53,6 @@ def refresh_prices(
     online : bool, optional
         Ask providers without a published list too, with keys from the environment.
 
-    Returns
-    -------
-    RefreshReport
-
     Raises
     ------
     RefreshError

@@ -36,11 +36,6 @@ class RateComparison(Noun):
 def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateComparison, ...]:
     """Compare the best rate of each format, and of the memory, with what is published.
 
-    Parameters
-    ----------
-    found : DeviceReport
-    catalog : Catalog
-
     Returns
     -------
     tuple of RateComparison

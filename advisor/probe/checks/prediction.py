@@ -12,11 +12,6 @@ from advisor.probe.report import DeviceReport
 def expected_times_s(found: DeviceReport, catalog: Catalog) -> tuple[float | None, ...]:
     """Return the expected time of each measured product. [s]
 
-    Parameters
-    ----------
-    found : DeviceReport
-    catalog : Catalog
-
     Returns
     -------
     tuple of float or None

@@ -30,7 +30,6 @@ def with_checks(
         Five small transformers on accelerators, one on processors.
     budget_s : float, optional
         For the measured steps of each. [s]
-    cancelled : callable, optional
 
     Returns
     -------

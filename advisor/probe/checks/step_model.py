@@ -66,14 +66,7 @@ def architecture_of(shape: StepShape) -> ModelArchitecture:
 
 
 class StepModel:
-    """The weights of a shape on a device, and its loss.
-
-    Parameters
-    ----------
-    shape : StepShape
-    torch : module
-    device : torch.device
-    """
+    """The weights of a shape on a device, and its loss."""
 
     def __init__(self, shape: StepShape, torch: Any, device: Any) -> None:
         self._shape, self._torch, self._device = shape, torch, device

@@ -98,10 +98,8 @@ def check_step(
 
     Parameters
     ----------
-    shape : StepShape
     kind : DeviceKind
         Where it runs: the first device of that kind.
-    accelerator : Accelerator
     calibration : Calibration
         With the machine's own constants where it was probed.
     budget_s : float, optional

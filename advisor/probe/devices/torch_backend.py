@@ -45,7 +45,6 @@ class TorchBackend:
 
     Parameters
     ----------
-    device : Device
     target : str
         PyTorch's name of it: ``cuda:0``, ``mps`` or ``cpu``.
     peer : int, optional

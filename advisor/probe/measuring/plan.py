@@ -161,18 +161,10 @@ def plan_tasks(
 
     Parameters
     ----------
-    kind : DeviceKind
-    mode : Mode
-    formats : tuple of str
-    transfers : tuple of TransferKind
     cache_bytes : float or None
         Last level of cache. [bytes]
     sizes : tuple of Shape, optional
         Other products than the mode's.
-
-    Returns
-    -------
-    tuple of Task
     """
     cache = cache_bytes or 0.0
     stream = LEAST_STREAM_BYTES if kind is DeviceKind.CPU else GPU_STREAM_BYTES

@@ -84,7 +84,6 @@ def probe(
         what it has.
     sizes : tuple of (m, n, k), optional
         Matrix products to measure in place of the mode's.
-    catalog : Catalog, optional
     found : Found, optional
         Devices to measure in place of this machine's.
 

@@ -65,15 +65,8 @@ def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clo
 
     Parameters
     ----------
-    backend : Backend
-    prepared : Prepared
     budget_s : float
         Time to spend. At least three samples are taken, whatever they cost. [s]
-    clock : Clock
-
-    Returns
-    -------
-    Timing
 
     Raises
     ------
