@@ -64,7 +64,7 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
             "the cards cannot be compared",
             value=f"{repeated} twice" if repeated else f"{len(names)} cards",
             allowed=f"1 to {MAX_CARDS} different cards",
-            remedy="Name each card once." if repeated else "Compare fewer at a time.",
+            remedy="Name each card once." if repeated else "Name fewer cards.",
             field="accelerators",
         )
     return compare_all(names, catalog)

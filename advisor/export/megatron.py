@@ -72,8 +72,8 @@ REPOSITORY: Final = "https://github.com/NVIDIA/Megatron-LM"
 LEARNING_RATE: Final = "3e-4"
 """Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
 OWN_DATA: Final = (
-    "Runs on invented data; for your own, put --data-path and a tokenizer in place of --mock-data, "
-    "and --load with a converted checkpoint to fine-tune."
+    "Runs on mock data. For your own data, replace --mock-data by --data-path and a tokenizer; "
+    "to fine-tune, add --load with a converted checkpoint."
 )
 
 
@@ -120,7 +120,7 @@ def megatron_launch(setup: Setup) -> Launch:
             ("--data-parallel-sharding-strategy", FULLY_SHARDED[layout.sharding]),
             ("--ckpt-format", "fsdp_dtensor"),
         )
-    # Before Blackwell, split matrices and sequences need one connection, and Megatron asks for it;
+    # Before Blackwell, split matrices and sequences need one connection, which Megatron requires;
     # full sharding needs several.
     one = not sharded and layout.tensor * layout.context > 1
     release = version_of("megatron-lm")
@@ -159,7 +159,7 @@ def _check(setup: Setup, rows: Mapping[str, Operator]) -> None:
         raise cannot(
             "the plan splits a model with adapters, which no launcher supports",
             value=f"tensor {layout.tensor}, pipeline {layout.pipeline}",
-            allowed="layouts that share out states alone",
+            allowed="layouts that only shard states",
             remedy=f"Add --accelerator {setup.accelerator.key} --count {setup.estimate.count} "
             "--sharding zero3 --recompute full.",
         )

@@ -258,7 +258,7 @@ class Calibration(Noun):
         found = kernels.in_formats(("fp32",), self.vector_compute, smaller=work)
         if wider > 1.0:
             return found
-        # Nor in 16 bits does a matrix unit take them.
+        # The matrix units do not support 16-bit products either.
         return found.in_formats(("default",), kernels.matmul["default"].compute, smaller=work)
 
     def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
