@@ -214,8 +214,8 @@ def _bounded(name: str, value: float, most: int, count: int) -> None:
             f"model.shape leaves {_label(count)} to {value:,.0f} {name}",
             value=count,
             allowed=f"up to {most:,}",
-            remedy="Leave a field of the shape out, bring it nearer to that of a model of this "
-            "size, or change the count.",
+            remedy="Leave out a field of the shape, bring it closer to a model of this size, "
+            "or change the count.",
             field="model.shape",
         )
 

@@ -38,7 +38,7 @@ def text(page: AppTest) -> str:
 
 def test_it_says_how_many_and_how_old(page: AppTest) -> None:
     assert "179 accelerators and 418 offers of 34 providers." in text(page)
-    assert "Prices of the snapshot that ships with the program." in text(page)
+    assert "Prices come from the snapshot that ships with the program." in text(page)
     assert "over 60 days old" in text(page)
 
 

@@ -67,7 +67,7 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
     if prices.fetched_at > now + CLOCK_TOLERANCE:
         day = prices.fetched_at.date().isoformat()
         raise ClockError(
-            f"it was written on {day}, after today: the clock of this machine seems to be slow"
+            f"it was written on {day}, after today: the clock of this machine seems to be wrong"
         )
     return prices
 
