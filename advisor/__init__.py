@@ -85,15 +85,15 @@ __all__ = [  # noqa: PLE0604
 
 
 def _function(name: str) -> property:
-    """Return a name that stays a function when the room of that name is imported."""
+    """Return a property that keeps a name a function when the sub-package is imported."""
     # The import system finds the module by its full name.
     return property(lambda _: __getattr__(name), lambda _, module: None)
 
 
 class _Package(ModuleType):
-    """The package, where ``advisor.estimate`` is the function and not the room of that name.
+    """The package: ``advisor.estimate`` is the function, not the sub-package of that name.
 
-    Importing the subpackage ``advisor.estimate`` would bind its module over the function.
+    Importing the sub-package would otherwise replace the function by the module.
     """
 
     estimate = _function("estimate")

@@ -1,4 +1,4 @@
-"""The facade: what Python, the command line and the page call."""
+"""The functions that Python users, the command line and the page call."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _LATER: Final = {
     "similar_runs": "advisor.calibration.scoring.published",
     "validate": "advisor.calibration.scoring.validation",
 }
-"""Imported on first use, as is what one function alone needs: a process should start fast."""
+"""Names that are imported on first use, so that a process starts fast."""
 
 
 def __getattr__(name: str) -> Any:
@@ -82,19 +82,21 @@ def recommend(
     Parameters
     ----------
     case : Case or mapping
+        Model, workload and limits. ``hardware`` is not needed.
     catalog : Catalog, optional
-        The shipped catalog by default.
+        Accelerators and offers to search. Default: the shipped catalog.
     on_sentence : callable, optional
-        Is called once with the answer in one sentence, as soon as that is known.
+        Receives the answer in one sentence once, as soon as it is known.
 
     Returns
     -------
     Recommendation
+        Ranked plans, the frontier, and every other accelerator with the reason against it.
 
     Raises
     ------
     InputError
-        If the case asks for something unknown or impossible to compute.
+        If the case names something unknown or cannot be computed.
     """
     case, architecture = resolved(as_case(case))
     catalog, calibration = with_measured(priced(case, catalog), load_calibration(), case.limits)
@@ -115,15 +117,17 @@ def estimate(
     Parameters
     ----------
     case : Case or mapping
-        ``hardware`` is required. Without ``layout`` the fastest layout that fits is used, or,
-        when none fits, the one that needs least memory.
+        ``hardware`` is required. Without ``layout``, the fastest layout that fits is used, or the
+        one that needs the least memory if none fits.
     catalog : Catalog, optional
+        Default: the shipped catalog.
     curves : bool, optional
-        Also what batch and length do to memory and speed.
+        Also compute how batch and length change memory and speed.
 
     Returns
     -------
     Estimate
+        Memory, time and cost with their terms, and ways out if the work does not fit.
 
     Raises
     ------
@@ -160,19 +164,19 @@ def estimate(
 def memory_curves(
     case: Case | Mapping[str, Any], *, catalog: Catalog | None = None
 ) -> tuple[Curve, ...]:
-    """Return what batch and length do to memory and speed of one configuration.
+    """Return how batch and length change the memory and speed of one configuration.
 
     Parameters
     ----------
     case : Case or mapping
-        ``hardware`` is required; ``layout`` is searched when absent.
+        ``hardware`` is required. Without ``layout``, the best one is searched.
     catalog : Catalog, optional
-        The shipped catalog by default.
+        Default: the shipped catalog.
 
     Returns
     -------
     tuple of Curve
-        Against micro-batch or requests at a time, and against the length of a sequence.
+        One over the micro-batch or the concurrent requests, one over the sequence length.
 
     Raises
     ------
@@ -191,13 +195,14 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     Parameters
     ----------
     case : Case or mapping
-        With ``hardware``, whose count only chooses the machine; ``layout`` is ignored.
+        ``hardware`` is required; its count only chooses the machine. ``layout`` is ignored.
     catalog : Catalog, optional
+        Default: the shipped catalog.
 
     Returns
     -------
     Scaling
-        The best layout of each number, with its efficiency.
+        The best layout for each number of accelerators, with its efficiency.
 
     Raises
     ------
@@ -220,25 +225,27 @@ def fits(
     everything: bool = False,
     catalog: Catalog | None = None,
 ) -> Fits:
-    """Return which known models some cards can serve and train.
+    """Return the known models that some cards can serve and train.
 
     Parameters
     ----------
     accelerator : str
         Key or name in the catalog.
     count : int, optional
-        Cards, one node's or several.
+        Number of cards, in one machine or several.
     context_tokens : int, optional
-        Prompt and answer together (serving), the sequence (training). [tokens]
+        Prompt plus answer (serving), or the sequence (training). [tokens]
     concurrency : int, optional
-        Sequences served at once, beside one alone.
+        Sequences served at once; one sequence alone is always shown too.
     everything : bool, optional
-        Every preset that writes text instead of a short list.
+        Check every preset that writes text instead of a short list.
     catalog : Catalog, optional
+        Default: the shipped catalog.
 
     Returns
     -------
     Fits
+        For each model, whether it fits, and how fast it runs.
 
     Raises
     ------
@@ -264,20 +271,22 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     Parameters
     ----------
     case : Case or mapping
-        ``owning`` and ``renting`` hold the assumptions; each that is absent takes a cited
-        default. Without ``hardware``, what ``owning.budget_usd`` buys is taken, or the cheapest
-        plan's among the accelerators whose price is known. Machines of ``limits.owned`` that
-        were measured are timed at their own rates.
+        ``owning`` and ``renting`` hold the assumptions; a missing one takes a cited default.
+        Without ``hardware``, it takes what ``owning.budget_usd`` buys, or the cheapest plan among
+        accelerators with a known price. Measured machines of ``limits.owned`` use their own
+        rates.
     catalog : Catalog, optional
+        Default: the shipped catalog.
 
     Returns
     -------
     Ownership
+        Both costs over time, and the use and month at which buying becomes cheaper.
 
     Raises
     ------
     InputError
-        If price, power or tariff are not known and not given, or nothing can do the work.
+        If price, power or tariff are neither known nor given, or nothing can do the work.
     """
     from advisor.owning.answer import answer_own
 
@@ -306,26 +315,29 @@ def export(
     Parameters
     ----------
     case : Case or mapping
+        The question that ``answer`` answers.
     to : str
         ``vllm``, ``torchrun``, ``accelerate``, ``deepspeed``, ``slurm``, ``kubernetes``,
         ``skypilot``, ``markdown``, ``html``, ``json`` or ``csv``.
     answer : Recommendation or Estimate, optional
-        The answer to the case where it is known; else its hardware is estimated, or, without
-        hardware, the catalog searched.
+        The answer to the case, if it is known. Otherwise the case's hardware is estimated, or
+        the catalog is searched if the case has none.
     checkpoint : str, optional
         Hub id or folder of weights to load instead of the model's own.
     link : str, optional
         Address that opens the answer, for reports.
     catalog : Catalog, optional
+        Default: the shipped catalog.
 
     Returns
     -------
     Export
+        Name, media type and content of the file.
 
     Raises
     ------
     InputError
-        If the format is unknown, nothing is feasible, or the file would not start.
+        If the format is unknown, no plan is feasible, or the file would not start.
     """
     from advisor.export import export_answer, format_named
 
@@ -356,7 +368,7 @@ def compare(keys: list[str], *, catalog: Catalog | None = None) -> tuple[Acceler
     Raises
     ------
     InputError
-        If one is unknown; the message names the nearest.
+        If a key is unknown. The message suggests the nearest ones.
     """
     catalog = catalog or load_catalog()
     return tuple(catalog.accelerator(key) for key in keys)

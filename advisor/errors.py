@@ -1,10 +1,9 @@
-"""The project's exceptions: all of them, on one screen.
+"""All exceptions of the project.
 
-An exception is a caller's mistake, told as: what is wrong, the value, what is allowed, how to
-mend it. A configuration that does not fit or is too slow is not an exception but a
-``Rejection`` value.
+An exception reports a caller's mistake: what is wrong, the value, what is allowed, and the remedy.
+A configuration that does not fit or is too slow is not an exception but a ``Rejection`` value.
 
-No message is longer than ``MAX_MESSAGE`` or holds a control character, whatever was given.
+No message is longer than ``MAX_MESSAGE`` or contains a control character.
 """
 
 from __future__ import annotations
@@ -17,34 +16,34 @@ from typing import Final
 MAX_MESSAGE: Final = 600
 """Longest message. [characters]"""
 MAX_SHOWN: Final = 80
-"""Of the value that was given. [characters]"""
+"""Longest shown value. [characters]"""
 MAX_PART: Final = 180
-"""Of what is wrong, and of the remedy. [characters]"""
+"""Longest description of the problem, and longest remedy. [characters]"""
 MAX_FIELD: Final = 160
-"""Of the path of an input. [characters]"""
+"""Longest path of an input. [characters]"""
 _MAX_BITS: Final = 256
 _MAX_ITEMS: Final = 12
 _MAX_LEVELS: Final = 3
 
 
 class AdvisorError(ValueError):
-    """Base of everything this project raises on purpose."""
+    """Base class of all exceptions that this project raises on purpose."""
 
     def __init__(self, message: str) -> None:
         super().__init__(shortened(message, MAX_MESSAGE))
 
 
 class InputError(AdvisorError):
-    """A value that the user gave cannot be used.
+    """A value from the user cannot be used.
 
     Parameters
     ----------
     what : str
-        The field and what is wrong with it, e.g. ``"tokens is negative"``.
+        The field and its problem, e.g. ``"tokens is negative"``.
     value : object
-        What was given.
+        The given value.
     allowed : str
-        What would be accepted.
+        The accepted values.
     remedy : str
         The next step, as an instruction.
     field : str, optional
@@ -62,11 +61,11 @@ class InputError(AdvisorError):
 
 
 class UnsupportedArchitectureError(InputError):
-    """A model description is well-formed, but the engine has no builder for it."""
+    """A model description is valid, but the engine does not support its architecture."""
 
 
 class CatalogError(AdvisorError):
-    """A data file is broken: names file, entry, field, value and how to mend it."""
+    """A data file is broken. The message names file, entry, field, value and remedy."""
 
     def __init__(self, *, file: str, entry: str, field: str, value: object, remedy: str) -> None:
         self.file, self.entry, self.field, self.value = file, entry, field, value
@@ -82,7 +81,7 @@ class ResourceError(AdvisorError):
 
 
 class RefreshError(AdvisorError):
-    """Live prices were not taken over; the prices in use stay as they are.
+    """Live prices were not updated; the prices in use stay unchanged.
 
     Parameters
     ----------
@@ -98,7 +97,7 @@ class RefreshError(AdvisorError):
 
 
 class TransferError(AdvisorError):
-    """Something cannot be written or read on the way: no room, no right, a closed stream.
+    """Data cannot be written or read: the disk is full, access is denied, a stream is closed.
 
     Parameters
     ----------
@@ -114,11 +113,11 @@ class TransferError(AdvisorError):
 
 
 class ProbeError(AdvisorError):
-    """A measurement of this machine could not be made; the message says which and why."""
+    """A measurement of this machine failed. The message says which one and why."""
 
 
 def shown(value: object) -> str:
-    """Return what was given as a message shows it: at most ``MAX_SHOWN`` characters.
+    """Return a value as a message shows it, in at most ``MAX_SHOWN`` characters.
 
     Examples
     --------
@@ -134,7 +133,7 @@ def shown(value: object) -> str:
 def shortened(text: str, most: int, *, items: bool = False) -> str:
     """Return a text of at most ``most`` characters, without control characters.
 
-    A list of ``items`` keeps the first ones and tells how many others there are.
+    A list of ``items`` keeps the first ones and states the number of the others.
 
     Examples
     --------
@@ -157,7 +156,7 @@ def _visible(character: str) -> str:
 
 
 def _small(value: object, level: int) -> object:
-    """Return a value, or so much of it as fits into a message: the whole could fill the memory."""
+    """Return as much of a value as fits into a message: all of it could fill the memory."""
     if isinstance(value, str | bytes):
         return value[:MAX_SHOWN]
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
@@ -174,7 +173,7 @@ def _small(value: object, level: int) -> object:
 
 
 class _Words(str):
-    """Text that needs no quotes."""
+    """A text that is shown without quotes."""
 
     __slots__ = ()
 

@@ -1,1 +1,1 @@
-"""What a model is: families and configurations in, one table of operators out."""
+"""Models: turns families and configurations into one table of operators."""

@@ -1,7 +1,7 @@
-"""Encoder-decoder pairs as serving sees them: the encoder reads once, the decoder writes on.
+"""Encoder-decoder pairs in serving: the encoder reads once, the decoder writes token by token.
 
-Training passes a whole sample through both. A request sends its text or sound through the encoder
-once, keeps what the decoder attends to of it, and then goes through the decoder token by token.
+Training passes a whole sample through both. A request passes its text or sound through the encoder
+once, keeps the output to which the decoder attends, and then runs the decoder for each token.
 """
 
 from __future__ import annotations
@@ -14,55 +14,33 @@ from advisor.architecture.table.operators import Operator, OperatorKind, Phase
 from advisor.architecture.table.sample import Unit
 
 ENCODER = "encoder."
-"""Name of the section of a pair that reads."""
+"""Name prefix of the encoder's section."""
 
 BRANCHES = 3
-"""Of a decoder's block: attention to itself, to the encoder, and the feed-forward layers."""
+"""Branches of a decoder block: self-attention, attention to the encoder, feed-forward."""
 
 _PRODUCTS = frozenset({OperatorKind.MATMUL, OperatorKind.CONVOLUTION})
 
 
 def is_pair(architecture: ModelArchitecture) -> bool:
-    """Whether a network reads one sequence and writes another.
-
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-
-    Returns
-    -------
-    bool
-    """
+    """Whether a network reads one sequence and writes another."""
     sample = architecture.sample
     return architecture.unit is Unit.SAMPLE and bool(sample and sample.decoder_sequence_length)
 
 
 def positions_read(architecture: ModelArchitecture) -> int:
-    """Positions that the encoder of a pair attends to: tokens of a text, frames of a sound.
+    """Return the positions that a pair's encoder reads: tokens of a text, frames of a sound.
 
     Parameters
     ----------
     architecture : ModelArchitecture
         A pair.
-
-    Returns
-    -------
-    int
     """
     return next((row.keys for row in architecture.operators if row.keys), 1)
 
 
 def writes_apart(architecture: ModelArchitecture) -> bool:
-    """Whether the prompt takes no positions of what writes: an encoder reads it.
-
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-
-    Returns
-    -------
-    bool
-    """
+    """Whether an encoder reads the prompt, so that it takes no positions of the decoder."""
     return any(row.phase is Phase.PROMPT for row in architecture.operators)
 
 
@@ -77,7 +55,7 @@ def as_writer(architecture: ModelArchitecture) -> ModelArchitecture:
     Returns
     -------
     ModelArchitecture
-        Rows say in which phase they run; ``max_position_embeddings`` is that of the decoder.
+        Rows state the phase in which they run. ``max_position_embeddings`` is the decoder's.
     """
     rows = architecture.operators
     encoder = sum(1 for _ in takewhile(lambda row: row.name.startswith(ENCODER), rows))
@@ -106,10 +84,10 @@ def _rows(
     crossing = False
     for index, row in enumerate(rows):
         if row.saved and row.saved[0].name == "mask":
-            continue  # Dropout: nothing is dropped when serving.
+            continue  # Serving has no dropout.
         if row.kind is OperatorKind.ATTENTION:
             crossing = index >= encoder and bool(row.cache_elements_per_token)
-        # After a block's attention to itself, keys and values are those of the encoder.
+        # After a block's self-attention, keys and values come from the encoder.
         reads = index < encoder or (crossing and row.target in {"k", "v"})
         length = read if reads else written
         update: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""A shape for a bare parameter count: a published dense model, scaled to fit."""
+"""Finds a shape for a parameter count: a published dense model, scaled to fit."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ MIN_PARAMETERS: Final = 1e6
 MAX_PARAMETERS: Final = 1e14
 
 WIDTH_STEP: Final = 16
-"""Feed-forward widths are multiples of this: tensor cores take tiles of 16 and more."""
+"""Feed-forward widths are multiples of this, because tensor cores use tiles of at least 16."""
 EMBEDDING_SHARE: Final = 0.4
-"""Largest share of a small model given to embeddings; GPT-2 124M has 0.32."""
+"""Largest share of a small model's parameters in embeddings; GPT-2 124M has 0.32."""
 
 UNASSIGNED: Final = 0.01
-"""Up to this share of the count outside the shape is rounding, and not told."""
+"""A smaller share of the count outside the shape is rounding and not reported."""
 
 WIDE_STEPS: Final = 64
-"""Steps of the hidden size, relative, in the search for the one that holds the count."""
+"""Number of steps of the hidden size in the search for one that holds the count."""
 
 SAME_WIDTH: Final = 0.05
-"""Up to this relative change the published width stays, and depth takes up the difference."""
+"""For smaller relative changes, the published width stays and the depth makes up the rest."""
 
 
 def architecture_from_parameters(
     parameters: float, known: AssumedShape | None = None, pruning: float = 0.0
 ) -> ModelArchitecture:
-    """Dense architecture with exactly this many parameters; its shape is assumed.
+    """Return a dense architecture with exactly this many parameters and an assumed shape.
 
     Parameters
     ----------
     parameters : float
         From 1e6 to 1e14. [elements]
     known : AssumedShape, optional
-        Fields of the shape that are known; the rest follows from them.
+        Known fields of the shape; the rest follows from them.
     pruning : float
-        Share of heads and inner widths that is left out of that shape.
+        Share of heads and inner widths to remove from that shape.
 
     Returns
     -------
@@ -71,11 +71,11 @@ def architecture_from_parameters(
 
     Notes
     -----
-    A published model is scaled, that of ``known.like`` or the nearest by ratio: hidden size and
-    depth by the cube root of the ratio, then the feed-forward width takes up what is left, from
-    below; where that is known, the depth does. The remainder, well under 1 % unless much of the
-    shape is known, is a row ``block.unassigned`` that holds memory and computes nothing. A shape
-    that is known in full is no assumption.
+    The published model ``known.like``, or the nearest by ratio, is scaled: hidden size and depth
+    by the cube root of the ratio. The feed-forward width then takes as much of the rest as fits;
+    if the width is known, the depth does. The remainder is well under 1 % unless much of the
+    shape is known. It becomes a row ``block.unassigned``, which takes memory and computes nothing.
+    A completely known shape is not an assumption.
     """
     known = known or AssumedShape()
     count, published, shape = _shaped(parameters, known)
@@ -115,23 +115,22 @@ def architecture_from_parameters(
 
 
 def whole_shape(parameters: float, known: AssumedShape | None = None) -> AssumedShape:
-    """Shape that `architecture_from_parameters` takes, every field told.
+    """Return the complete shape that `architecture_from_parameters` uses.
 
     Parameters
     ----------
     parameters : float
         [elements]
-    known : AssumedShape, optional
 
     Returns
     -------
     AssumedShape
-        ``like`` is the name of the published model that was scaled.
+        The shape; ``like`` names the published model that was scaled.
 
     Raises
     ------
     InputError
-        As `architecture_from_parameters`.
+        As in `architecture_from_parameters`.
     """
     _, published, shape = _shaped(parameters, known or AssumedShape())
     attention = shape.attention[0]
@@ -147,7 +146,7 @@ def whole_shape(parameters: float, known: AssumedShape | None = None) -> Assumed
 
 
 def _shaped(parameters: float, known: AssumedShape) -> tuple[int, PublishedModel, TransformerShape]:
-    """Whole number of parameters, the published model that is scaled, and the shape."""
+    """Return the whole number of parameters, the scaled published model, and the shape."""
     if not MIN_PARAMETERS <= parameters <= MAX_PARAMETERS:
         raise InputError(
             "model.parameters is out of range",
@@ -181,10 +180,10 @@ def _assumption(published: PublishedModel, shape: TransformerShape, known: Assum
 
 
 def _scaled(published: PublishedModel, count: int, known: AssumedShape) -> TransformerShape:
-    """Shape with at most ``count`` parameters and as near to it as the width's step allows."""
+    """Return a shape with at most ``count`` parameters, as close as the width's step allows."""
     scale = (count / published.parameters) ** (1 / 3)
     layers, width = known.num_hidden_layers, known.intermediate_size
-    # A given depth leaves the hidden size to take up the count.
+    # With a given depth, the hidden size must hold the count.
     wide = sqrt(scale**3 * published.layers / layers) if layers else scale
     if layers and width and not known.hidden_size:
         wide *= _widest(published, count, wide, known)
@@ -209,20 +208,20 @@ def _scaled(published: PublishedModel, count: int, known: AssumedShape) -> Trans
 
 
 def _bounded(name: str, value: float, most: int, count: int) -> None:
-    """Refuse a shape that no model has: the given fields leave the count to one dimension."""
+    """Refuse an impossible shape: the given fields push the whole count into one dimension."""
     if value > most:
         raise InputError(
             f"model.shape leaves {_label(count)} to {value:,.0f} {name}",
             value=count,
             allowed=f"up to {most:,}",
-            remedy="Leave a field of the shape out, bring it nearer to that of a model of this "
-            "size, or change the count.",
+            remedy="Leave out a field of the shape, bring it closer to a model of this size, "
+            "or change the count.",
             field="model.shape",
         )
 
 
 def _widest(published: PublishedModel, count: int, wide: float, known: AssumedShape) -> float:
-    """Factor on the hidden size with which a given depth and feed-forward width hold the count."""
+    """Return the factor on the hidden size with which depth and given width hold the count."""
     layers, width = known.num_hidden_layers, known.intermediate_size
     steps = range(1, 50 * WIDE_STEPS)
 
@@ -234,7 +233,7 @@ def _widest(published: PublishedModel, count: int, wide: float, known: AssumedSh
 
 
 def _framed(published: PublishedModel, count: int, wide: float, known: AssumedShape) -> _Frame:
-    """Everything but depth and feed-forward width, with the hidden size scaled by ``wide``."""
+    """Return the frame of a shape, with the hidden size scaled by ``wide``."""
     heads, groups, head_dim = _grouping(published, wide, known)
     hidden = known.hidden_size or heads * head_dim
     tables = 1 if published.tied else 2
@@ -244,7 +243,7 @@ def _framed(published: PublishedModel, count: int, wide: float, known: AssumedSh
 
 
 def _filled(frame: _Frame, count: int, scale: float, known: AssumedShape) -> TransformerShape:
-    """Shape whose feed-forward width takes up the count, in the depth that suits it best."""
+    """Return the shape whose feed-forward width holds the count, with the best depth."""
     published = frame.published
     one, two = (_size(frame.shape(layers, WIDTH_STEP)) for layers in (1, 2))
     per_layer, ends = two - one, 2 * one - two
@@ -272,7 +271,7 @@ def _filled(frame: _Frame, count: int, scale: float, known: AssumedShape) -> Tra
 
 
 def _grouping(published: PublishedModel, scale: float, known: AssumedShape) -> tuple[int, int, int]:
-    """Heads, heads of keys and values, and the width of one."""
+    """Return the query heads, the key-value heads, and the width of one head."""
     grouped = published.key_value_heads < published.heads
     shared = known.num_key_value_heads or (published.key_value_heads if grouped else 1)
     head_dim = published.hidden_size // published.heads
@@ -310,13 +309,13 @@ def _grouping(published: PublishedModel, scale: float, known: AssumedShape) -> t
         or scale * published.heads < 1
         or (known.num_hidden_layers and known.intermediate_size)
     ):
-        # The heads' width takes up the scale where their number cannot, or not finely enough.
+        # If the number of heads cannot follow the scale closely enough, the heads' width does.
         head_dim = max(8, round(scale * published.hidden_size / heads / 8) * 8)
     return heads, groups, head_dim
 
 
 def _heads(wanted: float, groups: int) -> int:
-    """Whole number of heads that tensor parallelism divides well, and the groups divide."""
+    """Return a number of heads that tensor parallelism and the query groups divide well."""
     step = groups * -(-(8 if wanted >= 24 else 4 if wanted >= 8 else 1) // groups)
     return max(step, round(wanted / step) * step)
 
@@ -326,7 +325,7 @@ def _size(shape: TransformerShape) -> int:
 
 
 class _Frame(NamedTuple):
-    """A shape but for depth and feed-forward width."""
+    """A shape without depth and feed-forward width."""
 
     published: PublishedModel
     hidden: int
@@ -336,7 +335,7 @@ class _Frame(NamedTuple):
     vocab: int
 
     def shape(self, layers: int, width: int) -> TransformerShape:
-        """Return the whole shape."""
+        """Return the complete shape."""
         plain = not self.published.gated
         attention = AttentionShape(
             windows=(WindowLayers(layers=layers),),

@@ -28,7 +28,7 @@ FILE = "model_presets.yaml"
 
 
 class PresetSource(Noun):
-    """Where a preset's fields come from, and when they were read."""
+    """Source of a preset's fields, and when it was read."""
 
     title: str
     date: str
@@ -38,11 +38,11 @@ class Preset(Noun):
     """One well-known model."""
 
     hub: tuple[str, ...] = ()
-    """Ids under which it is published, the model itself first, variants of one shape after it."""
+    """Hub ids: first the model itself, then variants of the same shape."""
     source: str
     """Key into the file's ``sources``."""
     config: Annotated[dict[str, object], Field(min_length=1)]
-    """The fields of its ``config.json`` that differ from the family's defaults."""
+    """Fields of its ``config.json`` that differ from the family's defaults."""
 
 
 class _PresetFile(Noun):
@@ -64,7 +64,7 @@ def _load() -> _PresetFile:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    """Every accepted spelling, in lower case, and the preset it means."""
+    """Return every accepted spelling in lower case, with its preset."""
     names: dict[str, str] = {}
     for name, preset in _load().presets.items():
         for hub_id in preset.hub:
@@ -77,7 +77,7 @@ def _names() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _compact_names() -> dict[str, str]:
-    """The same without dashes and underscores: ``resnet50``, ``vit_base_patch16_224``."""
+    """Return the same without dashes and underscores: ``resnet50``, ``vit_base_patch16_224``."""
     return {_compact(spelled): name for spelled, name in _names().items()}
 
 
@@ -86,27 +86,23 @@ def _compact(name: str) -> str:
 
 
 def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
-    """Names of the presets, in the order of the file.
+    """Return the names of the presets, in file order.
 
     Parameters
     ----------
     takes : Unit, optional
-        Only networks that take tokens, images or whole samples; None lists all.
-
-    Returns
-    -------
-    tuple of str
+        List only networks that take tokens, images or whole samples. None lists all.
     """
     return tuple(name for name in _load().presets if takes is None or preset_takes(name) is takes)
 
 
 def preset_takes(name: str) -> Unit:
-    """Return what one input of a preset is.
+    """Return the unit of one input of a preset.
 
     Parameters
     ----------
     name : str
-        As :func:`list_presets` gives it.
+        A name from :func:`list_presets`.
     """
     return _family(name).takes
 
@@ -123,7 +119,7 @@ def _family(name: str) -> Family:
 
 
 def find_preset(name: str) -> str | None:
-    """Return the preset that a name, a hub id or ``org__name`` means; None if there is none."""
+    """Return the preset of a name, a hub id or ``org__name``; None if there is none."""
     spelled = name.strip().lower()
     return _names().get(spelled) or _compact_names().get(_compact(spelled))
 
@@ -131,7 +127,7 @@ def find_preset(name: str) -> str | None:
 def load_preset(
     name: str, sample: SampleSize | None = None, pruning: float = 0.0
 ) -> ModelArchitecture:
-    """Architecture of a well-known model.
+    """Return the architecture of a well-known model.
 
     Parameters
     ----------
@@ -139,9 +135,9 @@ def load_preset(
         ``llama-3.1-8b``, a hub id like ``meta-llama/Llama-3.1-8B`` in any case, or
         ``meta-llama__Llama-3.1-8B``.
     sample : SampleSize, optional
-        Size of one input, of networks whose table depends on it.
+        Size of one input, for networks whose table depends on it.
     pruning : float
-        Share of heads and inner widths that is left out.
+        Share of heads and inner widths to remove.
 
     Returns
     -------
@@ -151,7 +147,7 @@ def load_preset(
     Raises
     ------
     InputError
-        If the name is unknown; the message gives the nearest ones.
+        If the name is unknown. The message suggests the nearest ones.
     """
     known = find_preset(name)
     if known is None:
@@ -173,13 +169,13 @@ def load_preset(
 
 @cache
 def _plain(name: str) -> ModelArchitecture:
-    """Return a preset as published: as many as the file has, 16 MB in all."""
+    """Return a preset as published. The cache holds all presets, 16 MB in total."""
     return _build(name, None, 0.0)
 
 
 @lru_cache(maxsize=16)
 def _changed(name: str, sample: SampleSize | None, pruning: float) -> ModelArchitecture:
-    """Return a preset as somebody asked for it: few, since one can take 2 MB."""
+    """Return a changed preset. The cache holds only a few, because one can take 2 MB."""
     return _build(name, sample, pruning)
 
 
@@ -201,6 +197,6 @@ def _build(name: str, sample: SampleSize | None, pruning: float) -> ModelArchite
     except InputError:
         try:
             build(None, 0.0)
-        except InputError as error:  # whatever is asked of it, the file is wrong
+        except InputError as error:  # the file itself is wrong, not the request
             refuse(FILE, shown(error.value), f"{error.what}. {RESTORE}", entry=name, field="config")
         raise

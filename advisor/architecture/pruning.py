@@ -1,6 +1,6 @@
-"""Structured pruning: a share of the heads and of the inner widths is removed, in whole steps.
+"""Structured pruning: removes a share of the heads and inner widths, in whole steps.
 
-What joins the residual stream keeps its width, hence every layer still fits the next.
+Tensors that join the residual stream keep their width, so every layer still fits the next.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from advisor.architecture.stack.layers import (
 from advisor.errors import InputError
 
 WIDTH_STEP: Final = 16
-"""Inner widths stay multiples of this: tensor cores take tiles of 16 and more."""
+"""Inner widths stay multiples of this, because tensor cores use tiles of at least 16."""
 CHANNEL_STEP: Final = 8
 
 
 def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
     """Return a network of layers without a share of its heads and inner widths.
 
-    As :func:`pruned_transformer`; channels inside residual blocks stay multiples of 8, and grouped
-    convolutions lose whole groups. Where no sum joins channels (VGG, U-Net, DenseNet), every
-    convolution but the last is narrowed. Recurrences stay as they are.
+    It works like :func:`pruned_transformer`. Channels inside residual blocks stay multiples of 8,
+    and grouped convolutions lose whole groups. If no sum joins channels (VGG, U-Net, DenseNet),
+    all convolutions except the last are narrowed. Recurrences stay unchanged.
     """
     layers = _layers(stack.layers, share)
     convolutions = _convolutions(stack.layers)
@@ -55,22 +55,21 @@ def pruned_transformer(shape: TransformerShape, share: float) -> tuple[Transform
 
     Parameters
     ----------
-    shape : TransformerShape
     share : float
-        From 0 to 0.9.
+        Share to remove, from 0 to 0.9.
 
     Returns
     -------
     TransformerShape
-        Feed-forward widths (of experts too) in multiples of 16, heads in whole groups that share
-        keys. State-space layers stay as they are.
+        Feed-forward widths, also of experts, in multiples of 16; heads in whole groups that share
+        keys. State-space layers stay unchanged.
     str
-        What was done, in words.
+        Description of the change.
 
     Raises
     ------
     InputError
-        If the network has nothing that is pruned.
+        If the share removes nothing from the network.
     """
     smaller = shape.model_copy(
         update={
@@ -95,7 +94,7 @@ def _note(share: float, *, changed: bool) -> str:
 
 
 def _left(size: int, share: float, step: int = 1) -> int:
-    """Multiple of ``step`` nearest to what is left, at least one step, never more than before."""
+    """Return the remaining width as the nearest multiple of ``step``, from one step to all."""
     return min(size, max(step, round(size * (1 - share) / step) * step))
 
 
@@ -129,7 +128,7 @@ def _layers(layers: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
 
 
 def _inner_matrices(layers: tuple[Layer, ...]) -> set[int]:
-    """Matrices with an activation behind them and another matrix after that."""
+    """Return the matrices that are followed by an activation and another matrix."""
     matrices = [index for index, layer in enumerate(layers) if isinstance(layer, Linear)]
     return {
         index for index in matrices[:-1] if isinstance(layers[index + 1], Activation | GatedProduct)
@@ -147,7 +146,7 @@ def _layer(layer: Layer, share: float) -> Layer:
 
 
 def _flat(layers: tuple[Layer, ...]) -> Iterator[Layer]:
-    """Yield the layers, those inside others too."""
+    """Yield the layers, including those inside other layers."""
     for layer in layers:
         yield layer
         if isinstance(layer, Repeat | Section | Branch):
@@ -168,7 +167,7 @@ def _convolutions(layers: tuple[Layer, ...]) -> list[Convolution]:
 def _chained(
     layers: tuple[Layer, ...], share: float, *, last: Convolution | None
 ) -> tuple[Layer, ...]:
-    """Narrow every convolution but the last: what reads it takes what is there."""
+    """Narrow every convolution except the last. Their readers adapt to the width."""
     narrowed: list[Layer] = []
     for layer in layers:
         if isinstance(layer, Repeat | Section | Branch):
@@ -183,7 +182,7 @@ def _chained(
 
 
 def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
-    """Remove channels of the convolutions in a residual block, the last one's kept."""
+    """Remove channels of the convolutions in a residual block, except the last one's."""
     places = [
         index
         for index, layer in enumerate(body)
@@ -205,7 +204,7 @@ def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
             continue
         out = _left(layer.out, share, CHANNEL_STEP)
         if groups > 1:
-            # Whole groups go, with the channels that they read.
+            # Whole groups are removed, with the channels that they read.
             out = layer.out // groups * kept
         grouped = layer.groups == groups > 1
         update = {"out": out, "groups": kept if grouped else layer.groups}

@@ -1,4 +1,4 @@
-"""Published dense models, from which the shape of a bare parameter count is scaled."""
+"""Published dense models, to scale a shape for a parameter count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PublishedModel(Noun):
 
     @property
     def shape(self) -> AssumedShape:
-        """Its shape in the words of a case."""
+        """Its shape in the fields of a case."""
         return AssumedShape(
             like=self.name,
             num_hidden_layers=self.layers,
@@ -106,34 +106,33 @@ PUBLISHED: Final = (
     _llama("Qwen2.5 32B", 32.8e9, 5120, 64, 40, 8, 27648, vocab=152_064),
     _llama("Qwen2.5 72B", 72.7e9, 8192, 80, 64, 8, 29568, vocab=152_064),
 )
-"""Published dense models, from which the nearest is scaled."""
+"""Published dense models; the nearest in size is scaled."""
 
 
 def nearest_published(parameters: float, count: int = 3) -> tuple[PublishedModel, ...]:
-    """Published dense models by how near their size is, as a ratio.
+    """Return the published dense models nearest in size, by ratio.
 
     Parameters
     ----------
     parameters : float
         [elements]
-    count : int
 
     Returns
     -------
     tuple of PublishedModel
-        The nearest first.
+        Models, the nearest first.
     """
     ranked = sorted(PUBLISHED, key=lambda model: abs(log(parameters / model.parameters)))
     return tuple(ranked[:count])
 
 
 def published_named(name: str) -> PublishedModel:
-    """Published model of a name; case, blanks and dashes do not matter.
+    """Return the published model of a name; case, blanks and dashes do not matter.
 
     Raises
     ------
     InputError
-        If there is none.
+        If no model has this name.
 
     Examples
     --------
@@ -148,9 +147,9 @@ def published_named(name: str) -> PublishedModel:
         if bare(model.name) == bare(name):
             return model
     raise InputError(
-        "model.shape.like names no model of the table",
+        "model.shape.like is not a model of the table",
         value=name,
         allowed=", ".join(model.name for model in PUBLISHED),
-        remedy="Choose one of these, or leave it out for the nearest by size.",
+        remedy="Choose one of these, or leave it out to use the nearest in size.",
         field="model.shape.like",
     )

@@ -1,6 +1,6 @@
-"""From whatever the user gave to the architecture: preset, configuration, hub id or count.
+"""Finds the architecture from the user's preset, configuration, hub id or parameter count.
 
-What reads each is imported when it is first given, so that a process starts fast.
+Each reader is imported on first use, so that a process starts fast.
 """
 
 from __future__ import annotations
@@ -22,31 +22,26 @@ from advisor.nouns.case import ModelSource
 from advisor.nouns.case_files import input_error
 
 IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safetensors")
-"""What a folder is read by, in this order."""
+"""Files that are read from a folder; the first one found is used."""
 
 
 def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> ModelArchitecture:
-    """Architecture that a case names.
+    """Return the architecture that a case names.
 
     Parameters
     ----------
-    source : ModelSource
     sample : SampleSize, optional
-        Size of one input, of networks whose table depends on it; their own default without.
-
-    Returns
-    -------
-    ModelArchitecture
+        Size of one input, for networks whose table depends on it. Default: the network's own.
 
     Raises
     ------
     InputError
-        If the preset is unknown, the configuration or weights file unusable, the hub out of
-        reach or the family unsupported.
+        If the preset is unknown, the configuration or weights file is unusable, the hub cannot be
+        reached or the family is not supported.
     """
     try:
         return _resolved(source, sample)
-    except ValidationError as error:  # a file's text or size that no noun takes
+    except ValidationError as error:  # a text or size from a file, which a noun refuses
         raise input_error(error) from None
 
 
@@ -76,7 +71,7 @@ def _resolved(source: ModelSource, sample: SampleSize | None) -> ModelArchitectu
 def _from_config(
     config: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
-    """Architecture of a mapping, a JSON text, or the path of a configuration or weights file."""
+    """Return the architecture of a mapping, a JSON text, or a configuration or weights file."""
     if isinstance(config, Mapping):
         return architecture_from_config(config, sample=sample, pruning=pruning)
     text = config.lstrip("\ufeff")
@@ -93,10 +88,10 @@ def _from_config(
     start = read_start(path, SNIFFED_BYTES)
     if is_weights_file(path, start) and pruning:
         raise InputError(
-            "pruning does not apply to a file of weights, which holds what it holds",
+            "pruning does not apply to a weights file, whose tensors are fixed",
             value=pruning,
             allowed="0",
-            remedy="Leave model.pruning out, or give the config.json of the model before it.",
+            remedy="Leave out model.pruning, or give the config.json of the unpruned model.",
             field="model.pruning",
         )
     if is_weights_file(path, start):
@@ -108,7 +103,7 @@ def _from_config(
 def _from_stack(
     given: str | Mapping[str, object], sample: SampleSize | None, pruning: float
 ) -> ModelArchitecture:
-    """Architecture of a user's own layers: a mapping, a YAML text, or the path of one."""
+    """Return the architecture of a user's own layers: a mapping, a YAML text, or its path."""
     from advisor.architecture.stack.compile import stack_architecture
     from advisor.architecture.stack.reading import (
         MAX_STACK_BYTES,
@@ -143,7 +138,7 @@ def _from_stack(
 
 
 def _located(name: str) -> Path:
-    """Return the file that a path means: in a folder the configuration, else the weights."""
+    """Return the file of a path: in a folder, the configuration or otherwise the weights."""
     try:
         path = Path(name).expanduser()
         if path.is_dir():

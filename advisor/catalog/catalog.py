@@ -16,45 +16,45 @@ from advisor.nouns.hardware import Accelerator, Confidence, Offer, SoftwareSuppo
 
 
 class Source(Noun):
-    """Where catalog values come from."""
+    """A source of catalog values."""
 
     key: str
     title: str
     locator: str
     """Address, or repository with commit and path."""
     date: str
-    """Date of the source or of its reading. ISO 8601, possibly truncated."""
+    """When the source was published or read. ISO 8601, possibly only the month or the year."""
     licence: str
     confidence: Confidence
 
 
 class ExchangeRate(Noun):
-    """What one unit of a currency is worth."""
+    """The value of one unit of a currency in US dollars."""
 
     usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     date: str
-    """ISO 8601; empty for a rate that the user gave."""
+    """ISO 8601. Empty if the user gave the rate."""
 
 
 class PriceState(Noun):
-    """Which prices the catalog holds."""
+    """Which prices the catalog uses: live ones, or those of the shipped snapshot."""
 
     live_providers: tuple[str, ...]
     """Providers whose live prices are in use."""
     fetched_at: str
-    """When they were fetched, ISO 8601 with time; empty for the shipped snapshot."""
+    """When the live prices were fetched. ISO 8601 with time; empty for the shipped snapshot."""
     problem: str
-    """Why cached live prices are not used; empty where nothing is wrong."""
+    """Why the cached live prices are not used. Empty if nothing is wrong."""
 
     @property
     def sentence(self) -> str:
-        """What is in use, in words."""
+        """Which prices are in use, as a sentence for the user."""
         if not self.live_providers:
-            return "Prices of the snapshot that ships with the program."
+            return "Prices come from the snapshot that ships with the program."
         names, day = ", ".join(self.live_providers), self.fetched_at[:10]
         return (
-            f"Live prices of {names}, fetched on {day} through gpuhunt; all others of the shipped "
-            "snapshot."
+            f"Prices of {names} are live, fetched on {day} through gpuhunt; all others come from "
+            "the shipped snapshot."
         )
 
 
@@ -80,7 +80,7 @@ class Catalog(Noun):
     excluded: dict[str, str]
     """Accelerators left out on purpose, with the reason."""
     exchange_rates: dict[str, ExchangeRate] = Field(default_factory=dict)
-    """By currency; applied to the offers' prices in US dollars."""
+    """By currency. The offers' prices in US dollars already use these rates."""
     software: dict[str, SoftwareSupport] = Field(default_factory=dict)
     """By compute capability."""
     prices: PriceState = SHIPPED
@@ -91,24 +91,20 @@ class Catalog(Noun):
         Parameters
         ----------
         key : str
-            Key, or the product's whole name in any case.
-
-        Returns
-        -------
-        Accelerator
+            Catalog key, or the full product name; upper and lower case are the same.
 
         Raises
         ------
         InputError
-            If there is none of that key or name; the message names the nearest ones, but none
-            is taken instead.
+            If no accelerator has this key or name. The message suggests the nearest ones; none
+            is substituted.
         """
         wanted = key.casefold().strip()
         found = self._by_name.get(wanted)
         if found is not None:
             return found
         near = ", ".join(self._nearest(wanted))
-        allowed = "a key or a whole product name of the catalog"
+        allowed = "a key or a full product name of the catalog"
         raise InputError(
             f"{key} is left out: {self.excluded[wanted]}"
             if wanted in self.excluded
@@ -120,16 +116,12 @@ class Catalog(Noun):
         )
 
     def offers_for(self, key: str) -> tuple[Offer, ...]:
-        """Offers of one accelerator, ordered by key; empty where nothing rents it.
+        """Return the offers of one accelerator, ordered by key; empty if nobody rents it out.
 
         Parameters
         ----------
         key : str
-            As for :meth:`accelerator`.
-
-        Returns
-        -------
-        tuple of Offer
+            Catalog key or full product name.
 
         Raises
         ------
@@ -139,22 +131,18 @@ class Catalog(Noun):
         return self._by_accelerator.get(self.accelerator(key).key, ())
 
     def software_for(self, accelerator: Accelerator) -> SoftwareSupport | None:
-        """Return the software that an accelerator needs; None where the catalog has no entry."""
+        """Return the software that an accelerator needs; None if the catalog has no entry."""
         return self.software.get(accelerator.compute_capability or "")
 
     def at_rate(self, currency: str, usd: float) -> Catalog:
-        """Return the same catalog with prices of one currency converted at another rate.
+        """Return the catalog with the prices of one currency converted at a new exchange rate.
 
         Parameters
         ----------
         currency : str
             ISO 4217, e.g. ``EUR``.
         usd : float
-            US dollars for one unit of it.
-
-        Returns
-        -------
-        Catalog
+            US dollars for one unit of the currency.
 
         Raises
         ------
@@ -166,12 +154,12 @@ class Catalog(Noun):
                 "the catalog has no prices in this currency",
                 value=currency,
                 allowed=", ".join(self.exchange_rates) or "none: all prices are in USD",
-                remedy="Name one of these.",
+                remedy="Choose one of these currencies.",
                 field="currency",
             )
         if not 0 < usd < inf:
             raise InputError(
-                "the exchange rate is not usable",
+                "the exchange rate is not a positive finite number",
                 value=usd,
                 allowed="a positive number of US dollars for one unit",
                 remedy=f"Give what 1 {currency} costs in USD, e.g. 1.12.",
@@ -189,15 +177,14 @@ class Catalog(Noun):
     def priced(
         self, offers: tuple[Offer, ...], sources: dict[str, Source], prices: PriceState
     ) -> Catalog:
-        """Return a catalog of the same accelerators with other offers.
+        """Return the catalog with the same accelerators and other offers.
 
         Parameters
         ----------
         offers : tuple of Offer
             Ordered by key.
         sources : dict of str to Source
-            All that offers and accelerators cite.
-        prices : PriceState
+            Every source that the offers and accelerators cite.
         """
         return self.model_copy(update={"offers": offers, "sources": sources, "prices": prices})
 
@@ -207,14 +194,14 @@ class Catalog(Noun):
         return max(offer.price_date for offer in self.offers)
 
     def __copy__(self) -> Self:
-        """Return a copy without the tables made from its fields, which ``model_copy`` changes."""
+        """Return a copy without the lookup tables: ``model_copy`` may change what they index."""
         copied = super().__copy__()
         for name in ("_by_name", "_by_accelerator"):
             copied.__dict__.pop(name, None)
         return copied
 
     def _nearest(self, name: str) -> list[str]:
-        """Up to five keys: those that contain the name first, then those spelt alike."""
+        """Return up to five keys: first those that contain the name, then similar spellings."""
         containing = [other for other in self._by_name if name and name in other]
         alike = get_close_matches(name, self._by_name, n=5, cutoff=0.5)
         return list(dict.fromkeys(self._by_name[other].key for other in containing + alike))[:5]

@@ -1,4 +1,4 @@
-"""What no single field shows: order, sources that resolve, rates that look sparse."""
+"""Checks across fields of the catalog: order of keys, known sources, rates that look sparse."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from advisor.catalog.records import AcceleratorRecord, CatalogFile, OfferRecord
 from advisor.errors import CatalogError
 
 USD = "USD"
-"""The currency of the engine."""
+"""Every price inside the engine is in this currency."""
 
 WIDEST_STEP = 2.05
-"""A dense rate is at most twice that of the next wider format (rounding allowed); tensor cores
-double per halved width, and sparsity doubles once more."""
+"""Largest plausible ratio of a dense rate to that of the next wider format, with room for rounding.
+Tensor cores double their rate when the width halves; sparsity would double it once more."""
 
 
 def check_order(keys: Sequence[str], *, file: str) -> None:
@@ -23,14 +23,14 @@ def check_order(keys: Sequence[str], *, file: str) -> None:
     Parameters
     ----------
     keys : sequence of str
-        In the order of the file.
+        The keys as the file lists them.
     file : str
-        Its name.
+        Name of the file, for the message.
 
     Raises
     ------
     CatalogError
-        If a key is there twice or out of order; says where to move it.
+        If a key appears twice or out of order; the message says where to move it.
     """
     for before, key, *following in itertools.zip_longest(keys, keys[1:], keys[2:], fillvalue=""):
         if not key or before < key:
@@ -54,19 +54,18 @@ def check_accelerator(
     Parameters
     ----------
     key : str
-        Of the entry.
-    record : AcceleratorRecord
+        Key of the entry.
     content : CatalogFile
-        The file it stands in.
+        The file that holds the entry.
     rule_source : str
         Source that a derived memory figure cites.
     file : str
-        Its name.
+        Name of the file, for the message.
 
     Raises
     ------
     CatalogError
-        With the field and how to mend it.
+        The message names the field and the remedy.
     """
     _check_sources(key, record, content, file=file)
     rule = record.memory_reported_rule
@@ -95,18 +94,17 @@ def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: s
 
     Parameters
     ----------
-    record : OfferRecord
     content : CatalogFile
-        The accelerators and sources.
+        The known accelerators, sources and exchange rates.
     line : int
-        Line of the offer.
+        Line of the offer in its file.
     file : str
         Name of the file of offers.
 
     Raises
     ------
     CatalogError
-        With the field and how to mend it.
+        The message names the field and the remedy.
     """
     entry = f"line {line} ({record.instance_type})"
     if record.accelerator not in content.accelerators:
@@ -136,21 +134,7 @@ def check_offer(record: OfferRecord, content: CatalogFile, *, line: int, file: s
 
 
 def check_rate(currency: str, content: CatalogFile, *, file: str) -> None:
-    """Refuse an exchange rate from an unknown source.
-
-    Parameters
-    ----------
-    currency : str
-        Key into the rates.
-    content : CatalogFile
-    file : str
-        Its name.
-
-    Raises
-    ------
-    CatalogError
-        With the field and how to mend it.
-    """
+    """Refuse an exchange rate from an unknown source with a ``CatalogError``."""
     source = content.exchange_rates[currency].source
     if source not in content.sources:
         raise CatalogError(
@@ -163,21 +147,7 @@ def check_rate(currency: str, content: CatalogFile, *, file: str) -> None:
 
 
 def check_capability(capability: str, content: CatalogFile, *, file: str) -> None:
-    """Refuse the software of a compute capability where it cites unknown sources or fields.
-
-    Parameters
-    ----------
-    capability : str
-        Key into the capabilities.
-    content : CatalogFile
-    file : str
-        Its name.
-
-    Raises
-    ------
-    CatalogError
-        With the field and how to mend it.
-    """
+    """Refuse a compute capability that cites unknown sources or fields with a ``CatalogError``."""
     record = content.compute_capabilities[capability]
     _check_cited(capability, record.sources, record.model_fields_set, content=content, file=file)
 
@@ -195,14 +165,14 @@ def _check_cited(
     content: CatalogFile,
     file: str,
 ) -> None:
-    """Refuse sources without a default, of fields that are not there, or unknown ones."""
+    """Refuse sources without a default, for missing fields, or missing from the registry."""
     if "default" not in sources:
         raise CatalogError(
             file=file,
             entry=entry,
             field="sources",
             value=", ".join(sources),
-            remedy="Add `default`, the source of the fields that are not named.",
+            remedy="Add `default`: the source of all fields that have no source of their own.",
         )
     for field, source in sources.items():
         if field != "default" and field not in known:
@@ -217,7 +187,7 @@ def _check_cited(
 
 
 def _check_rates(key: str, record: AcceleratorRecord, *, file: str) -> None:
-    # Cards that halve their rate with fp32 accumulation are compared by the undivided one.
+    # Some cards halve their rate with fp32 accumulation: compare their full rate.
     rates: Mapping[str, float] = dict(
         [*record.dense_tflops.items(), *record.fp16_accumulate_tflops.items()]
     )

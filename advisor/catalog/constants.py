@@ -1,4 +1,4 @@
-"""Reads the calibration: what was fitted on kernels, and what is stated by hand."""
+"""Reads the calibration: the fitted constants, and those written by hand with a source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECTIONS: Final = {
         "serving memory intervals reliability engines"
     ),
 }
-"""What each file holds: a section that is gone would leave its constants at their defaults."""
+"""Required sections of each file: without one, its constants would silently keep their defaults."""
 
 FITTED_FIELDS: Final = {
     "network": _names("intra_latency_s intra_bandwidth pcie_bandwidth fit source"),
@@ -46,7 +46,7 @@ FITTED_FIELDS: Final = {
     ),
     "software": _names("slowdown sample_slowdown slowdown_groups"),
 }
-"""Of the sections that stand in both files, the fields of the fitted one."""
+"""For each section in both files, the fields that belong to the fitted file."""
 
 INTERVALS: Final = {
     FITTED: _names(
@@ -68,30 +68,26 @@ INTERVALS: Final = {
         "serving_denoising serving_denoising_unmeasured training_tensors"
     ),
 }
-"""The ranges that the engine asks for; those of single engines replace them where they stand."""
+"""The ranges that every calibration must hold. An engine's own range takes precedence."""
 
 
 def load_calibration(path: Path | None = None) -> Calibration:
-    """Read and check the constants, once for each path.
+    """Read and check the calibration constants; the result is cached for each path.
 
     Parameters
     ----------
     path : Path, optional
-        The file of fitted constants; the stated ones are read from ``calibration_facts.yaml``
-        beside it, and those of software from the shipped ``software.yaml``. None takes the files
-        that ship with the package.
-
-    Returns
-    -------
-    Calibration
+        The file of fitted constants. The constants written by hand come from
+        ``calibration_facts.yaml`` in the same folder, and those of software from the shipped
+        ``software.yaml``. None reads the shipped files.
 
     Raises
     ------
     CatalogError
-        If a file is not a YAML mapping, a value stands in both files, or a value is missing,
-        unknown or out of bounds; the message names file, entry and field.
+        If a file is not a YAML mapping, both files hold the same value, or a value is missing,
+        unknown or out of bounds. The message names file, entry and field.
     ResourceError
-        If the package's own files are missing.
+        If the shipped files are missing.
 
     Examples
     --------
@@ -121,24 +117,20 @@ def _check_present(
 
 
 def join_calibration(fitted: Section, path: Path) -> Calibration:
-    """Check fitted constants together with the stated ones.
+    """Join fitted constants with those written by hand, and check the whole.
 
     Parameters
     ----------
     fitted : dict
-        What ``calibration.yaml`` holds, or will hold.
+        The content of ``calibration.yaml``, written already or not.
     path : Path
-        That file; the stated constants are read from ``calibration_facts.yaml`` beside it, and
-        those of software from the shipped ``software.yaml``.
-
-    Returns
-    -------
-    Calibration
+        Path of that file. ``calibration_facts.yaml`` is read from the same folder, and the
+        constants of software from the shipped ``software.yaml``.
 
     Raises
     ------
     CatalogError
-        As :func:`load_calibration`.
+        As in :func:`load_calibration`.
     """
     _check_stacks(fitted)
     facts = _read(path.with_name(FACTS)) | {"software": stack_rows()}
@@ -148,7 +140,7 @@ def join_calibration(fitted: Section, path: Path) -> Calibration:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         message = first["msg"].removeprefix("Value error, ")
-        # A complaint about the whole begins with the section that is wrong.
+        # An error about the whole file starts with the name of the wrong section.
         place = [str(part) for part in first["loc"]] or message.split()[0].rstrip(":").split(".")
         whole = first["type"] in {"missing", "value_error"}
         raise CatalogError(
@@ -190,7 +182,7 @@ def _read(path: Path) -> Section:
 
 
 def _joined(fitted: Section, facts: Section, *, file: str, entry: str) -> Section:
-    """Both mappings in one, section by section."""
+    """Join both mappings, section by section."""
     result = dict(fitted)
     for name, value in facts.items():
         place = f"{entry}.{name}" if entry else name
@@ -220,7 +212,7 @@ def _stated_in(section: str) -> str:
 
 
 def _is_fitted(place: list[str], fitted: Section, facts: Section) -> bool:
-    """Whether a place belongs to the fitted file: where it stands, else where it should."""
+    """Whether a place belongs to the fitted file: it is there, or should be there."""
     depths = [_depth(section, place) for section in (fitted, facts)]
     if depths[0] != depths[1]:
         return depths[0] > depths[1]
@@ -229,7 +221,7 @@ def _is_fitted(place: list[str], fitted: Section, facts: Section) -> bool:
 
 
 def _depth(section: object, place: list[str]) -> int:
-    """Return how many parts of a place stand in a file."""
+    """Return how many leading parts of a place a file contains."""
     for depth, part in enumerate(place):
         if not isinstance(section, dict) or part not in section:
             return depth

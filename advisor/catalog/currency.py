@@ -8,7 +8,7 @@ from typing import Final
 from advisor.nouns.hardware import Offer, Quote
 
 HOURLY_STEP: Final = Decimal("0.0001")
-"""Hourly prices are kept to a hundredth of a cent, as most providers quote them. [USD]"""
+"""Rounding step of hourly prices: a hundredth of a cent, as most providers quote them. [USD]"""
 
 
 def in_usd(amount: float | None, *, usd: float) -> float | None:
@@ -17,9 +17,9 @@ def in_usd(amount: float | None, *, usd: float) -> float | None:
     Parameters
     ----------
     amount : float or None
-        In the other currency, per hour.
+        Price per hour in the other currency.
     usd : float
-        US dollars for one unit of it.
+        US dollars for one unit of that currency.
 
     Examples
     --------
@@ -28,21 +28,22 @@ def in_usd(amount: float | None, *, usd: float) -> float | None:
     """
     if amount is None:
         return None
-    # Through text: the decimal figure that was written, not its nearest binary fraction.
+    # Through text, to get the decimal figure as written and not its nearest binary fraction.
     exact = Decimal(str(amount)) * Decimal(str(usd))
     return float(exact.quantize(HOURLY_STEP))
 
 
 def converted(offer: Offer, *, usd: float, rate_date: str) -> Offer:
-    """Return the offer with its quoted price converted at a rate; one in US dollars unchanged.
+    """Return an offer with its quoted price converted to US dollars.
+
+    An offer that is quoted in US dollars is returned unchanged.
 
     Parameters
     ----------
-    offer : Offer
     usd : float
         US dollars for one unit of the quote's currency.
     rate_date : str
-        ISO 8601; empty for a rate that the user gave.
+        ISO 8601. Empty if the user gave the rate.
     """
     quote = offer.quote
     if quote is None:

@@ -1,4 +1,4 @@
-"""Money beside the catalog: tariffs and carbon by place, billing, commitments, owning defaults."""
+"""Money outside the catalog: tariffs and carbon by place, billing, commitments, owning defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULTS_FILE: Final = "owning_defaults.csv"
 
 Figure = Annotated[float, Field(ge=-1, le=1e6, allow_inf_nan=False)]
 CHANGES: Final = "per year"
-"""Unit of the only figures that may be negative: a price that falls."""
+"""Only figures in this unit may be negative: a price can fall."""
 
 DEFAULT_GROUPS: Final = {
     "colocation_usd_per_kw_month": "desktop server",
@@ -45,14 +45,14 @@ DEFAULT_GROUPS: Final = {
     "staff_usd_per_machine_month": "desktop server",
     "tariff_factor": "all",
 }
-"""The rows of ``owning_defaults.csv``: without one the engine would take that of another group."""
+"""Required rows of ``owning_defaults.csv``. Another group's row would replace a missing one."""
 
 CARBON_SOURCES: Final = {
     "owid-ember": "Our World in Data and Ember through codecarbon 3.3.2 (CC-BY-4.0)",
     "epa-egrid": "US EPA eGRID2023 through codecarbon 3.3.2",
     "google-cloud": "Google Cloud, https://cloud.google.com/sustainability/region-carbon",
 }
-"""Attribution of the carbon figures, by the key in the table."""
+"""Sources of the carbon figures, by their key in the table."""
 
 
 class Place(Record):
@@ -62,39 +62,39 @@ class Place(Record):
     kind: Literal["country", "us_state", "cloud_region"]
     name: Text
     country: Key
-    """Whose tariff applies."""
+    """Key of the country whose tariff applies."""
     carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5_000, allow_inf_nan=False)]
-    """Mean intensity of the grid. [g/kWh]"""
+    """Mean carbon intensity of the grid. [g/kWh]"""
     carbon_year: Annotated[int, Field(ge=1990, le=2100)] | None = None
     carbon_source: Literal["owid-ember", "epa-egrid", "google-cloud"]
     household_usd_per_kwh: UsdPerKwh | None = None
     business_usd_per_kwh: UsdPerKwh | None = None
     tariff_source: Literal["recalled"] | None = None
-    """All tariffs are recalled, of 2024 and 2025, and uncertain by a quarter."""
+    """All tariffs are recalled values for 2024 and 2025, uncertain by a quarter."""
 
 
 class Commitment(Record):
-    """A row of ``commitments.csv``: what a term saves with one provider."""
+    """A row of ``commitments.csv``: the discount that one provider gives for a term."""
 
     provider: Text
     plan: Text
     accelerators: str = ""
-    """Keys, divided by blanks; empty: all of the provider."""
+    """Keys of accelerators, separated by blanks. Empty means all that the provider rents out."""
     term_months: Annotated[int, Field(ge=1, le=60)]
     price_ratio: Annotated[float, Field(gt=0, le=1)]
-    """Price over that on demand; all hours of the term are paid."""
+    """Price divided by the on-demand price. The customer pays every hour of the term."""
     source: Text
     source_date: IsoDate
     confidence: Confidence
     notes: str = ""
 
     def covers(self, accelerator: str) -> bool:
-        """Return whether the plan is sold for an accelerator."""
+        """Return whether the provider sells this commitment for an accelerator."""
         return not self.accelerators or accelerator in self.accelerators.split()
 
 
 class BillingRecord(Record):
-    """A row of ``billing.csv``: the steps in which a provider bills."""
+    """A row of ``billing.csv``: the time step in which a provider bills."""
 
     provider: Text
     step_s: Annotated[Seconds, Field(gt=0)]
@@ -109,8 +109,8 @@ class Default(Record):
 
     field: Text
     group: Text
-    """``server`` | ``workstation`` | ``desktop`` | ``computer`` | ``edge`` | ``cpu`` | ``all``, or
-    the kind of a price."""
+    """Kind of machine (``server``, ``workstation``, ``desktop``, ``computer``, ``edge``, ``cpu``,
+    ``all``) or kind of price."""
     low: Figure
     expected: Figure
     high: Figure
@@ -123,16 +123,16 @@ class Default(Record):
     def _in_order(self) -> Default:
         told = f"{self.low:g}, {self.expected:g}, {self.high:g}"
         if not self.low <= self.expected <= self.high:
-            msg = f"Order the three: low, expected, high, not {told}"
+            msg = f"Give low <= expected <= high, not {told}"
             raise ValueError(msg)
         if self.low < 0 and self.unit != CHANGES:
-            msg = f"Only figures {CHANGES} may be negative, not {told}"
+            msg = f"Only figures {CHANGES} may be negative, but these are {told}"
             raise ValueError(msg)
         return self
 
 
 class Economy(Noun):
-    """Everything about money that is not a card or an offer."""
+    """Everything about money except accelerators and offers."""
 
     places: tuple[Place, ...]
     """Ordered by key."""
@@ -145,7 +145,7 @@ class Economy(Noun):
         Raises
         ------
         InputError
-            If there is none; the message names the nearest.
+            If no place has this key or name. The message suggests the nearest ones.
         """
         wanted = key.casefold().strip()
         if wanted in self._by_place:
@@ -156,17 +156,17 @@ class Economy(Noun):
             value=key,
             allowed="a country (usa, deu), a US state (us-texas) or a Google Cloud region "
             "(gcp-us-central1)" + (f"; nearest: {', '.join(near)}" if near else ""),
-            remedy="Correct the key; data/energy.csv lists all.",
+            remedy="Correct the key. data/energy.csv lists all of them.",
             field="owning.place",
         )
 
     def default(self, field: str, *groups: str) -> Default:
-        """Return the default of the first of ``groups`` that has one, else that of all.
+        """Return the default of the first of ``groups`` that has one, or that of group ``all``.
 
         Raises
         ------
         KeyError
-            If there is none: no row of ``DEFAULT_GROUPS`` is asked for.
+            If neither exists: the field is not one of ``DEFAULT_GROUPS``.
         """
         for group in (*groups, "all"):
             if (field, group) in self._by_default:
@@ -193,7 +193,7 @@ def _billing_table() -> dict[str, Billing]:
 
 
 def billing_of(provider: str) -> Billing:
-    """Return how a provider bills; by the minute where it is not known.
+    """Return how a provider bills; by the minute if that is not known.
 
     Examples
     --------
@@ -205,21 +205,17 @@ def billing_of(provider: str) -> Billing:
 
 @lru_cache(maxsize=2)
 def load_economy(directory: Path | None = None) -> Economy:
-    """Read and check the tables, once for each folder.
+    """Read and check the tables; the result is cached for each folder.
 
     Parameters
     ----------
     directory : Path, optional
-        The folder of the three files; the shipped one by default.
-
-    Returns
-    -------
-    Economy
+        The folder with the tables. Default: the shipped one.
 
     Raises
     ------
     CatalogError
-        If a table is missing or broken; the message names file, entry and field.
+        If a table is missing or broken. The message names file, entry and field.
 
     Examples
     --------
@@ -247,7 +243,7 @@ def load_economy(directory: Path | None = None) -> Economy:
 
 
 def _check_countries(places: Sequence[Place]) -> None:
-    """Refuse places whose country, or the one whose tariff is the default, has no row."""
+    """Refuse a table that lacks a row for a place's country, or for the default place."""
     known = {item.key for item in places if item.kind == "country"}
     usual = str(Owning.model_fields["place"].default)
     if usual not in known:
@@ -259,7 +255,7 @@ def _check_countries(places: Sequence[Place]) -> None:
 
 
 def _check_defaults(defaults: Sequence[Default]) -> None:
-    """Refuse a table with a row too few or too many."""
+    """Refuse a table with missing or unexpected rows."""
     rows = {(item.field, item.group) for item in defaults}
     wanted = {
         (field, group) for field, groups in DEFAULT_GROUPS.items() for group in groups.split()
@@ -273,7 +269,7 @@ def _check_defaults(defaults: Sequence[Default]) -> None:
 
 
 def places() -> tuple[Place, ...]:
-    """Return the places whose tariff is known, by name: what ``owning.place`` may be."""
+    """Return the places with a known tariff, by name: the allowed values of ``owning.place``."""
     economy = load_economy()
     known = [
         item

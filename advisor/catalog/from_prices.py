@@ -1,4 +1,4 @@
-"""Prices "from": the lowest of a list, so a lower bound of what a machine will cost."""
+"""Prices "from": the lowest price of a list, so a lower bound on the price of a machine."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from advisor.nouns.hardware import FIRM_TIER, Offer
 
 
 def with_upper_ends(offers: Sequence[Offer], *, file: str) -> tuple[Offer, ...]:
-    """Give prices "from" the upper end that others' firm prices for the same card tell.
+    """Give each price "from" an upper end, taken from other providers' firm prices for the card.
 
     Parameters
     ----------
     offers : sequence of Offer
-        All of the catalog.
+        All offers of the catalog.
     file : str
-        Where they stand, for messages.
+        File of the offers, for messages.
 
     Returns
     -------
     tuple of Offer
-        Of a price "from", ``price_factor`` is the median of firm list prices per card over this
-        one, at least 1.
+        The ``price_factor`` of a price "from" is the median of the firm list prices per card
+        divided by this price, at least 1.
 
     Raises
     ------
     CatalogError
-        If nobody has a firm price for the card.
+        If no provider has a firm price for the card.
     """
     firm: dict[str, list[float]] = {}
     for offer in offers:

@@ -6,7 +6,7 @@ import re
 
 
 def slug(text: str) -> str:
-    """Return a text as lower-case words joined by dashes.
+    """Return the text as lower-case words joined by dashes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files -> catalog: units are converted here, once, and the parts are joined."""
+"""Reads the data files into a catalog. Only this module converts their units."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ CATALOG_FILE = "gpu_catalog.yaml"
 OFFERS_FILE = "cloud_offers.csv"
 
 RULE_SOURCE = "reported-memory-rule"
-"""Source of memory figures that a rule derives."""
+"""Source key of memory figures that a rule derives."""
 
 BOTH_DIRECTIONS = 2.0
-"""Links are published for both directions together; collectives use one."""
+"""Vendors publish the rate of links for both directions together; collectives use one."""
 
-# From the fields of a record to those of the noun.
+# Field of the record -> field of the noun.
 _NOUN_FIELDS: Mapping[str, str] = {
     "memory_gb": "memory_marketed_bytes",
     "memory_reported_mib": "memory_reported_bytes",
@@ -66,18 +66,14 @@ def load_catalog(directory: Path | None = None) -> Catalog:
     Parameters
     ----------
     directory : Path, optional
-        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``; by default the shipped data,
-        with the live prices that ``gpu-advisor prices refresh`` put into the user's cache.
+        Folder with ``gpu_catalog.yaml`` and ``cloud_offers.csv``. Default: the shipped data, with
+        the live prices that ``gpu-advisor prices refresh`` put into the user's cache.
         ``Catalog.prices`` says which prices are in use.
-
-    Returns
-    -------
-    Catalog
 
     Raises
     ------
     CatalogError
-        If a file is broken: names file, entry, field, value and how to mend it.
+        If a file is broken. The message names file, entry, field, value and remedy.
     ResourceError
         If the shipped data are missing.
 
@@ -96,7 +92,7 @@ def load_catalog(directory: Path | None = None) -> Catalog:
 
 
 def load_snapshot() -> Catalog:
-    """Load the shipped catalog as it is, without live prices.
+    """Load the shipped catalog without live prices.
 
     Raises
     ------
@@ -113,7 +109,7 @@ def _load(catalog_path: Path, offers_path: Path) -> Catalog:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """When a file was written, and its size: what tells a changed file."""
+    """Return the modification time and size of a file, which change when the file changes."""
     if not path.exists():
         return 0, 0
     status = path.stat()
@@ -124,7 +120,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _live(
     catalog_path: Path, offers_path: Path, cache: Path, stamps: tuple[tuple[int, int], ...]
 ) -> Catalog:
-    del stamps  # only part of the cache's key
+    del stamps  # part of the cache key only
     snapshot = _load(catalog_path, offers_path)
     if not cache.exists():
         return snapshot
@@ -247,7 +243,7 @@ def _noun_field(field: str) -> str:
 def _reported_bytes(record: AcceleratorRecord, rules: Mapping[str, MemoryRule]) -> float:
     if record.memory_reported_mib is not None:
         return record.memory_reported_mib * MIB
-    # The record has exactly one of the two.
+    # A record has exactly one of the two fields.
     return record.memory_gb * GIB * rules[str(record.memory_reported_rule)].share_of_gib
 
 

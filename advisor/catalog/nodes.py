@@ -1,4 +1,4 @@
-"""What joins the accelerators of a machine, and the machines: from an offer, or assumed."""
+"""Links inside a machine and between machines, from an offer or by assumption."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ PCIE_X16_BYTES_PER_S: Final[dict[int, float]] = {
     5: 63.0 * GB,
     6: 121.0 * GB,
 }
-"""Sixteen lanes, per direction, line code taken off: 8b/10b, from generation 3 on 128b/130b, in 6
-242 of 256 bytes of a flit (PCI-SIG, PCI Express base specifications 1.0 to 6.0). [bytes/s]"""
+"""Rate of sixteen lanes per direction, by generation, after the line code: 8b/10b, from generation
+3 on 128b/130b, in generation 6 242 of the 256 bytes of a flit (PCI-SIG, PCI Express base
+specifications 1.0 to 6.0). [bytes/s]"""
 
 ASSUMED_PCIE_GENERATION: Final = 3
-"""Where the catalog has none: the oldest in use, so that transfers are not flattered."""
+"""Used if the catalog states none: the oldest in use, so that transfers do not look too fast."""
 
 PORT_GBIT_PER_S: Final[dict[int, float]] = {3: 100.0, 4: 200.0, 5: 400.0, 6: 800.0}
 """One network port for each accelerator, by PCIe generation: the fastest Ethernet or InfiniBand
-port that its sixteen lanes can feed. DGX A100 has 8 x 200, DGX H100 8 x 400. [Gbit/s]"""
+port that sixteen lanes can feed. DGX A100 has 8 x 200, DGX H100 8 x 400. [Gbit/s]"""
 
 PCIE_SERVER_GBIT_PER_S: Final = 100.0
-"""Share of one PCIe card in a server of four with two 200 Gbit/s ports. [Gbit/s]"""
+"""Network share of one PCIe card in a server with four cards and two 200 Gbit/s ports. [Gbit/s]"""
 
 MODULES_PER_NODE: Final = 8
 """SXM and OAM baseboards (HGX, UBB) hold eight."""
 
 MOST_PER_MACHINE: Final = 16
-"""Accelerators that one machine holds at most (Google A2-megagpu, AWS trn1)."""
+"""Most accelerators in one machine (Google A2-megagpu, AWS trn1)."""
 
 RACK_DOMAIN: Final = 72
-"""Link domain of the racks that are built from trays of four (NVL72, Helios)."""
+"""Link domain of racks built from trays of four (NVL72, Helios)."""
 
 SERVER_MEMORY_BYTES: Final = 100.0 * GB
-"""Processors that the catalog gives more host memory than this are server parts."""
+"""A processor with more host memory than this in the catalog is a server part."""
 
 OFFICE_GBIT_PER_S: Final = 10.0
-"""Joins owned machines whose network nobody states: 10GBASE-T (IEEE 802.3an), the usual port of
-workstation boards and of desktop computers with unified memory, one for each machine. [Gbit/s]"""
+"""Network of an owned machine if the user states none: one 10GBASE-T port (IEEE 802.3an), usual on
+workstation boards and on desktop computers with unified memory. [Gbit/s]"""
 
 _LINK_WORDS = ("nvlink", "infinity", "neuronlink", "roce", "ici", "xe link")
 _MODULE_FORMS = ("SXM", "OAM", "dual-die")
@@ -55,16 +56,15 @@ def node_for(accelerator: Accelerator, offer: Offer | None = None) -> Node:
 
     Parameters
     ----------
-    accelerator : Accelerator
     offer : Offer, optional
-        None for hardware that is owned or to be bought.
+        None for hardware that is owned or will be bought.
 
     Returns
     -------
     Node
-        What the sources do not state is in ``assumptions``. An accelerator without fast links,
+        ``assumptions`` lists what the sources do not state. An accelerator without fast links,
         or an offer that does not name them, gets PCIe between its accelerators and a link
-        domain of one. ``inter_bytes_per_s`` is None where no network is stated.
+        domain of one. ``inter_bytes_per_s`` is None if no network is stated.
 
     Raises
     ------
@@ -91,16 +91,15 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
 
     Parameters
     ----------
-    accelerator : Accelerator
     count : int
         Accelerators that work together.
 
     Returns
     -------
     Node
-        The standard machine. Where that has no network, cards share one machine with up to
-        ``MODULES_PER_NODE`` slots; more of them, and chips that are a machine of their own, are
-        joined by office Ethernet. ``assumptions`` says so.
+        The standard machine. If that has no network, up to ``MODULES_PER_NODE`` cards share one
+        machine. Office Ethernet joins further machines, and chips that are machines of their
+        own. ``assumptions`` says so.
 
     Examples
     --------
@@ -132,7 +131,7 @@ def owned_node(accelerator: Accelerator, count: int) -> Node:
 
 
 def sold_together(accelerator: Accelerator) -> int:
-    """Return how many are sold at once: baseboards of eight, racks of 72, else single ones.
+    """Return how many accelerators are sold together: a baseboard of 8, a rack of 72, or 1.
 
     Examples
     --------
@@ -159,12 +158,14 @@ def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
         if _links_leave_machine(accelerator):
             domain = link.domain_size
             assumptions.append(
-                f"{link.name} joins {domain} accelerators over several machines: rented ones are "
-                "assumed to be neighbours."
+                f"{link.name} joins {domain} accelerators across machines: the rented machines "
+                "are assumed to share it."
             )
         assumptions += _mesh_note(accelerator)
     elif linked:
-        assumptions.append(f"Rate of {offer.intra_node} unknown: PCIe between accelerators.")
+        assumptions.append(
+            f"Rate of {offer.intra_node} unknown: PCIe assumed between accelerators."
+        )
     elif count > 1 and not words:
         assumptions.append("The offer names no link between its accelerators: PCIe assumed.")
     if network is None:
@@ -203,7 +204,7 @@ def _standard_node(accelerator: Accelerator) -> Node:
 
 
 def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
-    """Accelerators per machine, network of each [Gbit/s], and the machine in words."""
+    """Return accelerators per machine, network of each [Gbit/s], and the machine in words."""
     form, link = accelerator.form_factor, accelerator.interconnect
     if form in _UNIFIED_FORMS or accelerator.segment in _SMALL_MACHINES:
         return _small_shape(accelerator)
@@ -229,7 +230,7 @@ def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
 
 
 def _small_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:
-    """Processors, desktops, workstations, and chips that share memory with their host."""
+    """Return the same for processors, desktops, workstations and chips with unified memory."""
     server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
     if accelerator.segment is Segment.CPU and server:
         return 1, PCIE_SERVER_GBIT_PER_S, "a server with one processor"
@@ -251,13 +252,13 @@ def _mesh_note(accelerator: Accelerator) -> list[str]:
     if link is None or "full mesh" not in link.name:
         return []
     share = f"1/{link.domain_size - 1}"
-    return [f"{link.name}: rate of all links together; a group of two gets {share} of it."]
+    return [f"{link.name}: the rate is that of all links; a group of two gets {share} of it."]
 
 
 def _pcie_bytes_per_s(accelerator: Accelerator) -> tuple[float, list[str]]:
-    """Host to accelerator, per direction, and what was assumed.
+    """Return the host link's rate per direction, and the assumptions.
 
-    The memory bandwidth where both share one memory.
+    The rate is the memory bandwidth if host and accelerator share one memory.
     """
     if accelerator.form_factor in _UNIFIED_FORMS:
         return accelerator.memory_bandwidth_bytes_per_s, []

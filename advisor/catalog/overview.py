@@ -1,4 +1,4 @@
-"""How many prices the catalog holds of whom, and how old they are."""
+"""Counts the prices of each provider in the catalog, and how old they are."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class ProviderPrices(Noun):
     provider: str
     offers: int
     on_demand: int
-    """Offers with a price on demand."""
+    """Offers with an on-demand price."""
     spot: int
     """Offers with a spot price."""
     accelerators: int
-    """Kinds of accelerator."""
+    """Number of different accelerators."""
     currencies: tuple[str, ...]
     newest: str
-    """Date of the newest price as its source gives it."""
+    """Date of the newest price, as its source states it."""
     oldest: str
     age_days: int
-    """Of the newest price, at most where its day is unknown. [days]"""
+    """Age of the newest price; the largest possible age if its day is unknown. [days]"""
     stale: int
     """Offers whose price is, or may be, older than 60 days."""
     live: bool
@@ -35,13 +35,13 @@ class ProviderPrices(Noun):
 
 
 class PriceOverview(Noun):
-    """Prices of all providers, and which state they are in."""
+    """Prices of all providers, and which prices are in use."""
 
     state: PriceState
     sentence: str
-    """The state in words."""
+    """``state`` as a sentence for the user."""
     providers: tuple[ProviderPrices, ...]
-    """By name."""
+    """Ordered by name."""
     exchange_rates: dict[str, ExchangeRate]
 
 
@@ -50,13 +50,8 @@ def price_overview(catalog: Catalog, *, today: date | None = None) -> PriceOverv
 
     Parameters
     ----------
-    catalog : Catalog
     today : date, optional
-        The clock's by default.
-
-    Returns
-    -------
-    PriceOverview
+        Default: the current day.
     """
     groups: dict[str, list[Offer]] = {}
     for offer in catalog.offers:

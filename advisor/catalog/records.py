@@ -1,4 +1,4 @@
-"""Rows of the data files as they are written: human units, named in the fields."""
+"""Rows of the data files as people write them: in human units, which the field names state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.foundation import names
 from advisor.foundation.dates import first_day
 from advisor.nouns.hardware import Confidence, Segment
 
-# One bound for each unit, far beyond what is sold: past it, a figure is in another unit or damaged.
+# One bound for each unit, far above every product: a larger figure has a wrong unit or is damaged.
 Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
 """Price of one accelerator, or of one unit of a currency. [USD]"""
 PerHour = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
@@ -76,7 +76,7 @@ class SourceRecord(Record):
     """Date of the source, or the date on which it was read."""
     licence: Text
     confidence: Confidence
-    """Of every accelerator value that cites it; offers state their own."""
+    """Confidence in every accelerator value that cites this source. Offers state their own."""
 
 
 class MemoryRule(Record):
@@ -119,7 +119,7 @@ class AcceleratorRecord(Record):
     memory_reported_mib: Mebibytes | None = None
     """As the driver shows it. [MiB]"""
     memory_reported_rule: Key | None = None
-    """Rule that derives it where no figure is published."""
+    """Rule that derives the reported memory if no figure is published."""
     memory_type: Name
     memory_bandwidth_gb_per_s: Gigabytes
     cache_mib: Mebibytes | None = None
@@ -129,14 +129,14 @@ class AcceleratorRecord(Record):
     fp16_accumulate_tflops: dict[Format, Teraflops] = {}
     """Dense with fp16 accumulation, where that differs. [TFLOPS]"""
     unusual_rates: Text | None = None
-    """Why a rate is more than twice the next wider format's, which else looks sparse."""
+    """Why a rate above twice that of the next wider format is dense all the same."""
     board_power_w: Watts | None = None
     interconnect: InterconnectRecord | None = None
     pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
     compute_capability: Text | None = None
     purchase: PurchaseRecord | None = None
     no_purchase: Text | None = None
-    """Why there is no price to buy it."""
+    """Why the catalog has no purchase price."""
     sources: dict[Name, Key]
     """From field (or ``dense_tflops.fp32``) to key of the registry; ``default`` for the rest."""
     inference_only: bool = False
@@ -171,7 +171,7 @@ class CapabilityRecord(Record):
     cuda: Version
     """Lowest toolkit that targets it."""
     last_cuda: Version | None = None
-    """Last toolkit that does; None where current ones do."""
+    """Last toolkit that targets it; None if current ones do."""
     driver: Text
     """Lowest driver for that toolkit on Linux x86_64."""
     pytorch: Version
@@ -206,15 +206,15 @@ class OfferRecord(Record):
     vcpus: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = None
     host_memory_gib: Gigabytes | None = None
     currency: Currency
-    """Of both prices, as the provider quotes them. ISO 4217."""
+    """Currency of both prices, as the provider quotes them. ISO 4217."""
     on_demand_per_hour: PerHour | None = None
-    """Whole instance. [currency/h]"""
+    """Price of the whole instance. [currency/h]"""
     spot_per_hour: PerHour | None = None
     price_date: IsoDate
     intra_node: names.Text = ""
-    """Empty where the source does not state it."""
+    """Link between the accelerators. Empty if the source does not state it."""
     network_gbit_per_s: Gigabytes | None = None
-    """Whole instance, per direction. [Gbit/s]"""
+    """Network of the whole instance, per direction. [Gbit/s]"""
     source: Key
     confidence: Confidence
     notes: names.Text = ""

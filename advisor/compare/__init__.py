@@ -1,4 +1,4 @@
-"""Cards side by side: facts with their sources, prices, and which differences are real."""
+"""Compares cards side by side: facts with sources, prices, and which differences are real."""
 
 from advisor.compare.cards import MAX_CARDS, ComparedCard, Comparison, compare_cards
 from advisor.compare.facts import RECALLED, Differences, Row, comparison_rows

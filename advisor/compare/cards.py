@@ -1,4 +1,4 @@
-"""Cards side by side: facts of the catalog, the cheapest offer of each, what a dollar buys."""
+"""Compares cards: facts of the catalog, each card's cheapest offer, performance per dollar."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from advisor.nouns.hardware import Accelerator, Offer, PriceKind, SoftwareSuppor
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 
 MAX_CARDS: Final = 12
-"""More cards than this do not read side by side."""
+"""Most cards in one comparison: more are not readable side by side."""
 
 
 class ComparedCard(Noun):
-    """One card with its cheapest on-demand offer and what a dollar buys."""
+    """One card with its cheapest on-demand offer and its performance per dollar."""
 
     accelerator: Accelerator
     software: SoftwareSupport | None
-    """What its compute capability needs; None for other vendors."""
+    """Software that its compute capability needs; None for other vendors."""
     offer: Offer | None
-    """Cheapest per card on demand; None where nobody in the catalog rents it so."""
+    """Cheapest on-demand offer per card; None if no provider in the catalog has one."""
     usd_per_hour: float | None
-    """One card, as a share of the whole instance. [USD/h]"""
+    """Price of one card: the instance's price divided by its cards. [USD/h]"""
     bytes_per_s_per_usd_per_hour: float | None
     """Memory bandwidth for one dollar per hour of rent. [bytes/s per USD/h]"""
     flops_per_s_per_usd_per_hour: float | None
@@ -36,11 +36,11 @@ class ComparedCard(Noun):
 
 
 class Comparison(Noun):
-    """Cards in the order asked for."""
+    """The compared cards, in the requested order."""
 
     cards: tuple[ComparedCard, ...]
     doubtful_offers: tuple[str, ...]
-    """Keys of offers of these cards left out as too cheap to be believed."""
+    """Keys of offers of these cards left out because their price is implausibly low."""
 
 
 def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
@@ -50,11 +50,6 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
     ----------
     keys : sequence of str
         Keys or exact product names.
-    catalog : Catalog
-
-    Returns
-    -------
-    Comparison
 
     Raises
     ------
@@ -66,23 +61,22 @@ def compare_cards(keys: Sequence[str], catalog: Catalog) -> Comparison:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated or not 1 <= len(names) <= MAX_CARDS:
         raise InputError(
-            "the cards cannot stand side by side",
+            "the cards cannot be compared",
             value=f"{repeated} twice" if repeated else f"{len(names)} cards",
             allowed=f"1 to {MAX_CARDS} different cards",
-            remedy="Name each card once." if repeated else "Compare fewer at a time.",
+            remedy="Name each card once." if repeated else "Name fewer cards.",
             field="accelerators",
         )
     return compare_all(names, catalog)
 
 
 def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
-    """Compare any number of cards, as for a list to browse.
+    """Compare any number of cards, for a list to browse.
 
     Parameters
     ----------
     keys : sequence of str
         Keys of the catalog.
-    catalog : Catalog
 
     Raises
     ------

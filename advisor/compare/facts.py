@@ -1,4 +1,4 @@
-"""Facts of cards as text, each with where it comes from."""
+"""Facts of cards as text, each with its source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.nouns.hardware import Confidence, Provenance
 
 FORMATS: Final = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8", "int4")
 RECALLED: Final = "(?)"
-"""Marks a value of confidence ``memory``."""
+"""Mark of a value whose confidence is ``memory``."""
 UNKNOWN: Final = "unknown"
 NONE: Final = "none"
 UNSUPPORTED: Final = "none or unknown"
@@ -27,18 +27,18 @@ class Row(Noun):
 
     title: str
     values: tuple[str, ...]
-    """One text per card; recalled values are marked."""
+    """One text per card; a recalled value carries a mark."""
     sources: tuple[Provenance | None, ...]
-    """One per card; None for names and for what follows from other rows."""
+    """One source per card; None for names and for values that follow from other rows."""
 
     @property
     def differs(self) -> bool:
-        """Whether the cards differ in it."""
+        """Whether the cards differ in this fact."""
         return len(set(self.values)) > 1
 
 
 class Differences(Noun):
-    """What compared cards differ in."""
+    """The facts in which compared cards differ."""
 
     accelerators: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -56,14 +56,13 @@ def comparison_rows(comparison: Comparison, *, differences: bool = False) -> lis
 
     Parameters
     ----------
-    comparison : Comparison
     differences : bool, optional
-        Only rows in which the cards differ; of a single card, all rows.
+        Return only rows in which the cards differ. A single card keeps all rows.
 
     Returns
     -------
     list of Row
-        A number format that no card has a rate for is left out.
+        Number formats without a rate on any card are left out.
     """
     cards = comparison.cards
     known = [
@@ -121,7 +120,7 @@ def _rate(name: str) -> _Fact:
 
 
 def _rate_fp16_sums(name: str) -> _Fact:
-    """Rate with fp16 accumulation: GeForce cards double it, others do not lose by fp32."""
+    """Rate with fp16 accumulation: double on GeForce cards, no gain on others."""
 
     def text(card: ComparedCard) -> str:
         peak = card.accelerator.peak_flops_per_s_fp16_accumulate.get(name)

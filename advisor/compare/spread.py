@@ -1,4 +1,4 @@
-"""How far cards are apart: specifications as points, prices as ranges over providers."""
+"""How far cards differ: specifications are points, prices are ranges over providers."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 
 HALF_FORMATS: Final = ("bf16", "fp16")
-"""The 16-bit rate of a card: bf16 where it has one."""
+"""Formats for the 16-bit rate of a card: bf16 if it has one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One quantity that cards are compared by."""
+    """One quantity for comparing cards."""
 
     title: str
     unit: str
     specification: Callable[[Accelerator], float | None] | None
-    """Of the card alone; None for the rent itself."""
+    """Value of the card alone; None for the rent itself."""
     per_rent: bool = False
-    """Divided by the rent of each provider."""
+    """Whether the value is divided by the rent of each provider."""
 
     @property
     def priced(self) -> bool:
-        """Whether it varies with the provider."""
+        """Whether the quantity depends on the provider."""
         return self.per_rent or self.specification is None
 
     def value(self, card: Accelerator, rent: float | None) -> float | None:
-        """Return the quantity at a rent, or None where something is not known."""
+        """Return the quantity at a rent, or None if a figure is unknown."""
         if self.specification is None:
             return rent
         fact = self.specification(card)
@@ -54,7 +54,7 @@ class Spread(Noun):
     """The value itself, or the median over providers."""
     high: float
     providers: int
-    """How many prices it rests on; 0 for a specification."""
+    """Number of prices behind it; 0 for a specification."""
 
 
 class Verdict(Noun):
@@ -64,7 +64,7 @@ class Verdict(Noun):
     """Name of the card with the lower middle."""
     second: str
     close: bool
-    """Too close to call."""
+    """Whether the difference is too small to be real."""
     common: int
     """Providers that rent both; 0 for a specification."""
 
@@ -100,19 +100,17 @@ METRICS: Final = (
 
 
 def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spread, ...]:
-    """Return a quantity of cards: as it is, or over the providers that rent them.
+    """Return a quantity of cards: its value, or its range over the providers.
 
     Parameters
     ----------
-    metric : Metric
     keys : sequence of str
         Keys of the catalog.
-    catalog : Catalog
 
     Returns
     -------
     tuple of Spread
-        In the order of ``keys``; cards of which it is not known are left out.
+        In the order of ``keys``. Cards with an unknown value are left out.
     """
     by_card = rents(catalog, keys) if metric.priced else {}
     found = []
@@ -137,20 +135,14 @@ def spreads(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Spre
 def verdicts(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Verdict, ...]:
     """Return for each pair of cards whether their difference is real.
 
-    Prices are compared provider by provider: a difference is real if it has the same sign at
-    every one of at least two providers that rent both cards, or if even the ranges over all
-    providers do not meet. Specifications differ unless they are equal.
-
-    Parameters
-    ----------
-    metric : Metric
-    keys : sequence of str
-    catalog : Catalog
+    Prices are compared provider by provider. A difference is real if at least two providers rent
+    both cards and all of them show the same sign, or if the ranges over all providers do not
+    overlap. Specifications differ unless they are equal.
 
     Returns
     -------
     tuple of Verdict
-        Of the cards of which the quantity is known.
+        Pairs of cards for which the quantity is known.
     """
     by_card = rents(catalog, keys) if metric.priced else {}
     found = []
@@ -177,15 +169,14 @@ def verdicts(metric: Metric, keys: Sequence[str], catalog: Catalog) -> tuple[Ver
 
 
 ENOUGH_PAIRS: Final = 2
-"""One provider that rents both cards says nothing about the next."""
+"""Providers needed for a verdict: a single provider's prices may be an exception."""
 
 
 def rents(catalog: Catalog, keys: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the cheapest firm price on demand of one card, by card and provider. [USD/h]
+    """Return the cheapest firm on-demand price of one card, by card and provider. [USD/h]
 
     Parameters
     ----------
-    catalog : Catalog
     keys : sequence of str
         Keys of the catalog.
     """

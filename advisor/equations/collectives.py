@@ -1,7 +1,7 @@
-"""Collective communication by the alpha-beta model.
+"""Collective communication in the alpha-beta model.
 
 ``message_bytes`` is the full size: what every rank holds after an all-gather or all-reduce,
-and what it contributes to a reduce-scatter. A group of one rank costs nothing.
+and what it contributes to a reduce-scatter. A group of one rank takes no time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Number = float | NDArray[np.float64]
 def all_gather_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Ring all-gather; a reduce-scatter of the same size takes as long.
+    r"""Time of a ring all-gather. A reduce-scatter of the same size takes the same time.
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ def all_gather_time_s(
     ranks : float or ndarray
         Group size.
     bytes_per_s : float or ndarray
-        Per rank and direction, as reached by collectives. [bytes/s]
+        Bandwidth per rank and direction that collectives reach. [bytes/s]
     latency_s : float or ndarray
-        Per ring step. [s]
+        Latency of one ring step. [s]
 
     Returns
     -------
@@ -52,7 +52,7 @@ def all_gather_time_s(
 def all_reduce_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""Ring all-reduce: a reduce-scatter and an all-gather.
+    r"""Time of a ring all-reduce: a reduce-scatter and an all-gather.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def all_reduce_time_s(
     -----
     .. math:: t = 2(n-1)\,\alpha + 2\,\frac{n-1}{n}\,\frac{M}{W}
 
-    Leaves out reduction inside switches, which halves the traffic where it exists, and trees
+    Leaves out reduction inside switches, which would halve the traffic, and trees
     (:func:`tree_gather_time_s`).
 
     References
@@ -88,7 +88,7 @@ def all_reduce_time_s(
 def tree_gather_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""All-gather along trees; a reduce-scatter takes as long, an all-reduce twice as long.
+    r"""Time of a tree all-gather. A reduce-scatter takes the same, an all-reduce twice as long.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ def tree_gather_time_s(
     -----
     .. math:: t = \log_2(n)\,\alpha + \frac{n-1}{n}\,\frac{M}{W}
 
-    The rate of a ring, and a latency that hardly grows: what NCCL takes where many ranks exchange
-    little.
+    The rate equals that of a ring, and the latency hardly grows. NCCL uses trees when many ranks
+    exchange small messages.
 
     References
     ----------
@@ -126,12 +126,12 @@ def tree_gather_time_s(
 def all_to_all_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""All-to-all: every rank sends an equal part of its message to every other.
+    r"""Time of an all-to-all: every rank sends an equal part of its message to every other.
 
     Parameters
     ----------
     message_bytes : float or ndarray
-        What one rank sends in all, its own part included. [bytes]
+        Message of one rank, including the part that it keeps. [bytes]
     ranks, bytes_per_s, latency_s
         As for :func:`all_gather_time_s`.
 
@@ -161,7 +161,7 @@ def all_to_all_time_s(
 def point_to_point_time_s(
     *, message_bytes: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""One message between two ranks.
+    r"""Time of one message between two ranks.
 
     Parameters
     ----------
@@ -201,28 +201,28 @@ def expert_exchange_time_s(
     inter_bytes_per_s: Number,
     latency_s: Number,
 ) -> Number:
-    r"""Dispatch of tokens to the ranks of their experts; the return takes as long.
+    r"""Time to send tokens to the ranks of their experts. The way back takes the same time.
 
     Parameters
     ----------
     token_bytes : float or ndarray
-        All tokens of one rank, each once. [bytes]
+        All tokens of one rank, each counted once. [bytes]
     active_experts : float or ndarray
         Experts that a token visits.
     expert_groups, active_groups : float or ndarray
-        Groups of experts, one after the other on the ranks, and how many of them a token's experts
-        lie in; 1 and 1 where they may lie anywhere.
+        Groups of experts, in order on the ranks, and the number of groups that hold a token's
+        experts. 1 and 1 if the experts can be anywhere.
     ranks, local : float or ndarray
-        Group size, and how many of the group share one node or link domain.
+        Ranks of the group, and those of them that share one node or link domain.
     inside_bytes_per_s, inter_bytes_per_s : float or ndarray
-        Inside a node, and one accelerator's network, per direction. [bytes/s]
+        Bandwidth inside a node, and of one accelerator's network, per direction. [bytes/s]
     latency_s : float or ndarray
-        To one other node. [s]
+        Latency to one other node. [s]
 
     Returns
     -------
     float or ndarray
-        Infinite where the group needs a network and there is none. [s]
+        Infinite if the group needs a network and has none. [s]
 
     Notes
     -----
@@ -267,7 +267,7 @@ def expert_exchange_time_s(
 
 
 def _places_touched(places: Number, choices: Number, groups: Number, chosen: Number) -> Number:
-    """Distinct places that choices fall on, on average: first so many groups, then within each."""
+    """Expected number of distinct places hit by random choices: first groups, then inside each."""
     for_groups = np.minimum(places, groups)
     in_group = np.maximum(1.0, places / groups)
     touched = for_groups * (1.0 - (1.0 - chosen / groups) ** (groups / for_groups))

@@ -1,4 +1,4 @@
-r"""Continuous batching: what one prompt costs an engine that answers many requests at once.
+r"""Continuous batching: the time that one prompt costs an engine which serves many requests.
 
 A step of the engine carries the running sequences, one token each, and at most :math:`B` prompt
 tokens. Every function takes floats or arrays and broadcasts.
@@ -40,8 +40,8 @@ def prompts_sharing_step(
     -----
     .. math:: m = \min\left(\max\left(\frac{N}{O}, 1\right), \max\left(\frac{1}{n}, 1\right)\right)
 
-    A request ends every :math:`O` steps, so :math:`N / O` start in each. Takes requests as out of
-    phase.
+    A request ends after :math:`O` steps, so :math:`N / O` requests start in each step. Assumes that
+    the requests are out of phase.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def prefill_extra_s(
     mixed_step_s : float or ndarray
         Step that carries a chunk of prompt beside the running sequences, :math:`M`. [s]
     running_step_s : float or ndarray
-        Step that runs anyway, :math:`d`; 0 where a lone request starts it. [s]
+        Step that runs anyway, :math:`d`; 0 if a single request starts it. [s]
 
     Returns
     -------
@@ -118,8 +118,8 @@ def first_token_s(
     mixed_step_s : float or ndarray
         Step through all pipeline stages, :math:`M`. [s]
     chunks_at_once : float or ndarray
-        Chunks of one prompt in flight: the pipeline stages :math:`p` where the engine lets chunks
-        follow each other, else 1.
+        Chunks of one prompt in flight, :math:`p`: the number of pipeline stages if the engine lets
+        chunks follow each other, otherwise 1.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def prompt_service_s(
     running_step_s : float or ndarray
         Step that runs anyway, :math:`d`. [s]
     extra_s : float or ndarray
-        What the prompt adds to the steps that carry it, :math:`E`. [s]
+        Time that the prompt adds to the steps that carry it, :math:`E`. [s]
     full_step_s : float or ndarray
         Step full of prompt tokens, :math:`f`. [s]
     pipeline : float or ndarray
@@ -170,7 +170,7 @@ def prompt_service_s(
     -----
     .. math:: s = \frac{\max(n d + E,\; n f)}{p}
 
-    A short prompt rides almost for free, yet no faster than steps full of prompts.
+    A short prompt adds almost nothing to a running step, but full steps of prompts set the limit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Electric energy of accelerators and machines, and the carbon of it.
+"""Electric energy of accelerators and machines, and its carbon emissions.
 
 Every function takes floats or arrays and broadcasts.
 """
@@ -61,10 +61,11 @@ def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: N
     Parameters
     ----------
     accelerators : float or ndarray
+        Number of accelerators, :math:`n`.
     board_power_w : float or ndarray
-        Of one accelerator. [W]
+        Power of one accelerator, :math:`P`. [W]
     host_power_share : float or ndarray
-        Rest of the machines over the accelerators. [fraction]
+        Power of the rest of the machines, relative to the accelerators, :math:`s`. [fraction]
 
     Returns
     -------
@@ -91,18 +92,18 @@ def kwh_per_month(
     idle_share: Number,
     pue: Number,
 ) -> Number:
-    r"""Energy of one month, cooling included.
+    r"""Energy of one month, including cooling.
 
     Parameters
     ----------
     hours_per_month : float or ndarray
-        Hours in use; in the others the machines idle. [h]
+        Hours in use, :math:`h`. The machines idle for the rest of the month. [h]
     rated_kw : float or ndarray
-        [kW]
+        Rated power of the machines, :math:`K`. [kW]
     load_share, idle_share : float or ndarray
-        Draw over rated power, in use and unused. [fraction]
+        Power in use and idle, relative to the rated power, :math:`u` and :math:`i`. [fraction]
     pue : float or ndarray
-        All energy of the site over that of the machines.
+        Power usage effectiveness: energy of the site divided by energy of the machines.
 
     Returns
     -------
@@ -123,7 +124,7 @@ def kwh_per_month(
 
 
 def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
-    r"""Carbon dioxide of electric energy at the mean intensity of a grid.
+    r"""Carbon dioxide from electric energy at the mean intensity of a grid.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
     -----
     .. math:: m = E\,c / 1000
 
-    Leaves out the making of the machines.
+    Leaves out the manufacture of the machines.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Operation counts; a multiply-add counts 2. Exact, given the shapes."""
+"""Operation counts, exact for given shapes. A multiply-add counts 2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def attended_keys(*, sequence_length: Number, window: float | None, causal: bool
     window : float or None
         Largest number of keys (sliding window); None for no limit.
     causal : bool
-        True where a token sees itself and earlier tokens only.
+        True if a token attends only to itself and earlier tokens.
 
     Returns
     -------

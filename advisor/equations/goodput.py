@@ -17,7 +17,7 @@ def lost_time(
     checkpoint_s: float,
     restart_s: float,
 ) -> tuple[Number, Number, Number]:
-    r"""Time beside each second of training, with checkpoints at the best interval.
+    r"""Time lost per second of training, with checkpoints at the best interval.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def lost_time(
     Returns
     -------
     tuple of float or ndarray
-        Saving checkpoints, doing again what was lost, restarting. [s/s]
+        Time to save checkpoints, to repeat lost work, and to restart. [s/s]
 
     Notes
     -----
@@ -49,7 +49,7 @@ def lost_time(
 
     Examples
     --------
-    One interruption in 8 hours, 36 s to save, 288 s to restart: every 24 minutes a checkpoint.
+    One interruption in 8 hours, 36 s to save, 288 s to restart: a checkpoint every 24 minutes.
 
     >>> lost_time(
     ...     accelerators=1.0,

@@ -1,4 +1,4 @@
-"""Input pipeline: what the host reads, decodes and augments while the accelerator computes."""
+"""Input pipeline: the host reads, decodes and augments samples while the accelerator computes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ def input_time_s(
     sample_bytes: Number,
     storage_bytes_per_s: Number,
 ) -> Number:
-    r"""Time in which the host makes one step's samples ready.
+    r"""Time that the host needs to prepare the samples of one step.
 
     Parameters
     ----------
     samples : float or ndarray
         Samples of one step. [samples]
     workers : float or ndarray
-        Processes that decode and augment, a core for each. [1]
+        Processes that decode and augment, each on its own core. [1]
     worker_s : float or ndarray
-        Time of one worker for one sample; 0 where samples lie decoded. [s]
+        Time of one worker for one sample; 0 if the samples are stored decoded. [s]
     sample_bytes : float or ndarray
         Size of one sample in storage. [bytes]
     storage_bytes_per_s : float or ndarray
-        What the storage reads; infinite where samples lie in memory. [bytes/s]
+        Read rate of the storage; infinite if the samples are in memory. [bytes/s]
 
     Returns
     -------
@@ -40,8 +40,8 @@ def input_time_s(
     -----
     .. math:: t = \max\left(\frac{n}{w} t_w, \frac{n b}{R}\right)
 
-    Reading and decoding overlap each other, and both the accelerator's step, which takes no less
-    than this. Leaves out the copy to the accelerator, which is pinned and hidden, and the first
+    Reading and decoding overlap each other and the accelerator's step, so the step takes at least
+    this time. Leaves out the copy to the accelerator, which is pinned and hidden, and the first
     batch of an epoch.
 
     References

@@ -1,4 +1,4 @@
-"""Which link a regularly placed group of accelerators runs over, and how fast that is."""
+"""The link that a regularly placed group of accelerators uses, and its bandwidth."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def group_bytes_per_s(
 ) -> Number:
     r"""Bandwidth per rank that a ring over a regularly placed group reaches.
 
-    Rank ``i`` of the group sits on accelerator ``i * stride``; accelerators are numbered along
-    the link domain, then along the node, then across nodes. A group inside one link domain runs
-    at the link's speed, one inside a node over PCIe. A wider one crosses the network; the ``g``
-    ranks that it has in each node or domain share the crossing, so the ring moves at ``g`` times
-    one accelerator's network bandwidth, at most at the speed inside.
+    Rank ``i`` of the group is on accelerator ``i * stride``. Accelerators are numbered along the
+    link domain, then along the node, then across nodes. A group inside one link domain uses the
+    link, and a group inside one node uses PCIe. A wider group crosses the network: its ``g`` ranks
+    in each node or domain share the crossing, so the ring reaches ``g`` times one accelerator's
+    network bandwidth, limited by the bandwidth inside.
 
     Parameters
     ----------
     ranks : float or ndarray
         Group size.
     stride : float or ndarray
-        Distance of neighbours, in accelerators.
+        Distance between neighbours of the group, in accelerators.
     node_accelerators, intra_domain : float or ndarray
         Accelerators in a node, and in one link domain.
     intra_bytes_per_s, pcie_bytes_per_s, inter_bytes_per_s : float or ndarray
@@ -40,7 +40,7 @@ def group_bytes_per_s(
     Returns
     -------
     float or ndarray
-        0 where the group needs a network and there is none. [bytes/s]
+        0 if the group needs a network and has none. [bytes/s]
 
     Notes
     -----
@@ -115,13 +115,14 @@ def local_ranks(*, ranks: Number, stride: Number, reach: Number) -> Number:
     Parameters
     ----------
     ranks, stride : float or ndarray
-        Group size, and distance of neighbours in accelerators.
+        Group size, and distance between its neighbours in accelerators.
     reach : float or ndarray
-        Accelerators in the node or link domain, the larger of the two.
+        Accelerators in the node or in the link domain, whichever is larger.
 
     Returns
     -------
     float or ndarray
+        At least 1. [ranks]
 
     Examples
     --------

@@ -18,7 +18,7 @@ def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Numb
     bytes_per_parameter : float or ndarray
         Size of the copy. [bytes]
     shards : float or ndarray
-        Data-parallel ranks that share it; 1 where each keeps it whole.
+        Data-parallel ranks that share the copy; 1 if each keeps all of it.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def state_bytes(*, parameters: Number, bytes_per_parameter: Number, shards: Numb
 
 
 def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
-    r"""Share of the layers that the fullest pipeline stage holds.
+    r"""Share of the model's layers in the fullest pipeline stage.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def stage_share(*, layers: Number, pipeline: Number, virtual_stages: Number) -> 
 
 
 def end_stage_layers(*, layers: Number, pipeline: Number, virtual_stages: Number) -> Number:
-    r"""Layers that the first and the last pipeline stage give up where they do not divide evenly.
+    r"""Layers missing from the first and last pipeline stage if the stages are not equal.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ def end_stage_layers(*, layers: Number, pipeline: Number, virtual_stages: Number
     Returns
     -------
     float or ndarray
-        One fewer than a full stage for the first where one layer is missing, and for the last,
-        too, where two or more are: 0, 1 or 2 layers are given up together.
+        0, 1 or 2 layers in total. The first stage has one layer less if at least one is missing,
+        the last stage too if at least two are missing.
 
     Notes
     -----
@@ -119,7 +119,7 @@ def in_flight(
     micro_batches: Number,
     beside: Number = 0.0,
 ) -> Number:
-    r"""Micro-batches whose activations a stage holds at once, in units of its whole stage.
+    r"""Number of micro-batches whose activations a pipeline stage holds at once.
 
     Parameters
     ----------
@@ -130,12 +130,13 @@ def in_flight(
     micro_batches : float or ndarray
         Micro-batches per optimizer step.
     beside : float or ndarray, optional
-        Forward passes that run beside a backward pass: 1 where the schedule overlaps two
+        Forward passes that run beside a backward pass, :math:`b`: 1 if the schedule overlaps two
         micro-batches.
 
     Returns
     -------
     float or ndarray
+        In units of the activations of the whole stage. [micro-batches]
 
     Notes
     -----
@@ -177,7 +178,7 @@ def saved_activation_bytes(
     tensor: Number,
     sequence_parallel: Number,
 ) -> Number:
-    r"""Tensors kept for the backward pass of one micro-batch.
+    r"""Memory of the tensors kept for the backward pass of one micro-batch.
 
     Parameters
     ----------
@@ -186,13 +187,13 @@ def saved_activation_bytes(
     divided_bytes : float or ndarray
         Bytes per token that tensor parallelism always divides. [bytes]
     gathered_bytes : float or ndarray
-        Bytes per token that stay whole even under sequence parallelism. [bytes]
+        Bytes per token that neither tensor nor sequence parallelism divides. [bytes]
     replicated_bytes : float or ndarray
         Bytes per token that only sequence parallelism divides. [bytes]
     tensor : float or ndarray
         Tensor-parallel degree.
     sequence_parallel : float or ndarray
-        1 or 0.
+        1 with sequence parallelism, 0 without.
 
     Returns
     -------
@@ -228,7 +229,7 @@ def saved_activation_bytes(
 def logits_bytes(
     *, tokens: Number, vocabulary: Number, bytes_per_entry: Number, tensor: Number
 ) -> Number:
-    r"""Logits, their upcast and their gradient around the loss.
+    r"""Memory of the logits, their upcast copy and their gradient around the loss.
 
     Parameters
     ----------
@@ -237,7 +238,7 @@ def logits_bytes(
     vocabulary : float or ndarray
         Vocabulary size.
     bytes_per_entry : float or ndarray
-        All copies alive at the moment asked for; depends on the software. [bytes]
+        All copies of one entry that exist at the same time; depends on the software. [bytes]
     tensor : float or ndarray
         Ranks that share the vocabulary.
 
@@ -259,7 +260,7 @@ def logits_bytes(
 
 
 def nf4_bytes(*, parameters: Number) -> Number:
-    r"""Frozen weights in NF4 with double quantisation.
+    r"""Memory of frozen weights in NF4 with double quantisation.
 
     Parameters
     ----------
@@ -275,8 +276,8 @@ def nf4_bytes(*, parameters: Number) -> Number:
     -----
     .. math:: M = \frac{n}{2} + \frac{n}{64} + \frac{4 n}{16384}
 
-    Half a byte each, one byte per block of 64, four bytes per 256 blocks. Leaves out 68 bytes
-    per tensor.
+    Half a byte per element, one byte per block of 64, four bytes per 256 blocks. Leaves out 68
+    bytes per tensor.
 
     References
     ----------
@@ -291,7 +292,7 @@ def nf4_bytes(*, parameters: Number) -> Number:
 
 
 def blockwise_state_bytes(*, elements: Number) -> Number:
-    r"""One optimizer state in 8 bits with a scale per block.
+    r"""Memory of one 8-bit optimizer state with a scale per block.
 
     Parameters
     ----------
@@ -307,7 +308,7 @@ def blockwise_state_bytes(*, elements: Number) -> Number:
     -----
     .. math:: M = n + \frac{4 n}{256}
 
-    One byte each and four per block of 256. Leaves out the rounding up of the last block.
+    One byte per element and four bytes per block of 256. Leaves out rounding up the last block.
 
     References
     ----------
@@ -322,7 +323,7 @@ def blockwise_state_bytes(*, elements: Number) -> Number:
 
 
 def factored_state_elements(*, rows: Number, columns: Number) -> Number:
-    r"""Elements that Adafactor keeps of a matrix's second moments: sums of rows and of columns.
+    r"""Elements of Adafactor's second moments for a matrix: one sum per row and per column.
 
     Parameters
     ----------

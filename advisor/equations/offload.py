@@ -9,14 +9,14 @@ Number = float | NDArray[np.float64]
 
 
 def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
-    r"""Move bytes over the link to the host, one way.
+    r"""Time to move bytes over the link to the host, in one direction.
 
     Parameters
     ----------
     moved_bytes : float or ndarray
         [bytes]
     bytes_per_s : float or ndarray
-        What the link reaches in one direction. [bytes/s]
+        Rate that the link reaches in one direction. [bytes/s]
 
     Returns
     -------
@@ -27,7 +27,7 @@ def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
     -----
     .. math:: t = M / B
 
-    Leaves out the start of each transfer.
+    Leaves out the latency of each transfer.
 
     Examples
     --------
@@ -42,16 +42,16 @@ def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
 def host_update_s(
     *, parameters: Number, bytes_per_parameter: Number, host_bytes_per_s: Number
 ) -> Number:
-    r"""Update weights on the host, which is bound by its memory.
+    r"""Time to update weights on the host, limited by the host's memory bandwidth.
 
     Parameters
     ----------
     parameters : float or ndarray
         Parameters that one machine updates. [elements]
     bytes_per_parameter : float or ndarray
-        Read and written for each: gradient once, master weight and states twice. [bytes]
+        Bytes read and written: gradient once, master weight and states twice. [bytes]
     host_bytes_per_s : float or ndarray
-        What the machine's memory sustains. [bytes/s]
+        Bandwidth that the machine's memory sustains. [bytes/s]
 
     Returns
     -------

@@ -1,4 +1,4 @@
-r"""Buying: capital, running cost, worth at the end, and where buying overtakes renting.
+r"""Buying: capital, running cost, residual value, and the use at which buying beats renting.
 
 Every function takes floats or arrays and broadcasts.
 """
@@ -14,7 +14,7 @@ Number = float | NDArray[np.float64]
 
 MONTHS_PER_YEAR: Final = 12.0
 LEVEL: Final = 1e-12
-"""Rates this close to each other count as equal: the sum of the series would lose its digits."""
+"""Rates that differ by less count as equal, because the series' closed form would lose digits."""
 
 
 def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number = 0.0) -> Number:
@@ -37,7 +37,7 @@ def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number
     .. math:: A = \sum_{m=1}^{T} q^m = q\,\frac{1 - q^T}{1 - q},
         \qquad q = \left(\frac{1+g}{1+r}\right)^{1/12}
 
-    and :math:`A = T` where both rates are equal.
+    and :math:`A = T` if both rates are equal.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def annuity_months(*, months: Number, discount_rate: Number, growth_rate: Number
 
 
 def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
-    r"""Present value of a sum at the end of a number of months.
+    r"""Present value of a sum that is due after a number of months.
 
     Parameters
     ----------
@@ -96,13 +96,15 @@ def hosts_usd(
     Parameters
     ----------
     accelerators : float or ndarray
+        Number of accelerators, :math:`n`.
     purchase_usd : float or ndarray
-        One accelerator. [USD]
+        Price of one accelerator, :math:`p`. [USD]
     host_share : float or ndarray
-        Rest of the machines over the accelerators' price. [fraction]
+        Price of the rest of the machines relative to the accelerators, :math:`s_h`. [fraction]
     machines : float or ndarray, optional
+        Number of machines, :math:`m`.
     host_usd : float or ndarray, optional
-        What the rest of one machine costs at least, however cheap its accelerators. [USD]
+        Lowest price of the rest of one machine, even with cheap accelerators, :math:`h`. [USD]
 
     Returns
     -------
@@ -133,18 +135,21 @@ def capital_usd(
     machines: Number = 0.0,
     host_usd: Number = 0.0,
 ) -> Number:
-    r"""Price of everything bought.
+    r"""Price of accelerators, the rest of their machines and the network.
 
     Parameters
     ----------
     accelerators : float or ndarray
+        Number of accelerators, :math:`n`.
     purchase_usd : float or ndarray
-        One accelerator. [USD]
+        Price of one accelerator, :math:`p`. [USD]
     host_share, network_share : float or ndarray
-        Rest of the machines, and network between them, over the accelerators' price. [fraction]
+        Price of the rest of the machines, and of the network between them, relative to the
+        accelerators. [fraction]
     machines : float or ndarray, optional
+        Number of machines.
     host_usd : float or ndarray, optional
-        What the rest of one machine costs at least. [USD]
+        Lowest price of the rest of one machine. [USD]
 
     Returns
     -------
@@ -173,14 +178,14 @@ def capital_usd(
 
 
 def residual_share(*, months: Number, life_years: Number) -> Number:
-    r"""Worth after a time over the price paid, in a straight line to nothing.
+    r"""Residual value relative to the price, falling in a straight line to zero.
 
     Parameters
     ----------
     months : float or ndarray
-        [months]
+        Age, :math:`T`. [months]
     life_years : float or ndarray
-        [years]
+        Age at which the value reaches zero, :math:`L`. [years]
 
     Returns
     -------
@@ -203,27 +208,26 @@ def residual_share(*, months: Number, life_years: Number) -> Number:
 def break_even_inverse(
     *, fixed_usd: Number, rent_usd_at_full_use: Number, running_usd_at_full_use: Number
 ) -> Number:
-    r"""Rent saved by owning at full use, over what owning costs unused.
+    r"""Rent that owning saves at full use, divided by the cost of owning unused machines.
 
     Parameters
     ----------
     fixed_usd : float or ndarray
-        Present value of owning machines that are never used, their worth at the end taken off.
-        [USD]
+        Present value of owning machines that are never used, less their residual value. [USD]
     rent_usd_at_full_use : float or ndarray
         Present value of renting all 730 hours of every month. [USD]
     running_usd_at_full_use : float or ndarray
-        What owning costs more when used all hours than when unused, present value. [USD]
+        Present value of the extra cost of using owned machines all hours. [USD]
 
     Returns
     -------
     float or ndarray
-        The reciprocal of the break-even share of hours: under 1, owning never pays; at 0 or less
-        each hour owned costs as much as one rented. [fraction]
+        Reciprocal of the break-even share of hours. Below 1, owning never pays. At 0 or less, an
+        owned hour costs at least as much as a rented one. [fraction]
 
     Notes
     -----
-    Owning and renting cost the same where :math:`F + x\,e = x\,C`, so
+    Owning and renting cost the same if :math:`F + x\,e = x\,C`, so
     :math:`1/x = (C - e)/F`.
 
     Examples

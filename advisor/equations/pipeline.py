@@ -1,4 +1,4 @@
-"""Pipeline schedules: the idle time of filling and draining."""
+"""Pipeline schedules: idle time while the pipeline fills and drains, and hidden traffic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Number = float | NDArray[np.float64]
 
 
 def bubble_time_s(*, micro_batch_s: Number, pipeline: Number, virtual_stages: Number) -> Number:
-    r"""Idle time of one step.
+    r"""Idle time of a pipeline in one step.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ arXiv:2412.19437, section 3.2.2)."""
 
 
 def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
-    r"""Time of computation and of the exchanges between experts that run beside it.
+    r"""Time of computation together with the expert exchanges that run beside it.
 
     Parameters
     ----------
     compute_s, exchange_s : float or ndarray
-        Each on its own, with the whole accelerator. [s]
+        Time of each alone on the whole accelerator, :math:`t_c` and :math:`t_x`. [s]
 
     Returns
     -------
@@ -113,16 +113,16 @@ def dualpipe_pair_time_s(*, compute_s: Number, exchange_s: Number) -> Number:
 
 
 def exposed_time_s(*, traffic_s: Number, cover_s: Number, overlap: Number) -> Number:
-    r"""Traffic that remains exposed when part of the computation hides it.
+    r"""Time of the traffic that computation does not hide.
 
     Parameters
     ----------
     traffic_s : float or ndarray
-        Time of the traffic on its own. [s]
+        Time of the traffic alone. [s]
     cover_s : float or ndarray
         Computation that runs at the same time. [s]
     overlap : float or ndarray
-        Share of that computation behind which traffic can hide. [fraction]
+        Share of that computation that can hide traffic. [fraction]
 
     Returns
     -------

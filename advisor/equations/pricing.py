@@ -1,4 +1,4 @@
-"""Renting by the hour: whole instances, billed time, price per token, interruptions.
+"""Renting by the hour: whole instances, billed time, commitments, interruptions.
 
 Every function takes floats or arrays and broadcasts.
 """
@@ -15,7 +15,7 @@ Number = float | NDArray[np.float64]
 
 
 def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
-    r"""Whole instances that hold a number of accelerators.
+    r"""Whole instances needed for a number of accelerators.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
     Returns
     -------
     float or ndarray
-        Instances; providers rent no fractions of them.
+        Whole instances: providers do not rent fractions.
 
     Notes
     -----
@@ -63,7 +63,7 @@ def rent_usd(
     billing_step_hours : float, optional
         Time is billed in multiples of this; 0 bills the exact time. [h]
     minimum_hours : float, optional
-        Shortest time billed. [h]
+        Shortest billed time. [h]
 
     Returns
     -------
@@ -93,19 +93,19 @@ def rent_usd(
         raise ValueError(msg)
     billed = np.maximum(hours, minimum_hours)
     if billing_step_hours > 0:
-        # A whole number of steps may come out a last bit above itself.
+        # Rounding may put a whole number of steps one last bit above itself.
         steps = np.ceil(np.round(billed / billing_step_hours, 9))
         billed = steps * billing_step_hours
     return instances * usd_per_hour * billed
 
 
 def committed_months(*, months: Number, term_months: Number) -> Number:
-    r"""Months paid under a commitment: whole terms.
+    r"""Months that the customer pays under a commitment: whole terms.
 
     Parameters
     ----------
     months : float or ndarray
-        Months wanted.
+        Months of use.
     term_months : float or ndarray
         Months of one term.
 
@@ -166,7 +166,7 @@ def checkpoint_interval_s(*, interruptions_per_hour: Number, checkpoint_s: Numbe
 def spot_hours(
     *, hours: Number, interruptions_per_hour: float, checkpoint_s: float, restart_s: float
 ) -> Number:
-    r"""Time that a run takes on instances that the provider may take back.
+    r"""Time of a run on spot instances, which the provider may take back.
 
     Parameters
     ----------
@@ -188,8 +188,8 @@ def spot_hours(
         \qquad \tau = \sqrt{2\,\delta\,M}
 
     with :math:`M` the time between interruptions, :math:`\delta` the checkpoint and :math:`R`
-    the restart: checkpoints at Young's interval, half an interval of work done again. Leaves
-    out waiting for capacity and interruptions during a restart.
+    the restart. Checkpoints follow Young's interval, and half an interval of work is repeated.
+    Leaves out waiting for capacity and interruptions during a restart.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Times of single operators: roofline with saturation.
+"""Times of single operators by the roofline model with saturation.
 
 Every function takes floats or arrays and broadcasts.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Number = float | NDArray[np.float64]
 
 TILE_ELEMENTS: Final = 128.0 * 128.0
-"""Output elements of the tile in which the saturation of matmuls is counted."""
+"""Output elements of one tile, the unit for the saturation of matmuls."""
 
 
 def matmul_time_s(
@@ -35,7 +35,7 @@ def matmul_time_s(
     Parameters
     ----------
     flops : float or ndarray
-        Operations, a multiply-add counting 2. [FLOPs]
+        Operations; a multiply-add counts 2. [FLOPs]
     moved_bytes : float or ndarray
         Operands and result, each once. [bytes]
     output_elements : float or ndarray
@@ -116,10 +116,10 @@ def attention_time_s(
     Parameters
     ----------
     flops : float or ndarray
-        Operations really done: half of the square when causal. [FLOPs]
+        Operations that the kernel executes: half of the square if causal. [FLOPs]
     keys : float or ndarray
-        Keys that a query attends to, on average; infinite for a rate that does not depend on
-        them. [tokens]
+        Average number of keys that a query attends to. Infinite for a rate that does not depend
+        on it. [tokens]
     peak_flops_per_s : float or ndarray
         Dense 16-bit peak. [FLOPs/s]
     efficiency : float or ndarray
@@ -138,7 +138,7 @@ def attention_time_s(
     -----
     .. math:: t = t_0 + \frac{F}{P e} \left(1 + \frac{k_h}{k}\right)
 
-    Short rows of scores pay for softmax, prologue and masked tiles, which the ramp stands for.
+    The ramp covers softmax, prologue and masked tiles, which cost relatively more for short rows.
 
     References
     ----------
@@ -207,7 +207,7 @@ def product_bytes(
     bytes_per_parameter: Number,
     bytes_per_activation: Number,
 ) -> Number:
-    r"""Bytes that a product with stored weights moves: each matrix once, inputs and outputs.
+    r"""Bytes that a product with stored weights moves: each matrix once, plus inputs and outputs.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def product_bytes(
 
 
 def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
-    r"""Part of a product's time that reading explains, where the roofs join by squares.
+    r"""Part of a product's time due to memory traffic, if the roofs join by squares.
 
     Parameters
     ----------
@@ -258,13 +258,13 @@ def memory_roof_s(*, total_s: Number, memory_s: Number) -> Number:
     Returns
     -------
     float or ndarray
-        0 where nothing runs. [s]
+        0 if nothing runs. [s]
 
     Notes
     -----
     .. math:: t \approx \sqrt{t_c^2 + t_m^2}, \qquad s_m = t_m^2 / t
 
-    Each roof takes its square's share, so the parts sum to the time.
+    Each roof gets the share of its square, so the parts sum to the total time.
 
     Examples
     --------

@@ -19,7 +19,7 @@ def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
     Parameters
     ----------
     heads : float or ndarray
-        Heads of the cache (1 for a latent cache, which every rank holds whole).
+        Heads of the cache. A latent cache has 1, because every rank holds all of it.
     tensor_parallel : float or ndarray
         Tensor-parallel degree.
 
@@ -32,7 +32,7 @@ def cache_share(*, heads: Number, tensor_parallel: Number) -> Number:
     -----
     .. math:: s = \lceil n_{kv} / t \rceil / n_{kv}
 
-    A head is never split: beyond ``heads`` ranks it is replicated.
+    A head is never split: with more ranks than heads, ranks hold copies.
 
     References
     ----------
@@ -56,7 +56,7 @@ def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Numb
     first, last : float or ndarray
         Context at the start and at the end, ``first < last``. [tokens]
     window : float or ndarray
-        Largest number of keys attended to; ``inf`` where attention is full. [tokens]
+        Largest number of keys attended to; ``inf`` for full attention. [tokens]
 
     Returns
     -------
@@ -68,8 +68,8 @@ def mean_attended_tokens(*, first: Number, last: Number, window: Number) -> Numb
     .. math:: \bar c = \frac{G(b) - G(a)}{b - a}, \qquad
         G(x) = \int_0^x \min(u, w)\,du = m x - m^2 / 2, \quad m = \min(x, w)
 
-    From 0 to the prompt's length it is the causal half of prefill; from there to the end it is
-    the mean context of generation. Leaves out the half token of discreteness.
+    From 0 to the prompt's length this is the causal half of prefill; from there to the end it is
+    the mean context of generation. Leaves out the half token of the exact discrete sum.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
     -----
     .. math:: E_m = E\left(1 - (1 - k/E)^m\right)
 
-    Takes routing as uniform and independent. Leaves out imbalance: real routers touch fewer.
+    Assumes uniform and independent routing. Leaves out imbalance: real routers visit fewer experts.
 
     References
     ----------
@@ -126,18 +126,18 @@ def experts_touched(*, experts: Number, active_experts: Number, tokens: Number) 
 def direct_all_reduce_time_s(
     *, message_bytes: Number, ranks: Number, bytes_per_s: Number, latency_s: Number
 ) -> Number:
-    r"""All-reduce of serving engines: every rank reads its part from all others, twice.
+    r"""Time of a serving engine's all-reduce: every rank reads its part from all others, twice.
 
     Parameters
     ----------
     message_bytes : float or ndarray
         Size of the tensor. [bytes]
     ranks : float or ndarray
-        Group size; a group of one costs nothing.
+        Group size. A group of one takes no time.
     bytes_per_s : float or ndarray
-        Per rank and direction. [bytes/s]
+        Bandwidth per rank and direction. [bytes/s]
     latency_s : float or ndarray
-        Of one exchange between all ranks. [s]
+        Latency of one exchange between all ranks. [s]
 
     Returns
     -------
@@ -148,8 +148,8 @@ def direct_all_reduce_time_s(
     -----
     .. math:: t = 2\alpha + 2\,\frac{n-1}{n}\,\frac{M}{W} \qquad (n > 1)
 
-    The traffic of a ring with two latencies in place of :math:`2(n-1)`: small messages take
-    about as long on eight ranks as on two.
+    The traffic equals that of a ring, with two latencies in place of :math:`2(n-1)`: small messages
+    take about the same time on eight ranks as on two.
 
     References
     ----------
@@ -186,9 +186,9 @@ def request_rate_per_s(
     concurrency : float or ndarray
         Requests in flight in the replica, :math:`N`.
     decode_step_s : float or ndarray
-        Step that carries the running sequences alone, :math:`d`. [s]
+        Step that carries only the running sequences, :math:`d`. [s]
     prefill_extra_s : float or ndarray
-        What one prompt adds to the steps that carry it, :math:`E`. [s]
+        Time that one prompt adds to the steps that carry it, :math:`E`. [s]
     first_token_s : float or ndarray
         Time of the steps that carry one prompt, :math:`F`. [s]
     output_tokens : float or ndarray
@@ -201,13 +201,13 @@ def request_rate_per_s(
 
     Notes
     -----
-    Of each second the share :math:`u = X E` goes to prompts, so a generated token takes
+    Prompts take the share :math:`u = X E` of each second, so a generated token takes
     :math:`\tau = d / (1-u)`. Little's law :math:`N = X (F + (O-1)\tau)` gives
 
     .. math:: F u^2 - (F + (O-1)d + N E)\,u + N E = 0,
 
-    whose smaller root is the rate times :math:`E`. Where the prompt is free (:math:`E = 0`) the
-    rate is :math:`N / (F + (O-1)d)`.
+    whose smaller root is the rate times :math:`E`. If the prompt is free (:math:`E = 0`), the rate
+    is :math:`N / (F + (O-1)d)`.
 
     References
     ----------
@@ -232,7 +232,7 @@ def request_rate_per_s(
     offered = concurrency * prefill_extra_s
     linear = first_token_s + (output_tokens - 1) * decode_step_s + offered
     root = np.sqrt(np.maximum(linear * linear - 4 * first_token_s * offered, 0.0))
-    # The textbook root divided through by E, so that E = 0 needs no case of its own.
+    # The textbook root divided by E, so that E = 0 needs no special case.
     rate: Number = 2 * concurrency / (linear + root)
     return rate
 
@@ -240,14 +240,14 @@ def request_rate_per_s(
 def time_per_output_token_s(
     *, decode_step_s: Number, prefill_extra_s: Number, request_rate_per_s: Number, steps: Number
 ) -> Number:
-    r"""Time per generated token after the first, the prompts of other requests included.
+    r"""Time per generated token after the first, including the prompts of other requests.
 
     Parameters
     ----------
     decode_step_s : float or ndarray
-        Step that carries the running sequences alone, :math:`d`. [s]
+        Step that carries only the running sequences, :math:`d`. [s]
     prefill_extra_s : float or ndarray
-        What one prompt adds to the steps that carry it, :math:`E`. [s]
+        Time that one prompt adds to the steps that carry it, :math:`E`. [s]
     request_rate_per_s : float or ndarray
         Rate of *other* requests, :math:`X`. [requests/s]
     steps : float or ndarray
@@ -262,7 +262,7 @@ def time_per_output_token_s(
     -----
     .. math:: \tau = \min\left(\frac{d}{1 - X E},\; d + \frac{E}{n}\right)
 
-    The second bound is a step that always carries a full chunk of prompt.
+    The second term is a step that always carries a full chunk of prompt.
 
     References
     ----------
@@ -280,14 +280,14 @@ def time_per_output_token_s(
     ... )
     0.0125
     """
-    # At X E = 1 prompts would take all the time: the full chunk bounds the step from there on.
+    # At X E = 1, prompts would take all the time. From there on, the full chunk bounds the step.
     idle = np.maximum(1 - request_rate_per_s * prefill_extra_s, 1e-9)
     time: Number = np.minimum(decode_step_s / idle, decode_step_s + prefill_extra_s / steps)
     return time
 
 
 def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Number) -> Number:
-    r"""Time that a request waits for the prompts ahead of it.
+    r"""Time that a request waits for the prompts before it.
 
     Parameters
     ----------
@@ -328,7 +328,7 @@ def prefill_wait_s(*, concurrency: Number, service_s: Number, generation_s: Numb
     load = service_s * concurrency - generation_s
     product = service_s * generation_s
     root = np.sqrt(load * load + 4 * product)
-    # Either form of the root is exact on one side of zero and loses its digits on the other.
+    # Each form of the root is exact on one side of zero and loses digits on the other.
     light = load < 0
     response = np.where(light, 2 * product / np.where(light, root - load, 1.0), (load + root) / 2)
     wait: Number = np.maximum(response - service_s, 0.0)
@@ -345,7 +345,7 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
     service_s : float or ndarray
         Time for which one prompt occupies the engine, :math:`s`. [s]
     rounds : float or ndarray
-        Requests of the benchmark over its concurrency, :math:`r`.
+        Requests of the benchmark divided by its concurrency, :math:`r`.
 
     Returns
     -------
@@ -356,8 +356,8 @@ def start_burst_s(*, concurrency: Number, service_s: Number, rounds: Number) -> 
     -----
     .. math:: B = \frac{(N-1)\,s}{2 r}
 
-    The first round waits for half of the others' prompts on average, later rounds are out of
-    phase. Only for comparison with published measurements: a service in steady state has none.
+    The first round waits on average for half of the other prompts; later rounds are out of phase.
+    Only for comparison with published measurements: a steady service has no such burst.
 
     References
     ----------

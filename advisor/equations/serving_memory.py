@@ -1,4 +1,4 @@
-"""Memory of a serving engine beside its weights: the peak of a full step, and the longest context.
+"""Memory of a serving engine besides weights: the peak of a full step, and the longest context.
 
 Every function takes floats or arrays and broadcasts.
 
@@ -27,7 +27,7 @@ def forward_peak_bytes(
     hidden_size: Number,
     tensor_parallel: Number,
 ) -> Number:
-    r"""Activations of one full step inside the blocks.
+    r"""Peak memory of the activations of one full step inside the blocks.
 
     Parameters
     ----------
@@ -72,14 +72,14 @@ def forward_peak_bytes(
 
 
 def sampler_bytes(*, sequences: Number, vocab_size: Number, bytes_per_logit: Number) -> Number:
-    r"""Tensors of the sampler: logits, their sorted copy and probabilities.
+    r"""Memory of the sampler's tensors: logits, their sorted copy and probabilities.
 
     Parameters
     ----------
     sequences : float or ndarray
-        Rows that the engine makes room for, :math:`S`.
+        Sequences that the engine reserves memory for, :math:`S`.
     vocab_size : float or ndarray
-        :math:`V`.
+        Entries of the vocabulary, :math:`V`.
     bytes_per_logit : float or ndarray
         All copies of one logit together, :math:`b`. [bytes]
 
@@ -103,7 +103,7 @@ def sampler_bytes(*, sequences: Number, vocab_size: Number, bytes_per_logit: Num
 def longest_in_piece(
     *, room_bytes: Number, start_tokens: Number, filled_bytes: Number, slope_bytes: Number
 ) -> Number:
-    r"""Longest sequence whose cache fits, where the cache grows in a straight line.
+    r"""Longest sequence whose cache fits, on a range where the cache grows linearly.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def longest_in_piece(
     Returns
     -------
     float or ndarray
-        Infinite where the cache does not grow: every layer is windowed or recurrent. [tokens]
+        Infinite if the cache does not grow: every layer is windowed or recurrent. [tokens]
 
     Notes
     -----

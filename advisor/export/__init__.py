@@ -1,4 +1,4 @@
-"""Plans as files: launch configurations that start, and reports."""
+"""Writes plans as files: launch configurations and reports."""
 
 from advisor.export.answer import export_answer
 from advisor.export.formats import format_named

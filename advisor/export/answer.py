@@ -1,4 +1,4 @@
-"""A plan, found or given, as a file."""
+"""Writes the answer to a case as a file."""
 
 from __future__ import annotations
 
@@ -30,19 +30,14 @@ def export_answer(
     checkpoint: str | None = None,
     link: str | None = None,
 ) -> Export:
-    """Return the file of an answer.
+    """Return the answer as a file.
 
     Parameters
     ----------
     case : Case
-        With the open lengths of its workload fitted to the model.
+        The case, with the open lengths of its workload fitted to the model.
     answer : Recommendation or Estimate
-        Of a recommendation, launch configurations take the first plan.
-    to : Format
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
-    today : date
+        A launch configuration uses the first plan of a recommendation.
     checkpoint : str, optional
         Weights to load instead of the model's own.
     link : str, optional
@@ -51,7 +46,7 @@ def export_answer(
     Raises
     ------
     InputError
-        If nothing is feasible, or what was asked for would not start.
+        If no plan is feasible, or the launch configuration would not start.
     """
     if to in REPORTS:
         made = f"Made on {today.isoformat()} by gpu-advisor"
@@ -81,7 +76,7 @@ def _first(answer: Recommendation) -> Estimate:
         raise cannot(
             "there is no plan to export",
             value=answer.answer,
-            allowed="a case with a plan; or a report, which says what would help",
+            allowed="a case with a plan, or a report, which states what would help",
             remedy="Loosen a limit, or add --accelerator and --count.",
         )
     return answer.plans[0].estimate

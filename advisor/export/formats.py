@@ -1,4 +1,4 @@
-"""What a plan can be exported to: launch configurations and reports."""
+"""The export formats: launch configurations and reports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from advisor.nouns.workload import Serving
 
 
 class Format(StrEnum):
-    """What ``export`` writes."""
+    """A format that ``export`` writes."""
 
     VLLM = "vllm"
-    """Shell script that serves with vLLM, the same on each machine."""
+    """Shell script that serves with vLLM; every machine runs the same one."""
     TORCHRUN = "torchrun"
-    """Shell script that trains, the same on each machine."""
+    """Shell script that trains; every machine runs the same one."""
     ACCELERATE = "accelerate"
     """Configuration of Hugging Face Accelerate."""
     DEEPSPEED = "deepspeed"
@@ -33,7 +33,7 @@ class Format(StrEnum):
 
 
 class Kind(NamedTuple):
-    """What one format is called, how its file is named, and its media type."""
+    """Title, file name and media type of a format."""
 
     title: str
     file_name: str
@@ -55,7 +55,7 @@ KINDS: Final = {
 }
 REPORTS: Final = (Format.HTML, Format.MARKDOWN, Format.CSV, Format.JSON)
 SERVES: Final = (Format.VLLM, Format.SLURM, Format.KUBERNETES, Format.SKYPILOT)
-"""Launch formats of serving."""
+"""Launch formats for serving."""
 TRAINS: Final = (
     Format.TORCHRUN,
     Format.ACCELERATE,
@@ -64,7 +64,7 @@ TRAINS: Final = (
     Format.KUBERNETES,
     Format.SKYPILOT,
 )
-"""Launch formats of training."""
+"""Launch formats for training."""
 
 
 class Export(Noun):
@@ -77,24 +77,24 @@ class Export(Noun):
 
     @classmethod
     def of(cls, to: Format, content: str) -> Export:
-        """Return the file of a format."""
+        """Return the content as a file of this format."""
         kind = KINDS[to]
         return cls(format=to, file_name=kind.file_name, media_type=kind.media_type, content=content)
 
 
 def cannot(what: str, *, value: object, allowed: str, remedy: str) -> InputError:
-    """Return the error of a plan for which a launcher would not start."""
+    """Return the error for a plan that the launcher cannot start."""
     return InputError(what, value=value, allowed=allowed, remedy=remedy, field="--to")
 
 
 def export_formats(case: Case) -> dict[str, str]:
-    """Return the formats that `export` has for a kind of work, with their titles."""
+    """Return the export formats for a kind of work, with their titles."""
     launches = SERVES if isinstance(case.workload, Serving) else TRAINS
     return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
 
 
 def format_named(name: str) -> Format:
-    """Return the format of a name; ``InputError`` if there is none."""
+    """Return the format with this name; raise ``InputError`` if there is none."""
     if name not in list(Format):
         raise InputError(
             "unknown format",

@@ -1,4 +1,4 @@
-"""What starts a program on the machines: shell, Slurm, Kubernetes, SkyPilot."""
+"""Writes the files that start a program on the machines: shell, Slurm, Kubernetes, SkyPilot."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ STRICT: Final = "set -euo pipefail"
 FIRST_HOST: Final = Variable("MASTER_ADDR")
 RANK: Final = Variable("NODE_RANK")
 RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
-"""Names under which the vendors' device plugins offer cards to Kubernetes."""
+"""Resource names that the vendors' device plugins register with Kubernetes."""
 SHARED_MEMORY: Final = "16Gi"
-"""Of a pod, for NCCL and data loaders: assumed; Docker's default of 64 MiB is too little."""
+"""Shared memory of a pod for NCCL and data loaders. Assumed: Docker's 64 MiB are too little."""
 SLACK: Final = 1.5
-"""Time limit of a Slurm job over the high end of its range: assumed, so that none is cut off."""
+"""Time limit of a Slurm job relative to the high end of its range. Assumed, so that it can end."""
 SKYPILOT_NAMES: Final = {
     "t4": "T4",
     "v100-sxm2-16gb": "V100",
@@ -68,14 +68,14 @@ def launch_file(setup: Setup, to: Format) -> str:
     Raises
     ------
     InputError
-        If it would not start; the message says why and what would.
+        If it would not start. The message says why, and what would start.
     """
     check_startable(setup, to)
     return _WRITERS[to](setup)
 
 
 def _launch(setup: Setup) -> Launch:
-    """Return the program that does the work of a plan."""
+    """Return the program that runs a plan."""
     if isinstance(setup.workload, Serving):
         return vllm_launch(setup)
     layout, run = setup.estimate.layout, setup.run
@@ -89,7 +89,7 @@ def _launch(setup: Setup) -> Launch:
 def _start(
     setup: Setup, launch: Launch, *, rank: Word = RANK, host: Word = FIRST_HOST
 ) -> list[str]:
-    """Return the command of one machine."""
+    """Return the command for one machine."""
     if isinstance(setup.workload, Serving):
         return command(launch.program, launch.options)
     return torchrun(
@@ -147,7 +147,7 @@ def _slurm(setup: Setup) -> str:
         minutes = ceil(SLACK * setup.estimate.time.run_hours.high * HOUR_S / MINUTE_S)
         orders.append(f"#SBATCH --time={minutes}")
     first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
-    # Every task expands its own rank, so the command is a script of its own.
+    # Every task expands its own rank, so the command needs its own script.
     job = _text((STRICT,), _start(setup, launch, rank=Variable("SLURM_NODEID")))
     return _text(
         START,
@@ -164,7 +164,7 @@ def _skypilot(setup: Setup) -> str:
     key = setup.accelerator.key
     if key not in SKYPILOT_NAMES:
         raise cannot(
-            "SkyPilot's name of the accelerator is not known here",
+            "the SkyPilot name of the accelerator is unknown",
             value=key,
             allowed=", ".join(SKYPILOT_NAMES),
             remedy="Choose --to slurm, kubernetes or a script instead.",
@@ -217,7 +217,7 @@ def _pod(setup: Setup, launch: Launch, lines: list[str]) -> dict[str, object]:
 
 
 def _deployment(setup: Setup, launch: Launch) -> list[dict[str, object]]:
-    """Return servers, one for each machine's share, and the service before them."""
+    """Return the servers, one for each machine, and the service in front of them."""
     name, labels = setup.slug, {"app": setup.slug}
     pod = _pod(setup, launch, [STRICT, *_start(setup, launch)])
     return [
@@ -241,7 +241,7 @@ def _deployment(setup: Setup, launch: Launch) -> list[dict[str, object]]:
 
 
 def _job(setup: Setup, launch: Launch) -> list[dict[str, object]]:
-    """Return a job with one pod for each machine, and the service by which they find the first."""
+    """Return a job with one pod for each machine, and the service that leads to the first pod."""
     name, labels = setup.slug, {"app": setup.slug}
     host = f"{name}-0.{name}"
     lines = [STRICT, *installation(launch), *preparation(launch)]

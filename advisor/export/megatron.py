@@ -1,7 +1,7 @@
 """Megatron-LM: training that splits layers, matrices, sequences or experts over accelerators.
 
-The shape is read from the operator table, so whatever has the rows of a plain transformer can be
-launched, and nothing else is.
+The model's shape comes from the operator table. A model can be launched if its rows are those of a
+plain transformer.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ PLAIN_ROWS: Final = {
     "head.logits",
     "head.loss",
 }
-"""Rows of a decoder that ``pretrain_gpt.py`` builds: rotary positions, gated feed-forward or
-experts without shared ones, one kind of attention."""
+"""Rows of the decoders that ``pretrain_gpt.py`` builds: rotary positions, gated feed-forward layers
+or experts without shared ones, and one kind of attention."""
 RECIPES: Final[Mapping[str, Options]] = {
     "bf16_mixed": (("--bf16",),),
     "fp16_mixed": (("--fp16",),),
@@ -56,7 +56,7 @@ RECIPES: Final[Mapping[str, Options]] = {
     "fp8": (("--bf16",), ("--fp8-format", "hybrid")),
     "mxfp8": (("--bf16",), ("--fp8-format", "e4m3"), ("--fp8-recipe", "mxfp8")),
 }
-"""Recipe -> options of its number formats."""
+"""Recipe -> options for its number formats."""
 RECOMPUTE: Final[Mapping[Recompute, Options]] = {
     Recompute.NONE: (),
     Recompute.SELECTIVE: (("--recompute-activations",),),
@@ -72,18 +72,18 @@ REPOSITORY: Final = "https://github.com/NVIDIA/Megatron-LM"
 LEARNING_RATE: Final = "3e-4"
 """Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
 OWN_DATA: Final = (
-    "Runs on invented data; for your own, put --data-path and a tokenizer in place of --mock-data, "
-    "and --load with a converted checkpoint to fine-tune."
+    "Runs on mock data. For your own data, replace --mock-data by --data-path and a tokenizer; "
+    "to fine-tune, add --load with a converted checkpoint."
 )
 
 
 def megatron_launch(setup: Setup) -> Launch:
-    """Return the training of every rank, on invented data until the user names some.
+    """Return the training command of every rank. It uses mock data until the user names a dataset.
 
     Raises
     ------
     InputError
-        If ``pretrain_gpt.py`` has no such model or training.
+        If ``pretrain_gpt.py`` does not support the model or the training.
     """
     rows = {row.name: row for row in setup.model.operators}
     _check(setup, rows)
@@ -120,7 +120,7 @@ def megatron_launch(setup: Setup) -> Launch:
             ("--data-parallel-sharding-strategy", FULLY_SHARDED[layout.sharding]),
             ("--ckpt-format", "fsdp_dtensor"),
         )
-    # Before Blackwell, split matrices and sequences need one connection, and Megatron asks for it;
+    # Before Blackwell, split matrices and sequences need one connection, which Megatron requires;
     # full sharding needs several.
     one = not sharded and layout.tensor * layout.context > 1
     release = version_of("megatron-lm")
@@ -157,15 +157,20 @@ def _check(setup: Setup, rows: Mapping[str, Operator]) -> None:
     recipe = ", ".join(RECIPES)
     if run.frozen:
         raise cannot(
-            "the plan splits a model under adapters, for which no launcher is written",
+            "the plan splits a model with adapters, which no launcher supports",
             value=f"tensor {layout.tensor}, pipeline {layout.pipeline}",
-            allowed="layouts that share out states alone",
+            allowed="layouts that only shard states",
             remedy=f"Add --accelerator {setup.accelerator.key} --count {setup.estimate.count} "
             "--sharding zero3 --recompute full.",
         )
     problems = (
-        (not plain, "the model is no plain decoder", setup.model.name, report),
-        (run.preference is not None, "no pairs of answers here", run.preference, "fine-tuning"),
+        (not plain, "the model is not a plain decoder", setup.model.name, report),
+        (
+            run.preference is not None,
+            "it does not train on pairs of answers",
+            run.preference,
+            "fine-tuning",
+        ),
         (run.recipe.name not in RECIPES, "no such recipe", run.recipe.name, recipe),
         (run.optimizer is not Optimizer.ADAMW, "no such optimizer", run.optimizer, "adamw"),
         (setup.accelerator.vendor != "NVIDIA", "NVIDIA only", setup.accelerator.name, "NVIDIA"),
@@ -192,7 +197,7 @@ def _shape(setup: Setup, rows: Mapping[str, Operator]) -> Options:
         ("--ffn-hidden-size", str(inner.in_features)),
         ("--num-attention-heads", str(heads)),
         ("--kv-channels", str(query.out_features // heads)),
-        # A layer norm has a shift beside its scale.
+        # A layer norm has a shift in addition to its scale.
         ("--normalization", "LayerNorm" if norm.parameters > model.hidden_size else "RMSNorm"),
         ("--position-embedding-type", "rope"),
         ("--swiglu",),
@@ -212,7 +217,7 @@ def _shape(setup: Setup, rows: Mapping[str, Operator]) -> Options:
 
 
 def _pipeline(setup: Setup) -> Options:
-    """How layers are cut into stages, with the embedding and the head as layers where need be."""
+    """Return the options for the stages; embedding and head count as layers if needed."""
     layout, layers = setup.estimate.layout, setup.model.num_hidden_layers
     if layout.pipeline == 1:
         return ()
@@ -226,7 +231,7 @@ def _pipeline(setup: Setup) -> Options:
         )
     if layers % stages:
         raise cannot(
-            "Megatron-LM would not start: layers do not divide into the stages",
+            "Megatron-LM would not start: the layers do not divide evenly into stages",
             value=stages,
             allowed=f"a divisor of {setup.model.num_hidden_layers} or of two more",
             remedy="Choose another --pipeline.",

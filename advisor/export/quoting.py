@@ -1,4 +1,4 @@
-"""How a text stands in each kind of file: one function each, and no other way in.
+"""Quotes texts for each kind of file: one function each, and exports use no other way.
 
 Whatever a text holds, it stays a word, a value, a comment or a cell.
 """
@@ -18,16 +18,16 @@ import yaml
 from advisor.foundation.names import visible
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters of a cell that spreadsheets compute (OWASP ASVS 5.0, 1.2.10, read
+"""First characters that make a spreadsheet compute a cell (OWASP ASVS 5.0, 1.2.10, read
 2026-11-22)."""
 _MARKDOWN: Final = re.compile(r"[\\`*\[\]<>|]|(?<!\w)[_~]|[_~](?!\w)")
-"""What starts code, emphasis, a link, a tag or a cell; ``_`` inside a word starts nothing."""
+"""Characters that start code, emphasis, a link, a tag or a cell. ``_`` inside a word does not."""
 _IN_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=-._~"
 _EXPANDED: Final = re.compile(r"\$(?=[$(])")
 
 
 def shell_word(text: str) -> str:
-    """Return a text as one word of a shell's command.
+    """Return a text as one word of a shell command.
 
     Examples
     --------
@@ -38,9 +38,9 @@ def shell_word(text: str) -> str:
 
 
 def here_document(content: str) -> list[str]:
-    """Return the lines after a command that hand it a text as it is.
+    """Return the lines of a here-document that pass a text unchanged to a command.
 
-    The line that ends the text is one that the text does not hold.
+    Its end marker is a line that the text does not contain.
     """
     lines = content.removesuffix("\n").split("\n")
     end = "END"
@@ -50,7 +50,7 @@ def here_document(content: str) -> list[str]:
 
 
 def comments(lines: Iterable[str]) -> list[str]:
-    r"""Return each text as one line of a comment, of a shell script or of YAML.
+    r"""Return each text as one comment line of a shell script or of YAML.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def comments(lines: Iterable[str]) -> list[str]:
 
 
 def yaml_text(content: Mapping[str, object]) -> str:
-    """Return a mapping as YAML, texts of several lines as blocks."""
+    """Return a mapping as YAML, with multi-line texts as blocks."""
     return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, width=10_000)
 
 
@@ -73,14 +73,14 @@ def json_text(content: Mapping[str, object]) -> str:
 def kubernetes_text(script: str) -> str:
     """Return a script as an argument of a container.
 
-    Kubernetes puts the value of a variable in place of ``$(NAME)`` and reads ``$$`` as ``$``
+    Kubernetes replaces ``$(NAME)`` by the value of a variable and reads ``$$`` as ``$``
     (field ``command`` of its API's Container, read 2026-11-22).
     """
     return _EXPANDED.sub("$$", script)
 
 
 def markdown_text(text: str) -> str:
-    r"""Return a text as Markdown that shows it as it is, in a paragraph, a heading or a cell.
+    r"""Return a text escaped for Markdown, in a paragraph, a heading or a cell.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_link(address: str) -> str:
-    """Return an address as a link of Markdown.
+    """Return an address as a Markdown link.
 
     Examples
     --------
@@ -102,12 +102,12 @@ def markdown_link(address: str) -> str:
 
 
 def html_text(text: str) -> str:
-    """Return a text as HTML, in an element or a quoted attribute."""
+    """Return a text escaped for HTML, in an element or a quoted attribute."""
     return html.escape(visible(text))
 
 
 def csv_cell(value: object) -> object:
-    """Return a cell that no spreadsheet computes: numbers as they are, formulas as texts.
+    """Return a cell that no spreadsheet computes: numbers unchanged, formulas as text.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def csv_cell(value: object) -> object:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes scripts as blocks, and no anchors."""
+    """Writes multi-line texts as blocks, and no anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Reports: what the answer is, what it rests on, what else there was; as Markdown, HTML and CSV."""
+"""Reports in Markdown, HTML and CSV: the answer, its assumptions and sources, the alternatives."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OPENS: Final = "Opens again at"
 
 @dataclass(frozen=True)
 class Section:
-    """A titled part of a report: paragraphs, a table, a list; each may be absent."""
+    """A titled part of a report: paragraphs, a table, a list. Each may be empty."""
 
     title: str
     paragraphs: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """A report before it has a format."""
+    """The content of a report, independent of its format."""
 
     title: str
     made: str
-    """When, by what and from which prices it was made."""
+    """Date, program and prices of the report."""
     link: str | None
-    """Address that opens the answer."""
+    """Address that opens the answer on the page."""
     sections: tuple[Section, ...]
 
 
@@ -76,13 +76,12 @@ def report_file(
 
     Parameters
     ----------
-    answer : Recommendation or Estimate
     to : Format
         One of ``REPORTS``.
     made : str
-        When, by what and from which prices it was made.
+        Date, program and prices of the report, as one sentence.
     link : str, optional
-        Address that opens the answer.
+        Address that opens the answer on the page.
     """
     if to is Format.JSON:
         return answer.to_json() + "\n"
@@ -169,7 +168,7 @@ def _rests_on(assumptions: Sequence[str], references: Sequence[str]) -> list[Sec
 
 
 def _filled(report: Report) -> Iterator[Section]:
-    """Yield the sections that say something."""
+    """Yield the sections that are not empty."""
     return (part for part in report.sections if part.rows or part.items)
 
 
@@ -220,7 +219,7 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 
 def _csv(answer: Recommendation | Estimate) -> str:
-    """Return candidates (of a recommendation) or terms (of an estimate) as figures."""
+    """Return the candidates of a recommendation, or the terms of an estimate, as numbers."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
 

@@ -1,7 +1,7 @@
-"""Launches as lists of words, and the shell that starts them.
+"""Launches as lists of words, and the shell commands that start them.
 
-A word is a text as it is or the name of a variable; nothing but `command` and `preparation` makes
-shell of them.
+A word is a plain text or the name of a variable. Only `command` and `preparation` turn words into
+shell.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from advisor.export.quoting import here_document, shell_word
 from advisor.foundation.names import visible
 
 MASTER_PORT: Final = 29_500
-"""PyTorch's own default."""
+"""PyTorch's default port."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the shell, in place of a word."""
+    """A word that is a shell variable."""
 
     name: str
 
@@ -34,20 +34,20 @@ class Launch:
     """A program to start on each machine."""
 
     program: tuple[str, ...]
-    """Program, or what ``torchrun`` starts."""
+    """The program, or the script that ``torchrun`` starts."""
     options: Options
     install: tuple[tuple[str, ...], ...]
-    """Commands that install what is needed."""
+    """Commands that install the needed packages."""
     image: str
-    """Container image that has the most of it."""
+    """Container image that already holds most of them."""
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Shell variables that the user may set: default and what it is."""
+    """Shell variables that the user may set: default value and meaning."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Environment of the program."""
+    """Environment variables of the program."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Files that the options name: content."""
+    """Content of the files that the options name."""
     notes: tuple[str, ...] = ()
-    """What differs from the plan, for the head of the file."""
+    """Differences from the plan, for the head of the file."""
 
 
 def preparation(launch: Launch) -> list[str]:
@@ -69,12 +69,12 @@ def written_file(name: str, content: str) -> list[str]:
 
 
 def installation(launch: Launch) -> list[str]:
-    """Return the shell lines that install what is needed."""
+    """Return the shell lines that install the needed packages."""
     return [" ".join(map(_spelled, words)) for words in launch.install]
 
 
 def command(program: Iterable[Word], options: Options) -> list[str]:
-    """Return a command, one option on each line."""
+    """Return a command with one option on each line."""
     words = [" ".join(map(_spelled, part)) for part in (tuple(program), *options)]
     return [f"{'  ' if index else ''}{word}" + " \\" for index, word in enumerate(words[:-1])] + [
         f"  {words[-1]}"
@@ -92,8 +92,6 @@ def torchrun(
 
     Parameters
     ----------
-    launch : Launch
-    machines, per_machine : int
     rank : str or Variable
         This machine's number, from 0.
     host : str or Variable

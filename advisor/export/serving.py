@@ -1,4 +1,4 @@
-"""vLLM: the options that make it serve as planned."""
+"""Options that make vLLM serve as planned."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from advisor.export.versions import image_of, pip_install
 from advisor.nouns.workload import Serving
 
 PORT: Final = 8000
-"""vLLM's own default."""
+"""vLLM's default port."""
 DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """Weight format -> ``--dtype``."""
 QUANTIZED_ON_LOADING: Final = {"fp8": "fp8", "nf4": "bitsandbytes"}
-"""Weight format -> ``--quantization``, where vLLM quantises a 16-bit checkpoint itself."""
+"""Weight format -> ``--quantization``, for formats that vLLM makes from a 16-bit checkpoint."""
 
 
 def vllm_launch(setup: Setup) -> Launch:
-    """Return the server of one machine.
+    """Return the server command for one machine.
 
     Raises
     ------
     InputError
-        If a copy of the model spans machines, or vLLM has no way to such weights.
+        If a copy of the model spans machines, or vLLM cannot make the weight format.
     """
     workload, layout = setup.workload, setup.estimate.layout
     assert isinstance(workload, Serving)
@@ -63,7 +63,7 @@ def vllm_launch(setup: Setup) -> Launch:
 
 
 def _formats(setup: Setup, workload: Serving) -> Options:
-    """Options for the number formats of weights and cache."""
+    """Return the options for the number formats of weights and cache."""
     wanted, stored = setup.estimate.precision, setup.model.weight_format
     options: Options = ()
     if wanted in DTYPES:
@@ -71,7 +71,7 @@ def _formats(setup: Setup, workload: Serving) -> Options:
     elif wanted != stored and setup.checkpoint is None:
         if wanted not in QUANTIZED_ON_LOADING:
             raise cannot(
-                f"vLLM does not make {wanted} weights while it loads",
+                f"vLLM cannot convert weights to {wanted} while loading",
                 value=setup.weights,
                 allowed=f"--checkpoint with weights in {wanted}, or --weights with one of "
                 + ", ".join((*DTYPES, *QUANTIZED_ON_LOADING)),

@@ -1,4 +1,4 @@
-"""What launchers need to know of a plan, and the plans for which none is written."""
+"""The facts of a plan that launchers need, and the checks that a plan can be launched."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.workload import Serving, Training
 
 NAME_CHARACTERS: Final = 50
-"""Kubernetes allows 63, less the number of a pod (RFC 1035 labels)."""
+"""Longest job name. Kubernetes allows 63 (RFC 1035 labels); pods add a number. [characters]"""
 LAUNCHED_VENDORS: Final = ("NVIDIA", "AMD")
-"""Those whose cards run the CUDA and ROCm builds of the launched software."""
+"""Vendors whose cards run the CUDA and ROCm builds of the launched software."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """One plan, with the model and the card that it names.
+    """One plan with its model and card.
 
-    ``workload`` has every open length fitted to the model; ``checkpoint`` names weights to load
+    The open lengths of ``workload`` are fitted to the model. ``checkpoint`` names weights to load
     instead of the model's own.
     """
 
@@ -40,35 +40,35 @@ class Setup:
     model: ModelArchitecture
     accelerator: Accelerator
     machine_size: int
-    """Accelerators that one machine of the plan holds."""
+    """Accelerators in one machine of the plan."""
     calibration: Calibration
     checkpoint: str | None
     spot: bool
 
     @property
     def machines(self) -> int:
-        """Machines of the plan."""
+        """Number of machines in the plan."""
         return self.estimate.cost.instances or ceil(self.estimate.count / self.machine_size)
 
     @property
     def per_machine(self) -> int:
-        """Accelerators that work on each machine."""
+        """Accelerators in use on each machine."""
         return self.estimate.count // self.machines
 
     @cached_property
     def run(self) -> TrainingRun:
-        """The training with every default filled in."""
+        """The training workload with all defaults filled in."""
         assert not isinstance(self.workload, Serving)
         return resolve_training(self.workload, self.model, recipe_named(self.estimate.precision))
 
     @property
     def weights(self) -> str:
-        """Hub id or path of the weights that are loaded.
+        """Hub id or path of the weights to load.
 
         Raises
         ------
         InputError
-            If the case names none.
+            If the case names no weights.
         """
         name = self.checkpoint or self.model.hub_id
         if name is None:
@@ -82,7 +82,7 @@ class Setup:
 
     @property
     def slug(self) -> str:
-        """Name of the job: lower-case letters, digits and hyphens, as Kubernetes wants."""
+        """Name of the job: lower-case letters, digits and hyphens, as Kubernetes requires."""
         words = re.findall("[a-z0-9]+", self.model.name.lower())
         return f"{'serve' if isinstance(self.workload, Serving) else 'train'}-{'-'.join(words)}"[
             :NAME_CHARACTERS
@@ -90,7 +90,7 @@ class Setup:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Lines that say what the file does and what to expect."""
+        """Lines that state what the file does and which results to expect."""
         estimate, cost = self.estimate, self.estimate.cost
         cards = f"{estimate.count}x {estimate.accelerator_name}"
         lines = [
@@ -123,13 +123,13 @@ class Setup:
 
 
 def check_startable(setup: Setup, to: Format) -> None:
-    """Refuse what would not start.
+    """Refuse a plan that would not start.
 
     Raises
     ------
     InputError
-        If the format does not launch this kind of work, the plan does not fit, does not fill its
-        machines evenly, or nothing that is launched here runs such a model on such a card.
+        If the format does not launch this kind of work, the plan does not fit into memory or does
+        not fill its machines evenly, or no supported program runs this model on this card.
     """
     estimate = setup.estimate
     serving = isinstance(setup.workload, Serving)
@@ -143,14 +143,14 @@ def check_startable(setup: Setup, to: Format) -> None:
         )
     if setup.model.unit is not Unit.TOKEN or not generates(setup.model):
         raise cannot(
-            "launch configurations are written for models that write text",
+            "launch configurations exist only for models that write text",
             value=setup.model.name,
             allowed="reports: markdown, html, json, csv",
             remedy="Export a report and launch the model with its own code.",
         )
     if setup.accelerator.vendor not in LAUNCHED_VENDORS:
         raise cannot(
-            "launch configurations are written for NVIDIA and AMD cards",
+            "launch configurations exist only for NVIDIA and AMD cards",
             value=setup.accelerator.name,
             allowed="reports: markdown, html, json, csv",
             remedy="Export a report, or choose another card.",

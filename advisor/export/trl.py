@@ -1,4 +1,4 @@
-"""Fine-tuning by Hugging Face TRL, with DeepSpeed where states are shared out."""
+"""Fine-tuning by Hugging Face TRL, with DeepSpeed if states are sharded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DTYPES: Final = {
     "bf16_mixed": ("bfloat16", "bf16"),
     "bf16_pure": ("bfloat16", "bf16"),
 }
-"""Recipe -> format in which weights are loaded, and of autocast."""
+"""Recipe -> format of the loaded weights, and format of autocast."""
 TARGETS: Final = {
     "q": "q_proj",
     "k": "k_proj",
@@ -47,39 +47,43 @@ TARGETS: Final = {
     "up": "up_proj",
     "down": "down_proj",
 }
-"""Adapted projections in the names of transformers' decoders; all of them is ``all-linear``."""
+"""Adapted projections by their names in transformers' decoders. ``all-linear`` means all."""
 FULL_RATE: Final = "2e-5"
 """Llama 2 (arXiv:2307.09288, section 3.1), supervised fine-tuning."""
 ADAPTER_RATE: Final = "2e-4"
 """QLoRA (Dettmers et al. 2023, arXiv:2305.14314, table 9), 7B and 13B."""
 ALPHA_PER_RANK: Final = 2
-"""As TRL's defaults, ``lora_alpha`` 32 for ``lora_r`` 16."""
+"""As in TRL's defaults: ``lora_alpha`` 32 for ``lora_r`` 16."""
 NEEDS: Final = (
     *("trl", "transformers", "accelerate", "peft", "bitsandbytes", "deepspeed", "liger-kernel"),
 )
-"""Packages of the training, and of every option that a plan may set."""
+"""Packages for the training and for every option that a plan may set."""
 DATASETS: Final = {
     None: ("sft", "trl-lib/tldr"),
     Preference.DPO: ("dpo", "trl-lib/tldr-preference"),
 }
-"""Script of TRL, and a dataset of its documentation that needs no chat template."""
+"""TRL's script, and a dataset from its documentation that needs no chat template."""
 
 
 def accumulation(setup: Setup) -> int:
-    """Return micro-steps of one optimizer step, rounded up to whole ones."""
+    """Return the micro-steps of one optimizer step, rounded up."""
     layout = setup.estimate.layout
     return ceil(setup.run.global_batch / (layout.data * layout.micro_batch))
 
 
 def batch_notes(setup: Setup) -> tuple[str, ...]:
-    """Say where the batch is rounded up to what the ranks can share."""
+    """Return a note if the batch is rounded up to a multiple that the ranks can share."""
     layout, asked = setup.estimate.layout, setup.run.global_batch
     whole = accumulation(setup) * layout.data * layout.micro_batch
-    return (f"Batches of {whole}, as ranks cannot share {asked}.",) if whole != asked else ()
+    return (
+        (f"Uses batches of {whole}, because the ranks cannot share {asked} evenly.",)
+        if whole != asked
+        else ()
+    )
 
 
 def uses_deepspeed(setup: Setup) -> bool:
-    """Whether it was asked for, states are shared out, or 16-bit weights have a master copy."""
+    """Whether the user chose it, states are sharded, or 16-bit weights have a master copy."""
     layout = setup.estimate.layout
     master = setup.run.recipe.master is not None and not setup.run.frozen
     asked = setup.run.stack.runs_deepspeed
@@ -87,7 +91,7 @@ def uses_deepspeed(setup: Setup) -> bool:
 
 
 def zero_stage(setup: Setup) -> int:
-    """Return DeepSpeed's stage; what lives in the host's memory needs a higher one."""
+    """Return DeepSpeed's ZeRO stage; offload to the host's memory needs a higher one."""
     layout = setup.estimate.layout
     if Offload.PARAMETERS in layout.offload:
         return STAGES[Sharding.ZERO3]
@@ -96,19 +100,19 @@ def zero_stage(setup: Setup) -> int:
 
 
 def trl_launch(setup: Setup, *, deepspeed: bool = True) -> Launch:
-    """Return the training of every rank.
+    """Return the training command of every rank.
 
-    ``deepspeed=False`` leaves its configuration to Accelerate.
+    With ``deepspeed=False``, Accelerate holds DeepSpeed's configuration.
 
     Raises
     ------
     InputError
-        If TRL has no such training.
+        If TRL does not support the training.
     """
     if setup.run.method is None:
-        allowed = "torchrun under Megatron-class software, or deepspeed for a script of your own"
+        allowed = "torchrun with Megatron-class software, or deepspeed for your own script"
         raise cannot(
-            "TRL fine-tunes, and does not pretrain",
+            "TRL fine-tunes but does not pretrain",
             value="pretraining",
             allowed=allowed,
             remedy="Choose --software megatron, or --to deepspeed.",
@@ -167,7 +171,7 @@ def _true(value: bool) -> str:
 def _recompute_notes(recompute: Recompute) -> tuple[str, ...]:
     if recompute is not Recompute.SELECTIVE:
         return ()
-    return ("Recomputes whole blocks, as TRL has no selective way: less memory, more time.",)
+    return ("Recomputes whole blocks, because TRL has no selective mode: less memory, more time.",)
 
 
 def _sync_notes(setup: Setup) -> tuple[str, ...]:
@@ -190,7 +194,7 @@ def _adapters(setup: Setup) -> Options:
     if run.method is FineTuningMethod.QLORA:
         options += (("--load_in_4bit", "true"), ("--use_bnb_nested_quant", "true"))
         if setup.estimate.layout.sharding is Sharding.ZERO3:
-            # Shards have to be stored in the format of the rest.
+            # Shards must be stored in the same format as the other parameters.
             options += (("--bnb_4bit_quant_storage", DTYPES[run.recipe.name][0]),)
     return options
 
@@ -201,9 +205,14 @@ def _check(setup: Setup) -> None:
     shared = f"--accelerator {setup.accelerator.key} --count {setup.estimate.count} "
     shared += "--sharding zero3 --recompute full"
     problems = (
-        (split > 1, "TRL splits no model over accelerators", split, shared),
+        (split > 1, "TRL does not split a model over accelerators", split, shared),
         (run.recipe.name not in DTYPES, "TRL has no such recipe", run.recipe.name, "bf16_mixed"),
-        (run.optimizer not in OPTIMIZERS, "TRL has no such optimizer", run.optimizer, "adamw"),
+        (
+            run.optimizer not in OPTIMIZERS,
+            "TRL does not have this optimizer",
+            run.optimizer,
+            "adamw",
+        ),
         (run.preference not in DATASETS, "TRL has no such script", run.preference, "dpo"),
     )
     for wrong, what, value, allowed in problems:
@@ -217,7 +226,7 @@ def deepspeed_config(setup: Setup) -> str:
     Raises
     ------
     InputError
-        If the plan splits layers or matrices, which this configuration does not say.
+        If the plan splits layers or matrices, which this configuration cannot express.
     """
     _check(setup)
     layout = setup.estimate.layout

@@ -1,4 +1,4 @@
-"""Which versions generated files install and run: ``data/launch_versions.yaml``."""
+"""The versions that generated files install and run, from ``data/launch_versions.yaml``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE: Final = "launch_versions.yaml"
 Version = Annotated[
     str, Field(max_length=128, pattern=r"^([A-Za-z_][0-9A-Za-z_.-]*)?[0-9][0-9A-Za-z_.-]*$")
 ]
-"""A tag by the rules of container registries that has a digit: ``latest`` names no version."""
+"""A tag by the rules of container registries, with a digit, because ``latest`` is no version."""
 
 
 class Package(Noun):
@@ -35,11 +35,11 @@ class Image(Package):
 
     image: Annotated[str, Field(pattern=r"^[0-9a-z][0-9a-z._/-]{0,254}$")]
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")] | None = None
-    """Of its content, where it is known."""
+    """Digest of its content, if known."""
 
     @property
     def name(self) -> str:
-        """The image as container programs take it."""
+        """The image reference as container programs expect it."""
         pinned = f"{self.image}:{self.version}"
         return f"{pinned}@{self.digest}" if self.digest else pinned
 
@@ -52,12 +52,12 @@ class Versions(Noun):
 
 
 def read_versions(path: Path) -> Versions:
-    """Read the versions.
+    """Read ``launch_versions.yaml``.
 
     Raises
     ------
     CatalogError
-        If the file cannot be read, is not YAML, or has a wrong field; the message names it.
+        If the file cannot be read, is not YAML, or has a wrong field. The message names the field.
     """
     try:
         return Versions.model_validate(read_yaml(path))
@@ -85,7 +85,7 @@ def version_of(package: str) -> str:
     Raises
     ------
     CatalogError
-        If the file does not name it.
+        If the file does not name the package.
     """
     found = _versions().packages.get(package)
     return found.version if found else _absent("packages", package)
@@ -97,7 +97,7 @@ def image_of(program: str, vendor: str) -> str:
     Raises
     ------
     CatalogError
-        If the file does not name it.
+        If the file does not name such an image.
     """
     name = f"{program}-{vendor.lower()}"
     found = _versions().images.get(name)
@@ -105,7 +105,7 @@ def image_of(program: str, vendor: str) -> str:
 
 
 def pip_install(*packages: str) -> tuple[str, ...]:
-    """Return the command that installs packages, each at its version."""
+    """Return the command that installs the listed version of each package."""
     return ("pip", "install", *(f"{name}=={version_of(name)}" for name in packages))
 
 

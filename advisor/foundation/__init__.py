@@ -1,1 +1,1 @@
-"""Ground floor: units, quantities, text and files. It knows nothing of models or cards."""
+"""Units, quantities, text and files. Nothing here depends on models or accelerators."""

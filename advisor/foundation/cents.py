@@ -1,4 +1,4 @@
-"""Exact money: products and sums of prices in decimal, without the drift of binary floats."""
+"""Exact decimal arithmetic for money, without the rounding errors of binary floats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CENT: Final = Decimal("0.01")
 
 @lru_cache(maxsize=16_384)
 def times(usd: float, number: float) -> float:
-    """Return a price times a number, exact in decimal before it is stored.
+    """Return a price times a number, computed in exact decimal arithmetic.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def rounded(usd: float) -> float:
 
 
 def total(amounts: Iterable[float]) -> float:
-    """Return the sum of amounts in whole cents, exact: the lines of a bill add up.
+    """Return the exact sum of amounts in whole cents, so that the lines of a bill add up.
 
     Examples
     --------

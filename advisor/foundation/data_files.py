@@ -1,4 +1,4 @@
-"""Reads the project's own data files; whatever is broken becomes a ``CatalogError``."""
+"""Reads the project's own data files. A broken file raises ``CatalogError``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,12 @@ from advisor.foundation.structured import read_yaml as parsed
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a data file, without the mark that editors put before UTF-8.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    str
+    """Return the text of a data file, without a byte order mark.
 
     Raises
     ------
     CatalogError
-        If it cannot be read, is no UTF-8, has NUL bytes, or ends within a line.
+        If the file cannot be read, is not UTF-8, has NUL bytes, or does not end with a newline.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -35,18 +27,14 @@ def read_text(path: Path) -> str:
         place = f"line {text.count(chr(10), 0, text.index(chr(0))) + 1}"
         _broken(path, "a NUL byte", "Restore the file from git.", entry=place)
     if text and not text.endswith("\n"):
-        remedy = "It was cut off within its last line: restore it from git, or end that line."
+        remedy = "The last line is not ended, so it may be cut off: restore the file, or end it."
         place = f"line {text.count(chr(10)) + 1}"
         _broken(path, text.rpartition("\n")[2][-40:], remedy, entry=place)
     return text
 
 
 def read_yaml(path: Path) -> object:
-    """Return what a YAML file holds; None where it is empty.
-
-    Parameters
-    ----------
-    path : Path
+    """Return the content of a YAML file; None if it is empty.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Data files -> checked records: tables, YAML and JSON; what is broken becomes a ``CatalogError``.
+"""Reads tables, YAML and JSON of the data files into checked records.
 
-Every message names file, entry, field and value, and how to mend it.
+A broken file raises ``CatalogError``, whose message names file, entry, field, value and remedy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ R = TypeVar("R", bound=BaseModel)
 Cells = dict[str, str]
 
 LARGEST: Final = 1e18
-"""No quantity of a model or a machine is larger in the units of the files."""
+"""Largest number in the data files: no quantity of a model or machine exceeds it."""
 RESTORE: Final = "Correct it there, or restore the file from git."
 
 _REMEDIES: Mapping[str, str] = {
@@ -45,13 +45,8 @@ def read_record(path: Path, record: type[R]) -> R:
 
     Parameters
     ----------
-    path : Path
     record : type
         Names and checks its fields.
-
-    Returns
-    -------
-    record
 
     Raises
     ------
@@ -64,18 +59,10 @@ def read_record(path: Path, record: type[R]) -> R:
 def read_json(path: Path) -> object:
     """Read a JSON file.
 
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    object
-
     Raises
     ------
     CatalogError
-        If the file cannot be read or is not JSON; names the line.
+        If the file cannot be read or is not JSON. The message names the line.
     """
     try:
         return json.loads(read_text(path))
@@ -83,7 +70,7 @@ def read_json(path: Path) -> object:
         place = f"line {error.lineno}, column {error.colno}"
         refuse(path.name, error.msg, f"Correct the JSON there. {RESTORE}", entry=place)
     except (ValueError, RecursionError) as error:
-        # More than 4,300 digits, or brackets within brackets.
+        # More than 4,300 digits, or too deep nesting.
         refuse(path.name, str(error), f"Correct the JSON. {RESTORE}")
 
 
@@ -97,20 +84,20 @@ def read_cells(
     path : Path
         A CSV file.
     columns : sequence of str, optional
-        Its header; any by default, each name once.
+        The required header. Default: any header with unique names.
     key : sequence of str, optional
-        Columns whose values together no two lines may share.
+        Columns whose values together must be unique.
 
     Returns
     -------
     list of dict
-        One for each line, in the order of the file.
+        One dict for each line, in file order.
 
     Raises
     ------
     CatalogError
-        If the file cannot be read, its header is wrong, it has no rows, a line has more or fewer
-        cells, or two lines are about the same.
+        If the file cannot be read, its header is wrong, it has no rows, a line has too many or
+        too few cells, or two lines share a key.
     """
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
     try:
@@ -147,7 +134,7 @@ def _check_unique(rows: Sequence[Cells], key: Sequence[str], *, file: str) -> No
             refuse(
                 file,
                 " / ".join(values),
-                f"Line {seen[values]} is about the same: remove one of the two.",
+                f"Line {seen[values]} has the same key: remove one of the two.",
                 entry=f"line {line}",
                 field=", ".join(key),
             )
@@ -164,17 +151,17 @@ def read_table(path: Path, record: type[R], *, key: Sequence[str] = ()) -> list[
     record : type
         Names and checks the columns.
     key : sequence of str, optional
-        As for :func:`read_cells`.
+        As in :func:`read_cells`.
 
     Returns
     -------
     list of record
-        In the order of the file.
+        The records in file order.
 
     Raises
     ------
     CatalogError
-        As :func:`read_cells`, and if a line has a wrong value.
+        As in :func:`read_cells`, and if a line has a wrong value.
     """
     rows = [
         {name: value for name, value in row.items() if value}
@@ -191,19 +178,18 @@ def checked(
     entry: str = "",
     rows: Sequence[Cells] | None = None,
 ) -> T:
-    """Return what ``validate`` makes of a file's content, its first complaint told by place.
+    """Return the result of ``validate``; its first error becomes a ``CatalogError`` with the place.
 
     Parameters
     ----------
     validate : callable
-        Of pydantic.
-    content : object
+        A pydantic validator.
     file : str
         Name of the file.
     entry : str, optional
-        The entry of which the content is a part; by default the content names it.
+        The entry that holds the content. Default: the first part of the error's own place.
     rows : sequence of dict, optional
-        The lines, where the content is a table.
+        The lines, if the content is a table.
     """
     try:
         return validate(content)
@@ -213,7 +199,7 @@ def checked(
         kind = first["type"]
         refuse(
             file,
-            # The input of these is the whole entry.
+            # For these errors, pydantic's input is the whole entry.
             None if kind in {"missing", "value_error"} else shown(first["input"]),
             _REMEDIES.get(kind, first["msg"].removeprefix("Value error, ") + "."),
             entry=entry,
@@ -222,21 +208,21 @@ def checked(
 
 
 def check_numbers(content: object, *, file: str, place: tuple[str, ...] = ()) -> None:
-    """Refuse numbers that no model or machine has, in what no record describes.
+    """Refuse impossible numbers in content that no record describes.
 
     Parameters
     ----------
     content : object
         Mappings, lists and plain values.
     file : str
-        Its name.
+        Name of the file, for the message.
     place : tuple of str
-        Where the content stands in the file.
+        Keys that lead to the content in the file.
 
     Raises
     ------
     CatalogError
-        With entry and field.
+        If a number is infinite, NaN or too large. The message names entry and field.
     """
     if isinstance(content, Mapping):
         for name, value in content.items():
@@ -251,7 +237,7 @@ def check_numbers(content: object, *, file: str, place: tuple[str, ...] = ()) ->
 
 
 def shown(value: object) -> object:
-    """Return what a message shows of a value: of a mapping its kind, of a long one its start."""
+    """Return a value as a message shows it: a mapping by its kind, a long value by its start."""
     if isinstance(value, dict | list):
         return type(value).__name__
     if isinstance(value, int) and abs(value) > LARGEST:
@@ -260,7 +246,7 @@ def shown(value: object) -> object:
 
 
 def _place(loc: tuple[int | str, ...], rows: Sequence[Cells] | None) -> tuple[str, str]:
-    """Name of the entry, and dotted path of the field in it."""
+    """Return the name of the entry and the dotted path of the field in it."""
     if not loc:
         return "", ""
     if rows is not None:

@@ -1,4 +1,4 @@
-"""How old a price is: dates as sources give them, to the day, the month or the year."""
+"""Dates and ages of prices. Sources state the day, the month or only the year."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from datetime import date
 from typing import Final
 
 STALE_DAYS: Final = 60
-"""A price older than this is flagged wherever it is used."""
+"""Every use of a price older than this carries a warning. [days]"""
 
 
 LAUNCH_DAYS: Final = 365
-"""A list price older than this is a launch price: shops ask more or less by now."""
+"""A list price older than this is a launch price; today's shop price may differ. [days]"""
 
 
 def first_day(iso: str) -> date:
-    """Return the first day that a date, possibly truncated, can mean.
+    """Return the first day that a possibly truncated date can mean.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def first_day(iso: str) -> date:
     Raises
     ------
     ValueError
-        If it is none of these.
+        If the text has none of these forms, or is no valid date.
 
     Examples
     --------
@@ -36,14 +36,14 @@ def first_day(iso: str) -> date:
 
 
 def age_days(iso: str, *, today: date | None = None) -> int:
-    """Return how old a date is, at most where it is truncated; 0 for one to come. [days]
+    """Return the age of a date, or the largest possible age if truncated; 0 in the future. [days]
 
     Parameters
     ----------
     iso : str
-        As for :func:`first_day`.
+        As in :func:`first_day`.
     today : date, optional
-        The clock's by default.
+        Default: the current day.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def is_stale(iso: str, *, today: date | None = None) -> bool:
 
 
 def dated(iso: str | None, *, today: date | None = None) -> str:
-    """Return a price's date, with its age where that is worth a warning; empty for no date.
+    """Return a price's date, with its age if that needs a warning; empty if there is no date.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def dated(iso: str | None, *, today: date | None = None) -> str:
 
 
 def marked(iso: str, *, today: date | None = None) -> str:
-    """Return a price's date for a narrow column, marked where it is or may be stale.
+    """Return a price's date for a narrow column, marked if it is or may be stale.
 
     Examples
     --------

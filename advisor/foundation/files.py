@@ -1,4 +1,4 @@
-"""Files that a user names: regular ones alone, and never more of them than was agreed."""
+"""Reads files that a user names: only regular files, and only up to a given size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS: Final[tuple[tuple[Callable[[int], bool], str], ...]] = (
     (stat.S_ISBLK, "a device"),
     (stat.S_ISSOCK, "a socket"),
 )
-# A pipe that takes a file's place in between does not block either.
+# Even a pipe that replaces the file after the check must not block.
 _FLAGS: Final = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)
@@ -35,22 +35,20 @@ def opened(
 
     Parameters
     ----------
-    path : Path
     name : str
-        What the message calls it, e.g. ``the case file``.
+        The file's name in messages, e.g. ``the case file``.
     allowed, remedy, field : str
         As in `InputError`.
 
     Yields
     ------
-    stream : BinaryIO
     size : int
         [bytes]
 
     Raises
     ------
     InputError
-        If it cannot be read, also later on, or is a folder, a pipe, a device or a socket.
+        If the file cannot be opened or read, or is a folder, a pipe, a device or a socket.
     """
     try:
         stream, size = _open(path)
@@ -76,24 +74,19 @@ def read_file(
     remedy: str,
     field: str = "",
 ) -> bytes:
-    """Return the whole of a regular file.
+    """Return the whole content of a regular file.
 
     Parameters
     ----------
-    path : Path
     most : int
-        Largest size that is accepted. [bytes]
+        Largest accepted size. [bytes]
     name, allowed, remedy, field : str
         As in `opened`.
-
-    Returns
-    -------
-    bytes
 
     Raises
     ------
     InputError
-        As `opened`, or if it is larger.
+        As in `opened`, or if the file is larger than ``most``.
     """
     with opened(path, name=name, allowed=allowed, remedy=remedy, field=field) as (stream, size):
         content = b"" if size > most else stream.read(most + 1)
@@ -103,7 +96,7 @@ def read_file(
 
 
 def too_large(name: str, most: int, *, remedy: str, field: str = "") -> InputError:
-    """Return the error of what is larger than ``most`` bytes."""
+    """Return the error for a file larger than ``most`` bytes."""
     return InputError(
         f"{name} is too large",
         value=f"more than {most:,} bytes",
@@ -114,12 +107,12 @@ def too_large(name: str, most: int, *, remedy: str, field: str = "") -> InputErr
 
 
 class _IrregularError(OSError):
-    """Something that is no file on disk; says what it is."""
+    """The path is not a file on disk; the message says what it is."""
 
 
 def _open(path: Path) -> tuple[BinaryIO, int]:
     try:
-        _regular(path.stat())  # opening some devices does something
+        _regular(path.stat())  # opening some devices has side effects
         stream = os.fdopen(os.open(path, _FLAGS), "rb")
     except ValueError:  # a NUL, or half a surrogate pair
         raise _IrregularError("it is no path") from None

@@ -1,8 +1,8 @@
 """Numbers as people read them: units, precision and ranges.
 
 An estimate shows two significant digits. The bounds of its range are rounded outward: to one
-significant digit where they span more than a factor of two, else to a common decimal place. A bare
-sum of money or memory is a list price or a specification and keeps more.
+significant digit if they span more than a factor of two, otherwise to a common decimal place. A
+plain number of money or memory is a list price or a specification and keeps more digits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EN_DASH: Final = "\u2013"
 WIDE_SPAN: Final = 2.0
 """A range wider than this factor shows one significant digit."""
 STEPS_PER_RANGE: Final = 4
-"""A range is at least this many times as wide as its last decimal place."""
+"""A range spans at least this many steps of its last decimal place."""
 
 _DURATIONS: Final = (
     (90.0, 1.0, "s"),
@@ -75,7 +75,7 @@ def _exponent(value: float) -> int:
 
 
 def _round_place(value: float, place: int, rounding: Rounding) -> float:
-    """Round to a multiple of ten to the ``place``; noise of the last bits does not count."""
+    """Round to a multiple of 10 ** ``place``, ignoring noise in the last bits."""
     scaled = round(value / 10.0**place, 9)
     whole = int(_ROUND[rounding](scaled))
     return whole * 10.0**place if place >= 0 else whole / 10.0**-place
@@ -86,7 +86,7 @@ def _at_place(value: float, place: int, rounding: Rounding) -> str:
 
 
 def _bounds(value: Range) -> tuple[str, str]:
-    """Low and high bound, rounded outward: one digit each where they are far apart."""
+    """Return the low and high bound, rounded outward: one digit each if they are far apart."""
     if value.low <= 0 or value.high > WIDE_SPAN * value.low:
         return plain(value.low, 1, "down"), plain(value.high, 1, "up")
     finest = _exponent(value.expected) - 1
@@ -110,7 +110,7 @@ def _expected(value: Value) -> float:
 
 
 def memory(size_bytes: Value, *, with_range: bool = False) -> str:
-    """Return memory in GiB; a bare number keeps whole GiB from 10 on.
+    """Return memory in GiB; a plain number from 10 GiB up shows whole GiB.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def memory(size_bytes: Value, *, with_range: bool = False) -> str:
 
 
 def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
-    """Return both figures in GiB, with as many decimals as keep them apart.
+    """Return both figures in GiB, with enough decimals to tell them apart.
 
-    A bound of ``needed_bytes`` that fits never looks as if it did not, nor the reverse.
+    A bound of ``needed_bytes`` that fits never looks too large, nor the reverse.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def years(months: int) -> str:
 
 
 def money(usd: Value, *, with_range: bool = False) -> str:
-    """Return money: cents under 10, else whole units; an estimate has two digits at most.
+    """Return money: with cents under 10, otherwise whole; an estimate has at most two digits.
 
     Examples
     --------
@@ -217,9 +217,9 @@ def money(usd: Value, *, with_range: bool = False) -> str:
 
 
 def money_at_most(usd: float) -> str:
-    """Return the upper end of a sum of money, rounded up as the ends of a range are.
+    """Return the upper end of a sum of money, rounded up like the ends of a range.
 
-    So it never reads as less than the sum that it bounds, whether that is shown in full or rounded.
+    The text never shows less than the sum that it bounds.
 
     Examples
     --------
@@ -246,9 +246,9 @@ def _cents(text: str) -> str:
 
 
 def hourly_price(usd_per_hour: Value) -> str:
-    """Return a price per hour with two decimals; below a cent, with two digits.
+    """Return a price per hour with two decimals, or two digits below one cent.
 
-    A price with an upper end of its own is a lower bound.
+    A price that has its own upper end is shown as a lower bound.
 
     Examples
     --------
@@ -334,7 +334,7 @@ def bandwidth(bytes_per_s: float) -> str:
 
 
 def flops(number: float) -> str:
-    """Return operations in the usual multiple.
+    """Return a number of operations in the usual multiple.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def flops_rate(flops_per_s: float) -> str:
 
 
 def measured_rate(per_s: float, unit: str) -> str:
-    """Return a measured rate with three digits, in thousands of millions or more.
+    """Return a measured rate with three digits, in millions, billions (G) or trillions (T).
 
     Examples
     --------
@@ -373,7 +373,7 @@ def measured_rate(per_s: float, unit: str) -> str:
 
 
 def _specified(number: float) -> str:
-    """Return a specification exactly, noise of the last bits aside."""
+    """Return a specification exactly, without noise in the last bits."""
     return f"{round(number, 3):,.3f}".rstrip("0").rstrip(".")
 
 
@@ -399,7 +399,7 @@ def term_value(term: Term) -> str:
 
 
 def citation(key: str | None) -> str:
-    """Return a reference in full by its key; empty where there is none: definitions alone.
+    """Return the full reference of a key; empty for a definition, which needs none.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What a text may be that a person, a file or a price feed names: the one check at the door.
+"""Checks of names and texts from users, files and price feeds.
 
-A name that passes holds nothing that a terminal, a spreadsheet or a program's options would obey.
-The nouns carry these checks as types, so that no reader can forget them.
+A name that passes cannot control a terminal, become a spreadsheet formula or act as an option of
+a program. The nouns use these checks as types, so that every field has them.
 """
 
 from __future__ import annotations
@@ -17,36 +17,35 @@ from advisor.errors import InputError
 MAX_NAME: Final = 200
 """Longest name. [characters]"""
 MAX_PATH: Final = 1_024
-"""Longest path, as macOS allows; Linux allows four times as much. [characters]"""
+"""Longest path: the limit of macOS; Linux allows four times as much. [characters]"""
 MAX_TEXT: Final = 10_000
 """Longest sentence or note. [characters]"""
 FORMULA: Final = "=+-@"
-"""First characters that make a spreadsheet's formula of a cell; ``-`` also makes an option."""
+"""First characters that turn a spreadsheet cell into a formula; ``-`` also starts an option."""
 _PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
 _LENGTH: Final = "at most {limit:,} characters"
 
 
 def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
-    """Return a text of bounded length that no terminal obeys.
+    """Return a text after checking its length and that all characters can be printed.
 
     Parameters
     ----------
-    text : str
     field : str
         What it is, for the message.
     limit : int
-        Most characters.
+        Largest number of characters.
 
     Returns
     -------
     str
-        The text as it is.
+        The text, unchanged.
 
     Raises
     ------
     InputError
-        If it is too long, or holds control characters, line breaks of any alphabet, marks that
-        turn the direction of writing, lone surrogates or characters without a meaning.
+        If the text is too long, or holds control characters, line breaks of any alphabet, marks
+        that change the direction of writing, lone surrogates or unassigned characters.
 
     Examples
     --------
@@ -67,23 +66,23 @@ def printable(text: str, *, field: str, limit: int = MAX_TEXT) -> str:
 
 
 def display_name(text: str, *, field: str) -> str:
-    """Return a name that may stand in a table, a sentence, a comment or a script.
+    """Return a name after checking that it is safe in a table, a sentence, a comment or a script.
 
     Parameters
     ----------
-    text : str
     field : str
         What it is, for the message.
 
     Returns
     -------
     str
-        The name as it is.
+        The name, unchanged.
 
     Raises
     ------
     InputError
-        If it is not `printable`, has over 200 characters, or starts like an option or a formula.
+        If the name is not `printable`, has over 200 characters, or starts like an option or a
+        formula.
 
     Examples
     --------
@@ -102,7 +101,7 @@ def display_name(text: str, *, field: str) -> str:
 
 
 def path_name(text: str, *, field: str) -> str:
-    """Return a path that may be given to a program.
+    """Return a path after checking that it is safe to pass to a program.
 
     Raises
     ------
@@ -126,7 +125,7 @@ def path_name(text: str, *, field: str) -> str:
 
 
 def is_hub_id(text: str) -> bool:
-    """Return whether a text is ``organisation/name``, or a bare name, by the hub's own rules.
+    """Return whether a text is ``organisation/name`` or a plain name by the hub's own rules.
 
     Notes
     -----
@@ -145,12 +144,12 @@ def is_hub_id(text: str) -> bool:
 
 
 def hub_id(text: str, *, field: str) -> str:
-    """Return ``organisation/name``.
+    """Return a hub id after checking that it is ``organisation/name``.
 
     Raises
     ------
     InputError
-        If it is anything else.
+        If it has another form.
     """
     if "/" not in text or not is_hub_id(text):
         _refuse(
@@ -163,7 +162,7 @@ def hub_id(text: str, *, field: str) -> str:
 
 
 def weights_name(text: str, *, field: str) -> str:
-    """Return a hub id or a path, as launched programs take either.
+    """Return a hub id or a path after checking it; launched programs accept both.
 
     Raises
     ------
@@ -174,7 +173,7 @@ def weights_name(text: str, *, field: str) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return a text on one line, in which what cannot be printed is spelled out.
+    r"""Return a text on one line, with unprintable characters written as escapes.
 
     Examples
     --------
@@ -194,7 +193,7 @@ def _spelled(character: str) -> str:
 
 
 def _unprintable(text: str) -> str | None:
-    """Return the first character that cannot be printed; blanks of every width can."""
+    """Return the first unprintable character; blanks of every width count as printable."""
     if text.isprintable():
         return None
     others = (one for one in text if not one.isprintable() and unicodedata.category(one) != "Zs")

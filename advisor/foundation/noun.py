@@ -1,4 +1,4 @@
-"""The base of every noun: frozen, closed, and able to print itself as JSON."""
+"""The base class of every noun: frozen, without unknown fields, written as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 class Noun(BaseModel):
     """A frozen value that refuses unknown fields.
 
-    Its validator is built when it is first needed: a short command needs few of them.
+    Its validator is built on first use, because a short command needs only a few.
     """
 
     model_config = ConfigDict(

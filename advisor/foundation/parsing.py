@@ -1,6 +1,6 @@
-"""Amounts as people type them: 50M tokens, 7B parameters, 24h, $1,500, two cards of a kind.
+"""Reads amounts as people type them: 50M tokens, 7B parameters, 24h, $1,500, rtx-4090:2.
 
-Nothing but the standard library, so that the command line starts at once.
+Uses only the standard library, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from advisor.errors import InputError
 from advisor.foundation.units import BILLION, DAY_S, HOUR_S, KIB, MILLION, MINUTE_S
 
 MAX_CHARACTERS: Final = 64
-"""Longer texts are no amounts."""
+"""A longer text is not an amount."""
 
 _MULTIPLES: Final = {
     "": 1.0,
@@ -57,10 +57,6 @@ def parse_amount(text: str, *, field: str) -> float:
         E.g. ``50M``, ``1.5e9``, ``50,000,000``. Upper and lower case are the same.
     field : str
         Name of the input, for messages.
-
-    Returns
-    -------
-    float
 
     Raises
     ------
@@ -119,7 +115,7 @@ def parse_count(text: str, *, field: str) -> int:
 def parse_length(text: str, *, field: str) -> int:
     """Read a length of sequence or context, where 32K means 32,768.
 
-    K is 1,024 after a power of two, as the field names lengths, else 1,000.
+    K means 1,024 after a power of two, as usual for context lengths, otherwise 1,000.
 
     Raises
     ------
@@ -263,19 +259,19 @@ def parse_number(text: str, *, field: str) -> float:
 
 
 def parse_owned(text: str, *, field: str) -> tuple[str, int]:
-    """Read cards that the user has: a catalog key, a colon, a number.
+    """Read cards that the user owns: a catalog key, a colon, a number.
 
     Parameters
     ----------
     text : str
-        E.g. ``rtx-4090:2``; without a number it is one card.
+        E.g. ``rtx-4090:2``. Without a number it means one card.
     field : str
         Name of the input, for messages.
 
     Returns
     -------
     tuple of str and int
-        Key and number of cards. Whether the catalog has the key is not checked here.
+        Key and number of cards. The caller checks whether the catalog has the key.
 
     Raises
     ------
@@ -301,7 +297,7 @@ def parse_owned(text: str, *, field: str) -> tuple[str, int]:
 
 
 def _bounded(text: str) -> str:
-    """Without blanks around it; empty, which no form accepts, where it is too long."""
+    """Strip the text; return an empty one, which no form accepts, if it is too long."""
     return "" if len(text) > MAX_CHARACTERS else text.strip()
 
 

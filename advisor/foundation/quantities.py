@@ -1,4 +1,4 @@
-"""Ranges with evidence, and the terms that a number opens into."""
+"""Ranges with evidence, and the terms that explain a number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.foundation.noun import Noun
 class Evidence(StrEnum):
     """How a predicted number is known, strongest first.
 
-    What follows from its inputs by arithmetic alone is ``derived``; it is as sure as they are.
+    A ``derived`` number follows from its inputs by arithmetic and is as certain as they are.
     """
 
     DERIVED = "derived"
@@ -21,7 +21,7 @@ class Evidence(StrEnum):
     ASSUMED = "assumed"
 
     def weakest(self, *others: Evidence) -> Evidence:
-        """Return the weakest evidence among this and ``others``: that of what they make together.
+        """Return the weakest evidence among this and ``others``: the evidence of their combination.
 
         Examples
         --------
@@ -35,8 +35,8 @@ class Evidence(StrEnum):
 class Range(Noun):
     """A predicted scalar: the expected value and the bounds of its 80 % interval.
 
-    ``low`` and ``high`` come from residuals on measurements where the evidence is
-    ``calibrated``, and from stated assumptions otherwise. An exact number has equal bounds.
+    If the evidence is ``calibrated``, ``low`` and ``high`` come from residuals on measurements;
+    otherwise they come from stated assumptions. An exact number has equal bounds.
     """
 
     low: float = Field(allow_inf_nan=False)
@@ -55,7 +55,7 @@ class Range(Noun):
 
     @classmethod
     def exact(cls, value: float, evidence: Evidence = Evidence.DERIVED) -> Range:
-        """Return a range without width."""
+        """Return a range of width zero."""
         return cls(low=value, expected=value, high=value, evidence=evidence)
 
     @classmethod
@@ -71,7 +71,7 @@ class Range(Noun):
         )
 
     def scaled(self, factor: float) -> Range:
-        """Return this range times a non-negative exact ``factor``."""
+        """Return this range times an exact, non-negative ``factor``."""
         return Range(
             low=self.low * factor,
             expected=self.expected * factor,
@@ -80,7 +80,7 @@ class Range(Noun):
         )
 
     def times(self, other: Range) -> Range:
-        """Return the product with another range, neither negative: both at their ends together."""
+        """Return the product of two non-negative ranges, low with low and high with high."""
         return Range(
             low=self.low * other.low,
             expected=self.expected * other.expected,

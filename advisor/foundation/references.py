@@ -1,4 +1,4 @@
-"""Where formulas and constants come from: one registry, cited by key everywhere."""
+"""Sources of formulas and constants: one registry, cited by key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Reference(Noun):
     authors: str
     year: int
     locator: str
-    """arXiv number, DOI or address, with section, equation or table where it matters."""
+    """ArXiv number, DOI or address, with section, equation or table if needed."""
 
 
 _ALL = (

@@ -1,7 +1,7 @@
-"""Where the data files and the app lie: in a checkout, or inside the installed package.
+"""Finds the data files and the app, in a checkout or in the installed package.
 
-A checkout wins. An editable install runs the checkout's own code, yet it also
-leaves a copy of the data beside the installed packages, which grows stale.
+A checkout takes precedence. An editable install runs the checkout's code, but it also leaves a
+copy of the data beside the installed packages, and that copy becomes outdated.
 """
 
 import os
@@ -21,7 +21,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 
 def data_path(name: str) -> Path:
-    """Path of a data file or of a folder of data files.
+    """Return the path of a data file or of a folder of data files.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def data_path(name: str) -> Path:
     Raises
     ------
     ResourceError
-        If there is no such file in the one place where it should be.
+        If the file is missing.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def entry_names(name: str) -> tuple[str, ...]:
 
 
 def app_path() -> Path:
-    """Path of the script that Streamlit runs.
+    """Return the path of the script that Streamlit runs.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def app_path() -> Path:
 
 
 def cache_path(name: str) -> Path:
-    """Path of a file in the user's cache folder; neither need exist.
+    """Return the path of a file in the user's cache folder; neither has to exist.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def cache_path(name: str) -> Path:
     Returns
     -------
     Path
-        Below ``GPU_ADVISOR_CACHE_DIR`` where that is set, else where the system keeps caches:
+        Below ``GPU_ADVISOR_CACHE_DIR`` if that is set, otherwise below the system's cache folder:
         ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``.
     """
     own = os.environ.get(CACHE_FOLDER)
@@ -120,7 +120,7 @@ def cache_path(name: str) -> Path:
 
 
 def _checkout() -> Path | None:
-    """Root of the checkout that the package lies in, if it lies in one."""
+    """Return the root of the checkout that contains the package, or None."""
     root = _PACKAGE.parent
     marks = (root / "pyproject.toml", root / "data" / "gpu_catalog.yaml")
     return root if all(mark.is_file() for mark in marks) else None

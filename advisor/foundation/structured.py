@@ -1,7 +1,7 @@
-"""YAML and JSON as people and data files write them: plain values only, within bounds.
+"""Reads YAML and JSON that hold only plain values, within bounds.
 
-Anchors and aliases, tags beyond YAML's core schema, keys given twice, huge numbers and deep nesting
-are refused by name. Whoever calls turns `NotPlainError` into its own error.
+Anchors, aliases, tags outside YAML's core schema, duplicate keys, huge numbers and deep nesting
+raise a `NotPlainError` that names the problem. Callers turn it into their own error.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ else:
     FastLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 MAX_DEPTH: Final = 60
-"""Levels of nesting."""
+"""Most levels of nesting."""
 MAX_VALUES: Final = 200_000
-"""Keys and values, lists and mappings among them."""
+"""Most keys and values; lists and mappings count as values."""
 MAX_DIGITS: Final = 30
-"""Of a whole number."""
+"""Most digits of a whole number."""
 MAX_NUMBER: Final = 100
-"""Of a number with a point. [characters]"""
+"""Longest number with a decimal point. [characters]"""
 KEPT_WORD: Final = 40
-"""Meanings of shorter words are remembered. [characters]"""
+"""Longest word whose meaning is cached. [characters]"""
 
 _RULES = yaml.SafeLoader("")
-"""What a plain word means: a number, a truth value, nothing, or text."""
+"""YAML's rules for the meaning of a plain word: number, truth value, null or text."""
 _TAG: Final = "tag:yaml.org,2002:"
 _CORE: Final = frozenset({"bool", "float", "int", "null", "str"})
 _SPELLED: Final = {"int": "whole number", "float": "number", "bool": "truth value",
                    "timestamp": "date"}  # fmt: skip
 _TWICE: Final = "given twice"
-_WITHOUT: Final = "Write it without: this reader knows no such thing."
+_WITHOUT: Final = "Write it without: this reader does not support it."
 
 
 class NotPlainError(Exception):
-    """What is no YAML or JSON, or is and yet goes beyond plain values and their bounds.
+    """A text is not YAML or JSON, or it holds more than plain values within the bounds.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class NotPlainError(Exception):
     remedy : str
         The next step, as an instruction.
     line, column : int, optional
-        Where, counted from 1.
+        Place of the problem, counted from 1.
     field : str, optional
-        Key that is wrong.
+        The key that causes the problem.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class NotPlainError(Exception):
 
     @property
     def place(self) -> str:
-        """Return the line, and the column where it is known; empty where neither is."""
+        """Return the line, with the column if known; empty if neither is known."""
         column = f", column {self.column}" if self.column else ""
         return f"line {self.line}{column}" if self.line else ""
 
     def as_input_error(
         self, name: str, *, form: str, value: object, allowed: str, field: str = ""
     ) -> InputError:
-        """Return the user's mistake in a text called ``name`` that should hold ``form``."""
+        """Return an ``InputError`` for a text called ``name`` that should hold ``form``."""
         place = f" at {self.place}" if self.line else ""
         if isinstance(self, MalformedError):
             what = f"{name} is not valid {form}{place} ({self.what})"
@@ -91,15 +91,11 @@ class NotPlainError(Exception):
 
 
 class MalformedError(NotPlainError):
-    """What is no YAML or JSON at all."""
+    """A text is not YAML or JSON at all."""
 
 
 def read_yaml(text: str) -> object:
-    """Return what a YAML text holds; None where it is empty.
-
-    Parameters
-    ----------
-    text : str
+    """Return the content of a YAML text; None if it is empty.
 
     Returns
     -------
@@ -109,12 +105,12 @@ def read_yaml(text: str) -> object:
     Raises
     ------
     NotPlainError
-        If it is not YAML, or goes beyond plain values or the bounds.
+        If the text is not YAML, or holds more than plain values within the bounds.
 
     Notes
     -----
-    Built from the parser's events: PyYAML's own way over nodes takes three times as long as
-    parsing does.
+    The values are built from the parser's events. PyYAML's own nodes would take three times as
+    long as the parsing.
 
     Examples
     --------
@@ -140,7 +136,7 @@ def read_yaml(text: str) -> object:
 
 
 class _Builder:
-    """Values from the events of one text."""
+    """Builds values from the parser's events of one text."""
 
     def __init__(self, text: str) -> None:
         self._next: Callable[[], yaml.Event] = yaml.parse(text, Loader=FastLoader).__next__
@@ -160,7 +156,7 @@ class _Builder:
         )
 
     def _value(self, event: yaml.Event, depth: int) -> object:
-        """Return the value that starts at ``event``, having read the events up to its end."""
+        """Return the value that starts at ``event``, and read all events up to its end."""
         self._values += 1
         if self._values > MAX_VALUES:
             _refuse(event, f"more than {MAX_VALUES:,} values", "Give a shorter text.")
@@ -233,7 +229,7 @@ def _meant(word: str, tag: str | None) -> object:
     return _RULES.construct_object(yaml.ScalarNode(_TAG + kind, word))
 
 
-# Bounded: what users write must not stay.
+# Bounded, so that users' words do not stay in memory.
 _meaning = lru_cache(maxsize=8192)(lambda word: _meant(word, None))
 
 
@@ -252,7 +248,7 @@ def _expect(event: yaml.CollectionStartEvent, kind: str) -> None:
 
 
 def _usable(word: str) -> None:
-    """Refuse text that no file, terminal or address can hold."""
+    """Refuse text that a file, a terminal or an address cannot hold."""
     if word.isprintable():
         return
     if "\0" in word:
@@ -277,31 +273,27 @@ def _refuse(event: yaml.Event, what: str, remedy: str = _WITHOUT, *, field: str 
 
 
 def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) -> object:
-    """Return what a JSON text holds.
+    """Return the content of a JSON text.
 
     Parameters
     ----------
-    text : str
     deepest : int
-        Levels of nesting that are allowed.
+        Most levels of nesting.
     most : int
-        Keys and values that are allowed.
-
-    Returns
-    -------
-    object
+        Most keys and values.
 
     Raises
     ------
     NotPlainError
-        If it is not JSON, or goes beyond the bounds.
+        If the text is not JSON, or exceeds the bounds.
 
     Examples
     --------
     >>> read_json('{"a": [1, 2.5]}')
     {'a': [1, 2.5]}
     """
-    # Before they fill the memory; brackets and commas inside of texts are few.
+    # Checked before parsing, so that a huge text cannot fill the memory. Few brackets and commas
+    # are inside strings.
     if text.count("[") + text.count("{") > most or text.count(",") > most:
         _many(most)
     try:
@@ -319,7 +311,7 @@ def read_json(text: str, *, deepest: int = MAX_DEPTH, most: int = MAX_VALUES) ->
 
 
 def _constant(literal: str) -> float:
-    """Infinities pass: published configurations have them in fields that no size depends on."""
+    """Accept infinities: published configurations have them in fields that no size depends on."""
     if literal == "NaN":
         raise NotPlainError("NaN", "Write a number.")
     return float(literal)
@@ -350,7 +342,7 @@ def _many(most: int) -> NoReturn:
 
 
 def _measure(value: object, deepest: int, most: int) -> None:
-    """Refuse what is too deep or too much, counted without recursion, and broken text."""
+    """Refuse content that is too deep or too large (without recursion), and broken text."""
     depth, count, level = 0, 0, [value]
     while level:
         depth += 1

@@ -1,8 +1,8 @@
 """Units: SI inside, human units only at the doors.
 
 Inside the engine every quantity is in bytes, FLOPs (a count, never a rate), seconds,
-bytes per second, FLOPs per second, watts or USD per hour, and its name says so. Data files
-and the screen use the human units below, converted once where they enter or leave.
+bytes per second, FLOPs per second, watts or USD per hour, and its name shows the unit. Data files
+and the screen use the human units below. Each value is converted once, where it enters or leaves.
 """
 
 from typing import Final

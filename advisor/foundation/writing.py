@@ -1,4 +1,4 @@
-"""Writes files whole or not at all: a full disk or a crash leaves the older file as it was."""
+"""Writes files whole or not at all: after a full disk or a crash, the old file is unchanged."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from advisor.errors import TransferError
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file: a reader sees the old content or the new one, never a part.
+    """Write a file. A reader sees the old content or the new content, never a part.
 
     Parameters
     ----------
     path : Path
-        Its folder must exist. A link is followed and keeps leading to the file; a device or a
-        named pipe takes the text as it comes.
+        Its folder must exist. A symbolic link is followed and stays. A device or a named pipe
+        receives the text directly.
     text : str
-        Written as UTF-8; a question mark takes the place of what UTF-8 cannot hold.
+        Written as UTF-8. A question mark replaces a character that UTF-8 cannot hold.
 
     Raises
     ------
     TransferError
-        If it cannot be written: an older file is then as it was.
+        If the file cannot be written. An existing file is then unchanged.
     """
     content = text.encode("utf-8", errors="replace")
     try:
@@ -44,7 +44,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _mode(path: Path) -> int | None:
-    """Return kind and rights of what stands there; None for nothing."""
+    """Return the type and permissions of an existing path; None if nothing exists."""
     try:
         return path.stat().st_mode
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def _mode(path: Path) -> int | None:
 
 def _replace(path: Path, content: bytes, mode: int | None) -> None:
     if mode is not None and not os.access(path, os.W_OK):
-        # A file that is protected against writing would be replaced all the same.
+        # Replacing would also succeed for a write-protected file, so check first.
         raise PermissionError(None, "Permission denied")
     beside = path.with_name(f".gpu-advisor-{secrets.token_hex(8)}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -71,7 +71,7 @@ def _replace(path: Path, content: bytes, mode: int | None) -> None:
 
 
 def _stream(path: Path, content: bytes) -> None:
-    """Write to what cannot be replaced; a pipe that nobody reads is refused, not waited for."""
+    """Write to a device or a pipe. A pipe without a reader is refused instead of waited for."""
     handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     os.set_blocking(handle, True)
     with os.fdopen(handle, "wb") as file:

@@ -1,1 +1,1 @@
-"""What a question is made of: case, work, hardware, layout, and the facts of software."""
+"""The parts of a question: case, workload, hardware, layout, and facts about software."""

@@ -1,4 +1,4 @@
-"""Cases as people write them, YAML or JSON: read, checked, and mistakes told in one sentence."""
+"""Reads and checks cases in YAML or JSON, and describes each mistake in one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.nouns.case import Case
 MAX_CASE_BYTES: Final = 1_000_000
 MAX_VALUES: Final = 10_000
 WITH_OWN_BOUNDS: Final = ("config", "stack")
-REMEDY: Final = "Give a YAML or JSON case alone, as docs/cli.md shows."
+REMEDY: Final = "Give only the case, in YAML or JSON, as docs/cli.md shows."
 
 
 def load_case(source: str | Path | Mapping[str, Any]) -> Case:
@@ -27,14 +27,10 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
     source : str, Path or mapping
         Path of a file, or the content itself.
 
-    Returns
-    -------
-    Case
-
     Raises
     ------
     InputError
-        If the file cannot be read or a field is missing, unknown or out of bounds; the message
+        If the file cannot be read, or a field is missing, unknown or out of bounds. The message
         names the field.
     """
     if not isinstance(source, Mapping):
@@ -47,9 +43,9 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
 
 
 def _refuse_many(source: Mapping[str, Any]) -> None:
-    """Refuse more values than a case has fields: each could be a problem with a sentence.
+    """Refuse more values than a case has fields, because each could cause its own error message.
 
-    What is inside a configuration or a stack has bounds of its own.
+    Configurations and stacks have their own bounds, so their values do not count.
     """
     count = 0
     pending: list[Any] = [source]
@@ -67,18 +63,18 @@ def _refuse_many(source: Mapping[str, Any]) -> None:
             raise InputError(
                 "the case has too many values",
                 value=f"more than {MAX_VALUES:,}",
-                allowed=f"up to {MAX_VALUES:,}, those inside model.config and model.stack aside",
+                allowed=f"up to {MAX_VALUES:,}, without those inside model.config and model.stack",
                 remedy=REMEDY,
             )
 
 
 def read_case(path: Path) -> Mapping[str, Any]:
-    """Read the content of a case file as it is, unchecked but for its form.
+    """Read the content of a case file, without checking its fields.
 
     Raises
     ------
     InputError
-        If the file cannot be read or holds no mapping.
+        If the file cannot be read or does not hold a mapping.
     """
     content = read_file(
         path,
@@ -91,12 +87,12 @@ def read_case(path: Path) -> Mapping[str, Any]:
 
 
 def case_text(content: bytes, *, name: str) -> str:
-    """Decode what a file or stream holds, of which ``MAX_CASE_BYTES + 1`` were read at most.
+    """Decode the bytes of a case, of which the caller read at most ``MAX_CASE_BYTES + 1``.
 
     Raises
     ------
     InputError
-        If it is larger than a case may be, or no UTF-8.
+        If there are more than ``MAX_CASE_BYTES``, or they are not UTF-8.
     """
     if len(content) > MAX_CASE_BYTES:
         raise too_large(name, MAX_CASE_BYTES, remedy=REMEDY)
@@ -117,7 +113,7 @@ def parse_case(text: str) -> Mapping[str, Any]:
     Raises
     ------
     InputError
-        If the text is neither, or not a mapping.
+        If the text is not YAML or JSON, or not a mapping.
     """
     try:
         content = read_yaml(text)
@@ -139,11 +135,11 @@ def parse_case(text: str) -> Mapping[str, Any]:
 
 
 def input_error(error: ValidationError) -> InputError:
-    """Return the first problem that pydantic found, in the project's words."""
+    """Return pydantic's first error as an ``InputError``."""
     first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"])
     own = first.get("ctx", {}).get("error")
-    if isinstance(own, InputError):  # a validator that says it all
+    if isinstance(own, InputError):  # a validator with a complete message
         own.field = own.field or field
         return own
     others = error.error_count() - 1

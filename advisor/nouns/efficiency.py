@@ -1,9 +1,9 @@
-"""What share of the data sheet real kernels, links and software reach: the fitted constants.
+"""The calibrated constants: the share of the data sheet that kernels, links and software reach.
 
-The fitted values live in ``data/calibration.yaml``, each with the data it was fitted on, the
-stated ones in ``data/calibration_facts.yaml``. An accelerator finds its constants by
-architecture generation; one without measurements inherits from its relatives, its evidence is
-``assumed`` and its range wider.
+``data/calibration.yaml`` holds the fitted values, each with the data behind it, and
+``data/calibration_facts.yaml`` those written by hand. An accelerator finds its constants by its
+architecture generation. A generation without measurements takes the constants of a relative; its
+evidence is then ``assumed`` and its range wider.
 """
 
 from __future__ import annotations
@@ -33,37 +33,36 @@ from advisor.nouns.precision import WeightFormat
 from advisor.nouns.stacks import ENOUGH_GROUPS, SoftwareFacts
 
 VECTOR_WORK: Final = 1.0 / 8.0
-"""fp32 rate of vector units over the 16-bit rate of the matrix units that curves were measured on,
-at most: 15.7 of 125 TFLOP/s on V100, 8.1 of 65 on T4. A card without matrix units is filled
-alike."""
+"""Largest ratio of the vector units' fp32 rate to the 16-bit rate of the measured matrix units:
+15.7 of 125 TFLOP/s on V100, 8.1 of 65 on T4. A card without matrix units fills in the same way."""
 
 GGUF_ENGINE: Final = "llama_cpp"
-"""Section of ``engines`` that serves GGUF files."""
+"""Section of ``engines`` for the engine that serves GGUF files."""
 
 
 class NetworkEfficiency(Noun):
-    """Collectives: share of the wire rate and latency per ring step."""
+    """Constants of collectives: share of the link rate, and latency per ring step."""
 
     intra_bandwidth: Fraction
     pcie_bandwidth: Fraction | None = None
-    """Inside a node without fast links; None: as ``intra_bandwidth``."""
+    """Share inside a node without fast links. None takes ``intra_bandwidth``."""
     inter_bandwidth: Fraction
     intra_latency_s: Seconds
     inter_latency_s: Seconds
     overlap: Fraction
-    """Share of the backward (and forward) pass that data-parallel traffic can hide behind."""
+    """Share of the backward (and forward) pass that can hide data-parallel traffic."""
     host_bytes_per_s: Annotated[Bytes, Field(gt=0)] = 100e9
-    """What the memory of a machine's host sustains; assumed: half of eight channels of
+    """Bandwidth that a host's memory sustains. Assumed: half of eight channels of
     DDR4-3200. [bytes/s]"""
     source: str
-    """Of what happens inside a node."""
+    """Source of the constants inside a node."""
     inter_source: str = ""
-    """Of the network between nodes and of the overlap."""
+    """Source of the constants of the network between nodes, and of the overlap."""
     fit: FitQuality | None = None
 
 
 def _rising(values: dict[str, float]) -> dict[str, float]:
-    """Return the three values of a range, if they are its three and in order."""
+    """Return a range after checking that it has low, expected and high, in this order."""
     if set(values) != {"low", "expected", "high"}:
         msg = "give low, expected and high"
         raise ValueError(msg)
@@ -74,23 +73,23 @@ def _rising(values: dict[str, float]) -> dict[str, float]:
 
 
 class MemoryFacts(Noun):
-    """What a process holds besides tensors."""
+    """Memory that a process needs besides tensors."""
 
     context_bytes: Annotated[dict[str, Bytes], AfterValidator(_rising)]
     """Driver context and loaded kernels: low, expected, high. [bytes]"""
     workspace_bytes: Bytes
     """Matmul library workspaces. [bytes]"""
     minimal_filter_workspace: NonNegative
-    """Workspace of a convolution by minimal filtering in fp32, over its input and output."""
+    """Workspace of an fp32 convolution by minimal filtering, relative to its input and output."""
     communication_bytes: Bytes
-    """Collective library buffers, for each way of parallelism in use. [bytes]"""
+    """Buffers of the collective library for each kind of parallelism in use. [bytes]"""
     fragmentation: Annotated[dict[str, NonNegative], AfterValidator(_rising)]
-    """Reserved over allocated, minus one: low, expected, high. [fraction]"""
+    """Reserved divided by allocated memory, minus one: low, expected, high. [fraction]"""
     source: str
 
 
 UNMEASURED: Final = "_unmeasured"
-"""End of the names of intervals for generations whose kernels nobody measured."""
+"""Suffix of the intervals for generations without measured kernels."""
 
 
 class Interval(Noun):
@@ -113,22 +112,22 @@ class Interval(Noun):
 
 
 class Trained(Noun):
-    """Published training runs that the constants were scored on, of one generation."""
+    """The published training runs on one generation that scored the constants."""
 
     formats: tuple[str, ...]
-    """Formats of their matrix products."""
+    """Formats of the runs' matrix products."""
     accelerators: Count
-    """Of the largest run."""
+    """Number of accelerators in the largest run."""
 
 
 class Reliability(Noun):
-    """What interrupts a long run."""
+    """Rates and times of the interruptions of a long run."""
 
     interruptions_per_accelerator_hour: NonNegative
     checkpoint_s: Seconds
     restart_s: Seconds
     startup_s: Seconds
-    """From renting to the first step: boot, image, weights and data, compilation."""
+    """Time from renting to the first step: boot, image, weights and data, compilation. [s]"""
     source: str
 
 
@@ -136,52 +135,53 @@ class Calibration(Noun):
     """Everything in ``data/calibration.yaml`` and ``data/calibration_facts.yaml``."""
 
     kernels: dict[str, KernelEfficiency]
-    """By architecture generation of the catalog, or by generation and compute capability
-    (``Blackwell 12.0``) where one generation has unlike chips; ``default`` is for unmeasured
-    ones."""
+    """By the catalog's architecture generation, or by generation and compute capability
+    (``Blackwell 12.0``) if the chips of one generation differ. ``default`` is for generations
+    without measurements."""
     relatives: dict[str, str]
-    """Unmeasured generation -> measured generation it inherits from; keys as of ``kernels``."""
+    """Unmeasured generation -> measured generation whose constants it takes. Keys as in
+    ``kernels``."""
     sustained: dict[str, Fraction] = Field(default_factory=dict)
-    """Share of the matmul rate of matrix units in 16 bits and more that remains in a long run, by
+    """Share of the matrix units' matmul rate in 16 bits and more that a long run sustains, by
     accelerator or generation."""
     best_shares: dict[str, Positive] = Field(default_factory=dict)
-    """Best measured 16-bit matmul rate over the dense peak, by accelerator or by the narrowest
-    name of a generation (``Ampere half-rate``: its GeForce cards); above 1 where clocks exceed
-    the data sheet's. Scales the constants of the generation."""
+    """Best measured 16-bit matmul rate divided by the dense peak, by accelerator or by the
+    narrowest name of a generation (``Ampere half-rate`` means its GeForce cards). Above 1 if
+    clocks exceed the data sheet's. It scales the generation's constants."""
     processor_half_tiles: NonNegative
-    """``half_tiles`` of processors, whose few cores a small product fills."""
+    """``half_tiles`` of processors: a small product fills their few cores."""
     vector_compute: Fraction
-    """Share of the peak that fp32 products reach on vector units, where no matrix unit takes
-    them."""
+    """Share of the peak that fp32 products reach on vector units, for cards whose matrix units
+    do not support fp32."""
     processor_tile_compute: Fraction
     """Share of the peak that products in 16 bits and less reach on the tile units of processors
-    (AMX), whose peak the cores cannot feed."""
+    (AMX): the cores cannot feed the full peak."""
     processor_overhead_s: Seconds
-    """Fixed cost of a kernel of a processor. [s]"""
+    """Fixed cost of one kernel on a processor. [s]"""
     processor_sustained: Fraction
-    """Share of the rate of 16-bit products that remains in a training run on a processor."""
+    """Share of the 16-bit product rate that a training run on a processor sustains."""
     processor_fresh_memory: Fraction
-    """Rate of memory-bound kernels of processors in training, whose results stay, over that of
-    inference."""
+    """Rate of a processor's memory-bound kernels in training, which keep their results, divided
+    by the rate in inference."""
     machines: dict[str, KernelEfficiency] = Field(default_factory=dict)
-    """Constants that the probe measured on a machine of the user, by accelerator."""
+    """Constants that the probe measured on the user's machine, by accelerator."""
     network: NetworkEfficiency
     software: dict[str, SoftwareFacts]
     """By name: rows of ``data/software.yaml`` with what is fitted of them."""
     serving: ServingFacts
-    """Of the engine that estimates are for, where the weights' format does not name another."""
+    """Constants of the default engine; some weight formats use another engine."""
     engines: dict[str, ServingFacts] = Field(default_factory=dict)
-    """Of other engines; what a section leaves out is as in ``serving``."""
+    """Constants of other engines. A missing field takes its value from ``serving``."""
     memory: MemoryFacts
     intervals: dict[str, Interval]
-    """By quantity: training_time, serving_time (both also with ``_routed``, for mixtures of
-    experts; the former also with ``_adapters``, ``_samples`` and ``_encoder``),
-    serving_first_token, serving_memory; each also with ``_unmeasured``, for generations without
-    measurements; training_memory, which does not depend on the card, also with ``_4bit``
-    and ``_guessed``."""
+    """By quantity: training_time, serving_time, serving_first_token, serving_memory,
+    training_memory. Suffixes name special cases: ``_routed`` (mixture of experts, for both
+    times), ``_adapters``, ``_samples`` and ``_encoder`` (training_time), ``_unmeasured``
+    (generations without measurements; not for training_memory, which does not depend on the
+    card), ``_4bit`` and ``_guessed`` (training_memory)."""
     reliability: Reliability
     trained: dict[str, Trained] = Field(default_factory=dict)
-    """By architecture generation of the catalog."""
+    """By the catalog's architecture generation."""
 
     @model_validator(mode="before")
     @classmethod
@@ -190,7 +190,7 @@ class Calibration(Noun):
             return data
         serving, engines = data.get("serving"), data.get("engines")
         if not isinstance(serving, dict) or not is_mappings(engines):
-            return data  # the fields tell what is wrong
+            return data  # the fields' own checks report the error
         if not all(is_mappings(own.get("backends", {})) for own in engines.values()):
             return data
         return {**data, "engines": joined_engines(serving, engines)}
@@ -218,7 +218,7 @@ class Calibration(Noun):
         return self
 
     def kernels_for(self, accelerator: Accelerator) -> tuple[KernelEfficiency, bool]:
-        """Return the constants for ``accelerator`` and whether they were measured on its kind."""
+        """Return the constants for ``accelerator``, and whether they were measured on its kind."""
         if accelerator.key in self.machines:
             found = self.machines[accelerator.key]
             return (self._training(found) if accelerator.segment is Segment.CPU else found), True
@@ -243,11 +243,11 @@ class Calibration(Noun):
         return self._on_vectors(found, accelerator), measured
 
     def _training(self, processor: KernelEfficiency) -> KernelEfficiency:
-        """Return a processor's constants with what training leaves of its memory-bound kernels."""
+        """Return a processor's constants with the slower memory-bound kernels of training."""
         return processor.model_copy(update={"fresh_memory": self.processor_fresh_memory})
 
     def _on_vectors(self, kernels: KernelEfficiency, accelerator: Accelerator) -> KernelEfficiency:
-        """Return the constants with products on vector units where no matrix unit takes them."""
+        """Return the constants with vector units for products that matrix units do not support."""
         peaks = accelerator.peak_flops_per_s
         if "tf32" in peaks or "fp32" not in peaks:
             return kernels
@@ -258,11 +258,11 @@ class Calibration(Noun):
         found = kernels.in_formats(("fp32",), self.vector_compute, smaller=work)
         if wider > 1.0:
             return found
-        # Nor in 16 bits does a matrix unit take them.
+        # The matrix units do not support 16-bit products either.
         return found.in_formats(("default",), kernels.matmul["default"].compute, smaller=work)
 
     def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
-        """Return the engine that serves ``weight_format``: GGUF files are llama.cpp's."""
+        """Return the engine that serves ``weight_format``: llama.cpp for GGUF files."""
         if weight_format.mixture and GGUF_ENGINE in self.engines:
             return self.engines[GGUF_ENGINE]
         return self.serving
@@ -277,17 +277,16 @@ class Calibration(Noun):
 
         Parameters
         ----------
-        accelerator : Accelerator
         weight_format : WeightFormat
-            Of the served weights.
+            Format of the served weights.
         engine : ServingFacts, optional
-            By default the one that serves ``weight_format``.
+            Default: the engine that serves ``weight_format``.
         """
         found, measured = self.kernels_for(accelerator)
         found = found.model_copy(update={"expert_format": weight_format.name})
         engine = engine or self.engine_for(weight_format)
         backend = engine.backend(generations(accelerator))
-        # Engines' own kernels were fitted on accelerators; processors decode as fast as they read.
+        # The engines' kernels were fitted on accelerators; a processor's decoding is read-bound.
         if backend is None or accelerator.segment is Segment.CPU:
             return found, measured
         return found.under(backend, accelerator, weight_format), measured
@@ -302,15 +301,15 @@ class Calibration(Noun):
         return self.kernels[OTHERS], False
 
     def interval(self, quantity: str, *, measured: bool) -> Interval:
-        """Return the interval of ``quantity``, the wider one where hardware is unmeasured."""
+        """Return the interval of ``quantity``: the wider one for unmeasured hardware."""
         return self.intervals[quantity if measured else f"{quantity}{UNMEASURED}"]
 
     def training_interval(
         self, quantity: str, accelerator: Accelerator, *, measured: bool, compute: str, count: int
     ) -> Interval:
-        """Return the interval of a training time: the wider one beyond what was scored.
+        """Return the interval of a training time: the wider one outside the scored runs.
 
-        ``measured`` tells whether kernels of the accelerator were (:meth:`kernels_for`).
+        ``measured`` is True if the accelerator's kernels were measured (:meth:`kernels_for`).
         """
         beyond = self.beyond_training(accelerator, compute=compute, count=count)
         return self.interval(quantity, measured=measured and not beyond)
@@ -318,7 +317,7 @@ class Calibration(Noun):
     def beyond_training(
         self, accelerator: Accelerator, *, compute: str, count: int
     ) -> tuple[str, ...]:
-        """Sentences on what no published training run that was scored covers."""
+        """Return sentences on the parts of a question that no scored training run covers."""
         generation = accelerator.architecture
         seen = self.trained.get(generation)
         wider = "the range of the time is wider"
@@ -336,13 +335,14 @@ class Calibration(Noun):
 
 
 UNLIKE_BALANCE: Final = 4.0
-"""Beyond this factor between operations for each byte, kernels are bound elsewhere than where they
-were measured: H20 has a fifth to an eighth of the arithmetic of H200 and H100 on their memory, and
-decodes in 16 bits at less than half of its bandwidth (QwenLM/Qwen3, speed benchmark). Assumed."""
+"""If a card's operations per byte differ from the measured cards' by more than this factor, its
+kernels have another bottleneck. H20 has a fifth to an eighth of the arithmetic of H200 and H100 on
+their memory, and decodes in 16 bits at less than half of its bandwidth (QwenLM/Qwen3, speed
+benchmark). Assumed."""
 
 
 def _balanced(kernels: KernelEfficiency, accelerator: Accelerator) -> bool:
-    """Return whether arithmetic and bandwidth stand in about the ratio of the measured cards."""
+    """Return whether the ratio of arithmetic to bandwidth is about that of the measured cards."""
     peaks = accelerator.peak_flops_per_s
     sixteen = peaks.get("bf16", peaks.get("fp16"))
     if kernels.balance is None or sixteen is None:
@@ -353,10 +353,11 @@ def _balanced(kernels: KernelEfficiency, accelerator: Accelerator) -> bool:
 
 
 def _streamed_share(kernels: KernelEfficiency, accelerator: Accelerator) -> float:
-    """Return the share of the bandwidth that as many multiprocessors were seen to ask for.
+    """Return the share of the bandwidth that the card's multiprocessors can request.
 
-    The rate of memory is what is in flight over its latency (Little's law), and each multiprocessor
-    keeps so much in flight; their number goes with the fp32 vector peak within a generation.
+    By Little's law, the memory rate is the bytes in flight divided by the latency. Each
+    multiprocessor keeps a fixed number of bytes in flight. Within a generation, the number of
+    multiprocessors is proportional to the fp32 vector peak.
     """
     vector = accelerator.peak_flops_per_s.get("fp32")
     if kernels.streamed is None or vector is None:

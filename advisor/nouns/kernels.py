@@ -1,4 +1,4 @@
-"""Efficiencies of kernels: the constants of a card's curves, and how they change with their use."""
+"""Efficiencies of kernels: the constants of a card's curves, and how they change with use."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
 
 
 class FitQuality(Noun):
-    """How well a fitted curve matches the measurements: absolute errors of the time."""
+    """How well a fitted curve matches its measurements, as absolute errors of the time."""
 
     rows: Annotated[int, Field(ge=1)]
-    """Measurements fitted."""
+    """Number of fitted measurements."""
     median_error: NonNegative
     p90_error: NonNegative
     held_out_median_error: NonNegative | None = None
-    """On an accelerator that the curve has not seen; None where there is no other to fit on."""
+    """Error on an accelerator left out of the fit; None if no other accelerator was measured."""
     held_out_p90_error: NonNegative | None = None
     at_bound: tuple[Name, ...] = ()
-    """Constants that ran into a bound of the fit: not to be read physically."""
+    """Constants that ended on a bound of the fit; they have no physical meaning."""
     left_out: tuple[Name, ...] = ()
     """Constants that are 0 because the measurements show no trace of their term."""
 
@@ -53,21 +53,21 @@ class MatmulEfficiency(Noun):
 
 
 class AttentionEfficiency(Noun):
-    """Flash attention: shares of the dense 16-bit peak, causal half counted once."""
+    """Flash attention: shares of the dense 16-bit peak. Only the causal half counts as work."""
 
     overhead_s: Seconds
     forward: Fraction
     backward: Fraction
-    """On 2.5 times the forward FLOPs (the scores are recomputed)."""
+    """Backward pass, for 2.5 times the forward FLOPs (the scores are recomputed)."""
     half_keys: NonNegative = 0.0
     """Keys per query at which the rate is half of its limit."""
     portable: Fraction = 1.0
-    """Rate of FlashAttention-2 over that of the generation's own kernels, which were measured."""
+    """Rate of FlashAttention-2 relative to the measured kernels written for the generation."""
     scan: Fraction = 0.15
-    """Rate of chunked recurrences over ``forward``."""
+    """Rate of chunked recurrences relative to ``forward``."""
     cache_bandwidth: Fraction | None = None
-    """Share of the memory bandwidth at which decoding reads the key-value cache; None: as
-    ``elementwise_bandwidth``."""
+    """Share of the memory bandwidth that decoding reaches when it reads the key-value cache. None
+    takes ``elementwise_bandwidth``."""
     fit: FitQuality | None = None
 
 
@@ -75,39 +75,39 @@ class KernelEfficiency(Noun):
     """All kernels of one architecture generation."""
 
     matmul: dict[Name, MatmulEfficiency]
-    """By compute format; ``default`` serves formats without an entry of their own."""
+    """By compute format. ``default`` is for formats without their own entry."""
     experts: dict[Name, MatmulEfficiency] = Field(default_factory=dict)
-    """Grouped products of routed experts by format of their weights, ``default`` in 16 bits; those
-    without an entry run as ``matmul``."""
+    """Grouped products of routed experts by format of their weights; ``default`` means 16 bits.
+    Formats without an entry use ``matmul``."""
     expert_format: Name = "default"
-    """Format of the experts that are served."""
+    """Weight format of the served experts."""
     attention: AttentionEfficiency
     elementwise_bandwidth: Fraction
     """Share of the memory bandwidth that norms, activations and the optimizer reach."""
     sustained: Fraction = 1.0
-    """Share of the matmul rate that remains in a long run in 16 bits and more, where the power
-    limit lowers the clocks; kernels were measured in short bursts."""
+    """Share of the matmul rate in 16 bits and more that a long run sustains. The power limit lowers
+    its clocks, while kernels were measured in short bursts."""
     fresh_memory: Fraction = 1.0
-    """Rate of memory-bound kernels in training over that of inference."""
+    """Rate of memory-bound kernels in training relative to inference."""
     backend: BackendFacts | None = None
-    """What an engine with kernels of its own makes of the card; None for the measured kernels."""
+    """Kernels of an engine that brings its own; None for the measured kernels."""
     weight_operations: NonNegative = 0.0
     """Vector operations to expand one stored weight, counted at the fp32 peak."""
     balance: tuple[NonNegative, NonNegative] | None = None
-    """Least and most 16-bit operations for each byte of the memory of the cards fitted on."""
+    """Lowest and highest number of 16-bit operations per memory byte of the fitted cards."""
     streamed: Positive | None = None
-    """Most memory bandwidth for each fp32 vector operation of the cards fitted on: what their
-    multiprocessors were seen to keep in flight. [bytes]"""
+    """Largest memory bandwidth per fp32 vector operation of the fitted cards. It shows how many
+    bytes their multiprocessors keep in flight. [bytes]"""
     fitted_on: tuple[Name, ...] = ()
-    """Accelerators whose kernels were measured."""
+    """Accelerators with measured kernels."""
     best_share: Positive | None = None
-    """Best 16-bit matmul rate over the dense peak that goes with these constants: what the
-    shares of other cards are compared with."""
+    """Best 16-bit matmul rate divided by the dense peak that belongs to these constants. Other
+    cards' shares are compared with it."""
     evidence: Evidence
     source: Text
 
     def scaled(self, factor: float) -> KernelEfficiency:
-        """Return these constants with all arithmetic rates times ``factor``, at most the peak."""
+        """Return these constants with all arithmetic rates times ``factor``, up to the peak."""
         matmul, experts = (
             {
                 name: curve.model_copy(update={"compute": min(1.0, curve.compute * factor)})
@@ -128,7 +128,7 @@ class KernelEfficiency(Noun):
     def under(
         self, backend: BackendFacts, accelerator: Accelerator, weight_format: WeightFormat
     ) -> KernelEfficiency:
-        """Return these constants with ``backend``'s kernels in their place."""
+        """Return these constants with the kernels of ``backend``."""
         quantised = weight_format.bytes_per_parameter < FORMAT_BYTES["bf16"]
         rate = backend.compute * narrow_sums(accelerator) * (1.0 if quantised else backend.wide)
         curve = self.matmul["default"]
@@ -156,10 +156,10 @@ class KernelEfficiency(Noun):
         )
 
     def unlike(self, pool: KernelEfficiency, streamed: float) -> KernelEfficiency:
-        """Return these constants for a card in whose balance no kernel was measured.
+        """Return these constants for a card whose compute-to-memory ratio was never measured.
 
-        Constants that the measured cards do not fix are those of ``pool``, and memory is read at
-        the share ``streamed`` of the rate.
+        Constants that the measured cards do not determine come from ``pool``, and memory reads
+        reach the share ``streamed`` of the bandwidth.
         """
         curves = [
             {
@@ -191,7 +191,7 @@ class KernelEfficiency(Noun):
     def filled_at(self, half_tiles: float, overhead_s: float) -> KernelEfficiency:
         """Return these constants with products that reach half of their rate at ``half_tiles``.
 
-        A kernel costs ``overhead_s`` beside its work.
+        A kernel takes ``overhead_s`` in addition to its work.
         """
         own = {"half_tiles": half_tiles, "overhead_s": overhead_s}
         matmul = {name: curve.model_copy(update=own) for name, curve in self.matmul.items()}
@@ -200,9 +200,9 @@ class KernelEfficiency(Noun):
     def in_formats(
         self, formats: Iterable[str], compute: float, *, smaller: float = 1.0
     ) -> KernelEfficiency:
-        """Return these constants with products in ``formats`` at a share of the peak of their own.
+        """Return these constants with another share of the peak for products in ``formats``.
 
-        A unit that does ``smaller`` times the work is half filled by as much less.
+        A unit with ``smaller`` times the work needs that much less to be half filled.
         """
         plain = self.matmul["default"]
         changed = {
@@ -214,7 +214,7 @@ class KernelEfficiency(Noun):
         return self.model_copy(update={"matmul": self.matmul | found})
 
     def attending(self, compute: float) -> KernelEfficiency:
-        """Return these constants with attention at this share of the peak at most."""
+        """Return these constants with attention limited to this share of the peak."""
         attention = self.attention.model_copy(
             update={
                 "forward": min(compute, self.attention.forward),

@@ -1,6 +1,6 @@
-"""Which copies of the parameters exist during training, and in which number format.
+"""Copies of the parameters during training and their number formats.
 
-Also the storage formats of served weights and caches, with their true bits per element.
+Also the storage formats of served weights and caches, with their real bits per element.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class WeightFormat(Noun):
     name: str
     title: str
     bytes_per_parameter: float
-    """Scales and zero-points included. [bytes]"""
+    """Size of one parameter, including scales and zero-points. [bytes]"""
     compute: str
-    """Format of the matmul it feeds: weight-only formats multiply in 16 bits."""
+    """Format of the matrix product: weight-only formats multiply in 16 bits."""
     note: str = ""
     mixture: bool = False
-    """A GGUF file: every matrix is quantised, embedding and head too, by the rules of
-    ``advisor.architecture.weights.gguf_recipes``. ``bytes_per_parameter`` is then that of
-    Llama 3.1 8B."""
+    """Whether it is a GGUF file: every matrix is quantised, including embedding and head, by the
+    rules of ``advisor.architecture.weights.gguf_recipes``. ``bytes_per_parameter`` is then the
+    value of Llama 3.1 8B."""
 
 
 GGUF_BITS: Final[dict[str, float]] = {
@@ -69,8 +69,8 @@ GGUF_BITS: Final[dict[str, float]] = {
     "iq1_s": 2.0003,
 }
 """Bits per parameter of whole files of Llama 3.1 8B: llama.cpp ``tools/quantize/README.md``
-(MIT, commit 311c2c9); ``q5_1``, ``q5_0``, ``q4_1``, ``q4_0`` and ``q3_k_m``, absent there, by the
-rules of ``gguf_recipes``. [bits]"""
+(MIT, commit 311c2c9). ``q5_1``, ``q5_0``, ``q4_1``, ``q4_0`` and ``q3_k_m`` are absent there and
+follow the rules of ``gguf_recipes``. [bits]"""
 
 
 WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
@@ -137,26 +137,26 @@ KV_CACHE_FORMATS: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2
 
 
 class PrecisionRecipe(Noun):
-    """Which copies exist during training and in what format."""
+    """The copies of the parameters during training, and their formats."""
 
     name: str
     title: str
     compute: str
-    """Format of the matmuls."""
+    """Format of the matrix products."""
     working: str
     """Format of the weights that the forward pass reads."""
     master: str | None
-    """Separate high-precision copy that the optimizer updates; None where there is none."""
+    """Format of a separate high-precision copy that the optimizer updates; None without one."""
     gradients: str
     optimizer_states: str
     stream: str
     """Format of the residual stream between blocks."""
     autocast: bool = False
-    """True where fp32 weights are cast on the fly, so that casts are saved for backward."""
+    """Whether fp32 weights are cast on the fly, so that the casts are saved for backward."""
 
 
 def _autocast(name: str, compute: str) -> PrecisionRecipe:
-    """fp32 parameters that are cast on the fly."""
+    """Return a recipe with fp32 parameters that are cast on the fly."""
     return PrecisionRecipe(
         name=name,
         title=f"{compute} autocast, fp32 parameters",
@@ -171,7 +171,7 @@ def _autocast(name: str, compute: str) -> PrecisionRecipe:
 
 
 def _mixed(name: str, title: str, *, compute: str, working: str = "bf16") -> PrecisionRecipe:
-    """16-bit weights, gradients and residual stream beside an fp32 master copy."""
+    """Return a recipe with an fp32 master copy; weights, gradients and stream have 16 bits."""
     return PrecisionRecipe(
         name=name,
         title=title,

@@ -1,4 +1,4 @@
-"""Measures this machine, and lets the measurements teach the estimates.
+"""Measures this machine, so that estimates can use its own constants.
 
-The only room that may import PyTorch, and only inside functions.
+Only this package may import PyTorch, and only inside functions.
 """

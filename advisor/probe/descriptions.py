@@ -1,4 +1,4 @@
-"""A device in one sentence, a check in one row."""
+"""Describes a device in one sentence and a check in one row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from advisor.probe.report import Device, StepCheck
 
 
 def check_cells(check: StepCheck) -> tuple[str, str, str, str, str]:
-    """Return name, measured and predicted step time, measured and predicted bytes of tensors."""
+    """Return name, measured and predicted step time, measured and predicted tensor bytes."""
     shape = check.shape
     return (
         f"{shape.name}{', recomputed' if shape.recompute else ''}",
@@ -19,7 +19,7 @@ def check_cells(check: StepCheck) -> tuple[str, str, str, str, str]:
 
 
 def describe_device(device: Device, catalog_key: str | None) -> str:
-    """Return what is known of a device in one sentence; what is unknown is left out."""
+    """Return the known facts of a device in one sentence."""
     pcie = f"PCIe {device.pcie_generation} x{device.pcie_lanes}"
     parts = (
         f"{memory(device.memory_bytes)}, {memory(device.free_bytes)} free",
@@ -29,7 +29,7 @@ def describe_device(device: Device, catalog_key: str | None) -> str:
         pcie if device.pcie_generation and device.pcie_lanes else "",
         f"fast links to {', '.join(map(str, device.nvlink_peers))}" if device.nvlink_peers else "",
         f"MIG slices: {', '.join(device.mig_slices)}" if device.mig_slices else "",
-        f"held down by {', '.join(device.condition.throttling)}"
+        f"throttled by {', '.join(device.condition.throttling)}"
         if device.condition.throttling
         else "",
         f"in the catalog as {catalog_key}" if catalog_key else "not in the catalog",

@@ -1,4 +1,4 @@
-"""What a report teaches the estimates: the kernels' constants of the measured machine."""
+"""Turns a report into the kernel constants of the measured machine, for use in estimates."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ from advisor.probe.devices.backend import operand_and_result_bytes
 from advisor.probe.report import DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report
 
 FEWEST_ROWS: Final = 8
-"""A curve has five constants; on fewer products than this only its upper limit is moved."""
+"""A curve has five constants. With fewer products than this, only its upper limit is fitted."""
 SIXTEEN_BITS: Final = ("bf16", "fp16")
 LARGEST_SHARE: Final = 1.0
 
 
 def owned_from_report(report: ProbeReport | str | Path) -> tuple[OwnedHardware, ...]:
-    """Return the machine of a probe's report for ``limits.owned``.
+    """Return the machine of a probe report for ``limits.owned``.
 
     Parameters
     ----------
     report : ProbeReport, str or Path
-        A report, or the path of one.
+        A report, or the path of its file.
 
     Returns
     -------
     tuple of OwnedHardware
-        With the measured constants; ``recommend`` and ``estimate`` use them for these cards.
+        The devices with their measured constants. ``recommend`` and ``estimate`` use these
+        constants for the cards.
 
     Raises
     ------
     InputError
-        If the file is no report, or nothing in it can be planned with.
+        If the file is not a report, or no device in it can be used for planning.
     """
     return owned_hardware(
         report if isinstance(report, ProbeReport) else read_report(report),
@@ -56,20 +57,18 @@ def owned_from_report(report: ProbeReport | str | Path) -> tuple[OwnedHardware, 
 def owned_hardware(
     report: ProbeReport, *, catalog: Catalog, calibration: Calibration
 ) -> tuple[OwnedHardware, ...]:
-    """Return the machine of a report as hardware that is owned, with its measured constants.
+    """Return the machine of a report as owned hardware with its measured constants.
 
     Parameters
     ----------
-    report : ProbeReport
-    catalog : Catalog
     calibration : Calibration
-        Constants of what the probe does not measure (attention).
+        Constants for kernels that the probe does not measure (attention).
 
     Returns
     -------
     tuple of OwnedHardware
-        One for each kind of device that was measured. A device that the catalog does not know
-        gets an entry of its own whose peaks are the best measured rates.
+        One for each kind of measured device. A device outside the catalog gets its own entry,
+        whose peaks are the best measured rates.
 
     Raises
     ------
@@ -91,17 +90,17 @@ def owned_hardware(
     )
     if not found:
         raise InputError(
-            "the report has nothing to plan with",
+            "the report has no device that can be used for planning",
             value="; ".join(report.problems) or "no measurement",
             allowed="a device with at least one matrix product and a memory bandwidth",
-            remedy="Run the probe again and let it end.",
+            remedy="Run the probe again and let it finish.",
             field="limits.owned",
         )
     return found
 
 
 def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) -> Accelerator:
-    """Return the catalog's card with the memory of this one, or an entry for an unknown device."""
+    """Return the catalog's card with this device's memory, or an entry for an unknown device."""
     device = found.device
     if found.catalog_key is not None:
         card = catalog.accelerator(found.catalog_key)
@@ -110,7 +109,7 @@ def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) ->
         )
     bandwidth = found.best_bandwidth()
     if bandwidth is None:
-        msg = "a device without a measured bandwidth teaches nothing"
+        msg = "a device without a measured bandwidth cannot be used for planning"
         raise ValueError(msg)
     on_host = device.kind is DeviceKind.CPU
     return Accelerator(
@@ -146,8 +145,8 @@ def measured_kernels(
 ) -> KernelEfficiency:
     """Return the constants of a measured device.
 
-    Matrix products and streams are the measured ones. Attention keeps the shape of the
-    generation's curve, its rate moved as the 16-bit products moved.
+    Matrix products and memory streams use the measurements. Attention keeps the generation's
+    curve, and its rate changes by the same factor as the 16-bit products.
     """
     base, _ = calibration.kernels_for(accelerator)
     sixteen = [row for row in found.matmuls if row.format in SIXTEEN_BITS]
@@ -181,7 +180,7 @@ def measured_kernels(
 def _curve(
     rows: Sequence[MatmulRate], accelerator: Accelerator, base: MatmulEfficiency
 ) -> MatmulEfficiency:
-    """Fit a curve; with too few rows, move the limit of the generation's curve."""
+    """Fit a curve, or only the upper limit of the generation's curve if there are too few rows."""
     if not rows:
         return base
     peaks = np.array([accelerator.peak_flops_per_s[row.format] for row in rows])

@@ -1,7 +1,7 @@
-"""What the probe found: a frozen, versioned report that page, command line and API read.
+"""The report of a probe: frozen, versioned, and read by page, command line and API.
 
-A report can come from anyone. It is data alone: bounded in size and in every field, and nothing
-in it is ever run.
+A report can come from anyone. It holds only data, bounded in size and in every field, and nothing
+in it is executed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from advisor.foundation.quantities import Range
 MAX_REPORT_BYTES: Final = 2_000_000
 MAX_DEVICES: Final = 64
 MAX_ROWS: Final = 2000
-"""Measurements of one kind on one device."""
+"""Most measurements of one kind on one device."""
 
 Text = Annotated[names.Text, Field(max_length=300)]
 Name = Annotated[names.Name, Field(min_length=1, max_length=100)]
@@ -64,12 +64,12 @@ class Condition(Noun):
 
     temperature_c: Annotated[float, Field(ge=-50, le=200)] | None = None
     clock_hz: Annotated[float, Field(gt=0, le=1e11)] | None = None
-    """Clock of the processors at that moment. [Hz]"""
+    """Current clock of the processors. [Hz]"""
     power_w: Annotated[float, Field(ge=0, le=1e5)] | None = None
     busy_fraction: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the time in which some kernel ran."""
+    """Share of the time during which a kernel ran."""
     throttling: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
-    """Why the clocks are held down."""
+    """Reasons why the clocks are lowered."""
 
 
 class Device(Noun):
@@ -82,17 +82,17 @@ class Device(Noun):
     memory_bytes: Bytes
     """As the driver or the system reports it. [bytes]"""
     free_bytes: Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
-    """When the probe began. [bytes]"""
+    """Free memory when the probe began. [bytes]"""
     cores: Size | None = None
     """Processors that this process may use, or multiprocessors."""
     cache_bytes: Bytes | None = None
-    """Last level of cache. [bytes]"""
+    """Size of the last-level cache. [bytes]"""
     compute_capability: Annotated[names.Name, Field(max_length=10)] | None = None
     power_limit_w: Annotated[float, Field(gt=0, le=1e5)] | None = None
     pcie_generation: Annotated[int, Field(ge=1, le=9)] | None = None
     pcie_lanes: Annotated[int, Field(ge=1, le=64)] | None = None
     nvlink_peers: Annotated[tuple[Count, ...], Field(max_length=MAX_DEVICES)] = ()
-    """Indices of devices that fast links reach; the device's own where a switch is between."""
+    """Indices of the devices on fast links; the device's own index if a switch is between."""
     mig_slices: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Instances into which the card is divided."""
     condition: Condition = Condition()
@@ -103,7 +103,7 @@ class Timing(Noun):
 
     median_s: Seconds
     spread: Annotated[float, Field(ge=0, le=1e6)]
-    """Distance between the quartiles over the median. [fraction]"""
+    """Distance between the quartiles divided by the median. [fraction]"""
     samples: Size
     calls: Annotated[int, Field(ge=1, le=100_000_000)]
     """Calls in all samples together."""
@@ -134,7 +134,7 @@ class TransferRate(Noun):
 
     kind: TransferKind
     moved_bytes: Bytes
-    """Read plus written in one call; of a transfer between memories, its size. [bytes]"""
+    """Bytes read plus written in one call; for a transfer between memories, its size. [bytes]"""
     timing: Timing
     peer: Count | None = None
     """Index of the other device."""
@@ -150,13 +150,13 @@ class DeviceReport(Noun):
 
     device: Device
     catalog_key: Name | None = None
-    """The catalog's card of this name; None where it has none."""
+    """Key of the catalog's card with this name; None if there is none."""
     matmuls: Annotated[tuple[MatmulRate, ...], Field(max_length=MAX_ROWS)] = ()
     transfers: Annotated[tuple[TransferRate, ...], Field(max_length=MAX_ROWS)] = ()
     launch: Timing | None = None
     """Host time to start one kernel (or to call one operation of the library)."""
     after: Condition = Condition()
-    """State after the last measurement."""
+    """Condition after the last measurement."""
 
     def best_matmuls(self) -> dict[str, MatmulRate]:
         """Return the fastest product of each format."""
@@ -167,7 +167,7 @@ class DeviceReport(Noun):
         return best
 
     def best_bandwidth(self) -> float | None:
-        """Return the faster of copy and triad; None where neither was measured. [bytes/s]"""
+        """Return the faster of copy and triad; None if neither was measured. [bytes/s]"""
         rates = [
             row.bytes_per_s
             for row in self.transfers
@@ -185,14 +185,14 @@ class StepShape(Noun):
     heads: Size
     key_value_heads: Size
     intermediate_size: Size
-    """Of one expert where there are several."""
+    """Width of the feed-forward layer, or of one expert."""
     vocab_size: Size
     sequence_length: Size
     micro_batch: Size
     experts: Size = 1
     active_experts: Size = 1
     recompute: bool = False
-    """Blocks are computed again in the backward pass (activation checkpointing)."""
+    """Whether the backward pass recomputes the blocks (activation checkpointing)."""
 
 
 class StepCheck(Noun):
@@ -206,7 +206,7 @@ class StepCheck(Noun):
     measured: Timing
     predicted_s: Range
     measured_bytes: Bytes | None
-    """Peak of what PyTorch allocates for tensors; None where it does not count them. [bytes]"""
+    """Peak of PyTorch's memory for tensors; None if PyTorch does not count it. [bytes]"""
     predicted_bytes: Range
 
 
@@ -224,7 +224,7 @@ class ProbeReport(Noun):
     """Operating system and its version."""
     elapsed_s: Annotated[float, Field(ge=0, le=1e6)]
     complete: bool
-    """False after a cancel, or where the time ended before the last measurement."""
+    """False after a cancel, or if the time was over before the last measurement."""
     devices: Annotated[tuple[DeviceReport, ...], Field(min_length=1, max_length=MAX_DEVICES)]
     checks: Annotated[tuple[StepCheck, ...], Field(max_length=50)] = ()
     problems: Annotated[tuple[Text, ...], Field(max_length=200)] = ()
@@ -237,7 +237,7 @@ def read_report(path: str | Path) -> ProbeReport:
     Raises
     ------
     InputError
-        If the file cannot be read, is too large, or is no report of this version.
+        If the file cannot be read, is too large, or is not a report of this version.
     """
     return parse_report(
         read_file(
@@ -257,7 +257,8 @@ def parse_report(content: bytes) -> ProbeReport:
     Raises
     ------
     InputError
-        If it is too large, or no report of this version; the message names the first field.
+        If it is too large, or not a report of this version. The message names the first wrong
+        field.
     """
     allowed = "a report of schema version 1, as 'gpu-advisor probe --output probe.json' writes it"
     if len(content) > MAX_REPORT_BYTES:

@@ -1,4 +1,4 @@
-"""The published JSON Schema of a report."""
+"""Builds the published JSON Schema of a report."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_regions_become_vectors() -> None:
 
 
 def test_regions_are_cut_out_of_images_alone() -> None:
-    with pytest.raises(InputError, match="regions are cut out of an image"):
+    with pytest.raises(InputError, match="regions need the features of an image"):
         compile_stack(Stack(unit=Unit.TOKEN, input=StackInput(width=8), layers=(Regions(count=5),)))
 
 

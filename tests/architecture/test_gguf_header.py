@@ -74,7 +74,7 @@ BROKEN = {
     "tensors missing": (head(5, 0), "truncated"),
     "key of -1 bytes": (head(0, 1, struct.pack("<q", -1)), "key is too long"),
     "key not UTF-8": (head(0, 1, pair(b"\xff\xfe", 1)), "key is not UTF-8"),
-    "key twice": (head(0, 2, pair("a", 1), pair("a", 2)), "there twice"),
+    "key twice": (head(0, 2, pair("a", 1), pair("a", 2)), "appears twice"),
     "value type": (head(0, 1, text("a"), struct.pack("<I", 99)), "unknown type"),
     "text of 2^63 bytes": (head(0, 1, text("a"), struct.pack("<IQ", 8, 2**63)), "truncated"),
     "array of 2^63 numbers": (head(0, 1, text("a"), struct.pack("<IIQ", 9, 4, 2**63)), "truncated"),
@@ -87,7 +87,7 @@ BROKEN = {
     "name not UTF-8": (one(b"\xc3\x28", (256,), F32), "not UTF-8"),
     "name twice": (
         head(2, 0, info("a", (8,), F32, 0), info("a", (8,), F32, 32)) + b"\0" * 512,
-        "there twice",
+        "appears twice",
     ),
     "no dimensions": (one("a", (), F32), "unusable dimensions"),
     "five dimensions": (one("a", (2, 2, 2, 2, 2), F32), "unusable dimensions"),

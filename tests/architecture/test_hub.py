@@ -164,9 +164,9 @@ def test_refusals_are_told_apart(library: Hub, answer: Exception, sentence: str)
 
 
 UNREACHABLE = {
-    "timeout": (ConnectTimeoutError("timed out"), "the hub is out of reach"),
-    "network": (OSError("Network is unreachable"), "the hub is out of reach"),
-    "offline": (OfflineModeIsEnabledError("offline mode"), "the hub is out of reach"),
+    "timeout": (ConnectTimeoutError("timed out"), "the hub cannot be reached"),
+    "network": (OSError("Network is unreachable"), "the hub cannot be reached"),
+    "offline": (OfflineModeIsEnabledError("offline mode"), "the hub cannot be reached"),
     "503": (HfHubHTTPError(503), "the hub answered with HTTP 503"),
     "429": (HfHubHTTPError(429), "the hub answered with HTTP 429"),
 }

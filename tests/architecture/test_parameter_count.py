@@ -111,7 +111,7 @@ def test_the_published_model_can_be_chosen(name: str) -> None:
     assert architecture_from_parameters(7e9, known).total_parameters == 7_000_000_000
     grouped = published.key_value_heads < published.heads
     assert (shape.num_key_value_heads != shape.num_attention_heads) is grouped
-    with pytest.raises(InputError, match=r"names no model.*Llama 3.1 8B"):
+    with pytest.raises(InputError, match=r"is not a model of the table.*Llama 3.1 8B"):
         architecture_from_parameters(7e9, AssumedShape(like="Llama 9 1B"))
 
 

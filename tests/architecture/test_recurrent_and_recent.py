@@ -160,13 +160,13 @@ LLAMA4 = CONFIGS["meta-llama__Llama-4-Scout-17B-16E-Instruct"]["text_config"]
         (GEMMA | {"num_kv_shared_layers": 29}, "without a cache"),
         (GEMMA | {"num_kv_shared_layers": 30}, "num_kv_shared_layers is out of bounds"),
         (GEMMA | {"num_global_key_value_heads": 5}, "num_global_key_value_heads does not divide"),
-        (MIMO | {"moe_layer_freq": [1]}, "moe_layer_freq does not fit"),
-        (MIMO | {"hybrid_layer_pattern": [1, 0]}, "hybrid_layer_pattern does not fit"),
+        (MIMO | {"moe_layer_freq": [1]}, "moe_layer_freq does not match"),
+        (MIMO | {"hybrid_layer_pattern": [1, 0]}, "hybrid_layer_pattern does not match"),
         (MIMO | {"swa_num_key_value_heads": 7}, "swa_num_key_value_heads does not divide"),
-        (DEEPSEEK | {"compress_ratios": [4, 128]}, "compress_ratios does not fit"),
-        (DEEPSEEK | {"compress_ratios": [5] * 43}, "compress_ratios does not fit"),
+        (DEEPSEEK | {"compress_ratios": [4, 128]}, "compress_ratios does not match"),
+        (DEEPSEEK | {"compress_ratios": [5] * 43}, "compress_ratios does not match"),
         (DEEPSEEK | {"o_groups": 7}, "o_groups does not divide"),
-        (LLAMA4 | {"no_rope_layers": [1, 0]}, "no_rope_layers does not fit"),
+        (LLAMA4 | {"no_rope_layers": [1, 0]}, "no_rope_layers does not match"),
     ],
 )
 def test_broken_configs(config: dict[str, Any], sentence: str) -> None:

@@ -88,7 +88,7 @@ BROKEN = {
     "other bytes": (one(data_offsets=[0, 12]), "other bytes than its shape"),
     "half a byte": (one(dtype="F4", shape=[3], data_offsets=[0, 2]), "on a byte"),
     "truncated": (file({"a": A}, 4), "is truncated"),
-    "more than tensors": (file({"a": A}, 40), "bytes that no tensor owns"),
+    "more than tensors": (file({"a": A}, 40), "bytes that belong to no tensor"),
     "overlap": (file({"a": A, "b": A}, 8), "overlaps another"),
     "hole": (file({"a": A, "b": A | {"data_offsets": [12, 20]}}, 20), "leaves a hole"),
 }

@@ -88,21 +88,21 @@ def test_the_documented_example_and_words() -> None:
     [
         ([], "missing or empty"),
         (["mystery"], "an unknown layer"),
-        ([{"conv": {"out": 8}, "relu": None}], "not one word"),
+        ([{"conv": {"out": 8}, "relu": None}], "needs exactly one word"),
         ([{"conv": {"out": 0}}], "conv.out is not usable"),
         ([{"conv": {"out": 10**30}}], "conv.out is not usable"),
         ([{"conv": {"out": float("nan")}}], "conv.out is not usable"),
         ([{"conv": {"width": 3}}], "conv.width is not usable"),
-        ([{"relu": 3}], "relu takes no bare value"),
+        ([{"relu": 3}], "relu needs named fields"),
         ([{"conv": {"out": 8, "kernel": 64, "padding": 0}}], "smaller than the kernel"),
         ([{"max_pool": 64}], "smaller than the window"),
         ([{"conv": {"out": 8, "groups": 2}}], "groups of a convolution do not divide"),
         ([{"lstm": 8}], "needs tokens"),
         ([{"attention": 2}], "heads do not divide"),
-        ([{"concatenate": "nothing"}], "no layer before saves"),
+        ([{"concatenate": "nothing"}], "no earlier layer saves"),
         ([{"residual": [{"conv": 8}]}], "two paths of a residual differ"),
         ([{"residual": []}], "missing or empty"),
-        ([{"linear": 10**9}, {"linear": 10**9}], "beyond any memory"),
+        ([{"linear": 10**9}, {"linear": 10**9}], "that no memory can hold"),
         (["global_pool", {"conv": 8}], "a convolution needs positions"),
     ],
 )
@@ -120,8 +120,8 @@ def test_mistakes_are_told(layers: object, sentence: str) -> None:
         ("a: &x [1]\nlayers: [*x, *x]", "holds the anchor &x"),
         ("layers: " + "[" * 200 + "]" * 200, "more than 60 levels"),
         ("#" * 300_000 + "\n", "too large"),
-        ("input: {}\nlayers: [relu]", "not one thing"),
-        ("input: {image: 8, tokens: true}\nlayers: [relu]", "not one thing"),
+        ("input: {}\nlayers: [relu]", "needs one kind of input"),
+        ("input: {image: 8, tokens: true}\nlayers: [relu]", "needs one kind of input"),
         ("layers: [relu]\n", "input is not usable"),
         ("other: 1\ninput: {image: 8}\nlayers: [relu]", "other is not usable"),
         ("layers: [!!python/object/apply:os.getcwd []]\n", "holds the tag python"),
@@ -152,7 +152,7 @@ def test_repeats_of_repeats_end_at_once() -> None:
     with pytest.raises(InputError, match="too many"):
         built(layers)
     grows = {"repeat": {"times": 10_000, "layers": [{"save": "a"}, {"concatenate": "a"}]}}
-    with pytest.raises(InputError, match="beyond any memory"):
+    with pytest.raises(InputError, match="that no memory can hold"):
         built([grows])
     assert time.process_time() - start < 1.0
 

@@ -86,7 +86,7 @@ def test_the_nearest_mixture_is_taken_and_told(tmp_path: Path) -> None:
     tensors = [(name, shape, Q6_K if kind == Q4_K else kind) for name, shape, kind in tensors]
     model = load(write_gguf(tmp_path / "a.gguf", gguf(pairs, tensors)))
     assert model.weight_format == "q6_k"
-    assert "counted as q6_k, 0.0% below the file's bytes" in model.assumptions[-1]
+    assert "count as q6_k, 0.0% below the file's bytes" in model.assumptions[-1]
 
 
 def test_split_gguf_needs_all_its_parts(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_split_gguf_needs_all_its_parts(tmp_path: Path) -> None:
     second = write_gguf(tmp_path / "m-00002-of-00002.gguf", gguf({"split.count": 2}, tensors[9:]))
     for part in (first, second):
         assert load(part).total_parameters == TINY_COUNT
-    with pytest.raises(InputError, match="its name does not tell the others"):
+    with pytest.raises(InputError, match="its name does not show the others"):
         load(first.rename(tmp_path / "model.gguf"))
 
 
@@ -211,7 +211,7 @@ def test_sharded_safetensors(tmp_path: Path) -> None:
         load(first)
 
     index.write_text(json.dumps(whole), encoding="utf-8")
-    with pytest.raises(InputError, match="names tensors and files, not shapes"):
+    with pytest.raises(InputError, match="names tensors and files, but not shapes"):
         load(index)
     (tmp_path / "config.json").write_text(json.dumps(TINY_CONFIG), encoding="utf-8")
     model = load(index)
@@ -225,7 +225,7 @@ def test_sharded_safetensors(tmp_path: Path) -> None:
         assert load(path).total_parameters == TINY_COUNT
     whole["metadata"] = {"total_size": 5}
     index.write_text(json.dumps(whole), encoding="utf-8")
-    with pytest.raises(InputError, match="do not hold what the index says"):
+    with pytest.raises(InputError, match="do not match the index"):
         load(index)
 
 

@@ -80,7 +80,12 @@ def change(path: Path, old: str, new: str) -> None:
         ("energy.csv", "deu,country,Germany,deu", "zzz,country,Germany,deu", "Move"),
         ("energy.csv", "key,kind", "id,kind", "header must be"),
         ("commitments.csv", ",12,0.6,", ",12,1.6,", "price_ratio"),
-        ("owning_defaults.csv", "pue,server,1.1,1.54,1.8", "pue,server,1.9,1.54,1.8", "Order"),
+        (
+            "owning_defaults.csv",
+            "pue,server,1.1,1.54,1.8",
+            "pue,server,1.9,1.54,1.8",
+            "low <= expected <= high",
+        ),
         ("owning_defaults.csv", "pue,server,1.1", "pue,server,cold", "low"),
     ],
 )

@@ -76,7 +76,7 @@ def test_a_rack_reaches_beyond_its_trays() -> None:
     assert (node.accelerators, node.intra_domain) == (4, 72)
     assert node.intra_bytes_per_s == 900e9
     assert node.inter_bytes_per_s == 50e9
-    assert "72 accelerators over several machines" in node.assumptions[0]
+    assert "72 accelerators across machines" in node.assumptions[0]
 
 
 def test_a_tpu_slice_reaches_beyond_its_host() -> None:

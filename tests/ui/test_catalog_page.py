@@ -39,7 +39,7 @@ def text(page: AppTest) -> str:
 def test_it_says_how_many_and_how_old(page: AppTest, catalog_counts: tuple[int, int, int]) -> None:
     counted = "{} accelerators and {} offers of {} providers.".format(*catalog_counts)
     assert counted in text(page)
-    assert "Prices of the snapshot that ships with the program." in text(page)
+    assert "Prices come from the snapshot that ships with the program." in text(page)
     assert "over 60 days old" in text(page)
 
 

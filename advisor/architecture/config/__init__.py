@@ -1,1 +1,1 @@
-"""Reading of Hugging Face configurations: fields, defaults, quantisation."""
+"""Reads Hugging Face configurations: fields, defaults, quantisation."""

@@ -1,4 +1,4 @@
-"""Refusals that many families share: what must divide, and lists that must fit the layers."""
+"""Checks that many families share: values that must divide, lists that must match the layers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from advisor.architecture.config.fields import ConfigFields
 def check_divides(
     fields: ConfigFields, name: str, value: int, whole: int, of: str = "the heads"
 ) -> None:
-    """Refuse a field whose value does not divide a whole.
+    """Refuse a field whose value does not divide ``whole``.
 
     Parameters
     ----------
-    fields : ConfigFields
     name : str
-        The field.
-    value, whole : int
+        Name of the field.
     of : str
-        What the whole is.
+        What ``whole`` is, for the message.
 
     Raises
     ------
     InputError
-        If a rest is left.
+        If the division leaves a remainder.
     """
     if whole % value:
         what = f"config field {name} does not divide {of}"
@@ -30,20 +28,18 @@ def check_divides(
 
 
 def check_length(fields: ConfigFields, name: str, found: int, layers: int) -> None:
-    """Refuse a list that has another number of values than there are layers.
+    """Refuse a list whose length differs from the number of layers.
 
     Parameters
     ----------
-    fields : ConfigFields
     name : str
-        The field.
-    found, layers : int
+        Name of the field.
 
     Raises
     ------
     InputError
-        If the numbers differ.
+        If the lengths differ.
     """
     if found != layers:
-        what = f"config field {name} does not fit the layers"
+        what = f"config field {name} does not match the layers"
         fields.fail(what, name, f"{found} values", f"a list of {layers} values")

@@ -1,4 +1,4 @@
-"""What a configuration leaves out is the default of its class: from a table, not from readers."""
+"""Defaults of configuration classes, for fields that a configuration leaves out."""
 
 from __future__ import annotations
 
@@ -23,22 +23,21 @@ IDENTITY: Final = frozenset(
         "vocab_size",
     }
 )
-"""What makes a model the size that it is: a whole configuration without one was cut off."""
+"""Fields that decide the model's size. A whole configuration without one of them is incomplete."""
 
 BUILT_WHOLE: Final = frozenset({"clip", "siglip"})
-"""Families whose towers are all built, though they nest configurations."""
+"""Families that nest configurations and whose towers are all built."""
 
 
 def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping[str, object]:
-    """Fields that the configuration class of a ``model_type`` has by default.
+    """Return the default fields of the configuration class of a ``model_type``.
 
     Parameters
     ----------
-    model_type : str
     sizes : bool or collection of str
-        Which of hidden size, layers, heads and vocabulary have defaults: all of a text
-        configuration inside a multimodal one, which states only what differs; else those that
-        the family's row has as ``sized_by_class``.
+        Which of hidden size, layers, heads and vocabulary have defaults: all in the text
+        configuration of a multimodal model, which states only what differs; otherwise those in
+        ``sized_by_class`` of the family's row.
 
     Returns
     -------
@@ -46,7 +45,7 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
         Empty for a type without a table.
     """
     tables = _tables()
-    # A multimodal class hands what it does not know to its text configuration.
+    # A multimodal class passes unknown fields to its text configuration.
     own = tables.of(model_type)
     inner = str(tables.text_towers.get(model_type, {}).get("model_type"))
     whole = "hidden_size" in own or model_type in BUILT_WHOLE
@@ -56,11 +55,7 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
 
 
 def text_tower_defaults(model_type: str) -> Mapping[str, object]:
-    """Type of a multimodal type's text configuration, and whether its head is tied.
-
-    Parameters
-    ----------
-    model_type : str
+    """Return the type of a multimodal type's text configuration, and whether its head is tied.
 
     Returns
     -------
@@ -71,29 +66,25 @@ def text_tower_defaults(model_type: str) -> Mapping[str, object]:
 
 
 def default_towers(model_type: str) -> Mapping[str, int]:
-    """Parameters of what a multimodal class builds beside its text tower when no file describes it.
-
-    Parameters
-    ----------
-    model_type : str
+    """Return the parameters of the parts that a multimodal class builds without a description.
 
     Returns
     -------
     Mapping
-        By name of the part; empty for a type without a table.
+        Parameters by name of the part. Empty for a type without a table.
     """
     return _tables().default_towers.get(model_type, {})
 
 
 class _Published(Noun):
-    """What a family without a class in transformers has by default."""
+    """Defaults of a family without a class in transformers."""
 
     source: str
     fields: Annotated[dict[str, object], Field(min_length=1)]
 
 
 class _Defaults(Noun):
-    """The file: fields of configuration classes, by ``model_type``."""
+    """The file of defaults: fields of configuration classes, by ``model_type``."""
 
     source: str
     fields: Annotated[dict[str, dict[str, object]], Field(min_length=1)]
@@ -102,7 +93,7 @@ class _Defaults(Noun):
     others: dict[str, _Published]
 
     def of(self, model_type: str) -> dict[str, object]:
-        """Fields of a type by default; empty where nothing is known."""
+        """Return the default fields of a type; empty if the type is unknown."""
         if model_type in self.others:
             return self.others[model_type].fields
         return self.fields.get(model_type, {})

@@ -1,4 +1,4 @@
-"""The common frame of decoder-only configurations: what most families share, read once."""
+"""Reads the parts of decoder-only configurations that most families share."""
 
 from __future__ import annotations
 
@@ -64,16 +64,15 @@ def decoder(
     alternating: AlternatingUpdates | None = None,
     extra_embeddings: int = 0,
 ) -> TransformerShape:
-    """Shape of a decoder from its configuration and what its family adds.
+    """Return the shape of a decoder from its configuration and its family's settings.
 
     Parameters
     ----------
-    fields : ConfigFields
     tied : bool
-        ``tie_word_embeddings`` where neither the file nor its class has it.
+        Value of ``tie_word_embeddings`` if neither the file nor its class has it.
     attention, feed_forward : sequence, optional
-        Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`; attention
-        that no layer holds is left out.
+        Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`. Attention
+        without any layer is left out.
     norm, places, parallel, head_bias, dropout, positions
         As in :class:`TransformerShape`.
     embedding_norm, embedding_width, final_norm
@@ -82,10 +81,6 @@ def decoder(
         As in :class:`TransformerShape`.
     parallel_mixers, alternating, extra_embeddings
         As in :class:`TransformerShape`.
-
-    Returns
-    -------
-    TransformerShape
 
     Raises
     ------
@@ -125,7 +120,7 @@ def _held(attention: Sequence[AttentionShape]) -> tuple[AttentionShape, ...]:
 
 
 def refuse_cross_attention(fields: ConfigFields) -> None:
-    """Refuse a configuration whose layers also attend to an encoder that it does not describe."""
+    """Refuse a configuration whose layers attend to an encoder that the file does not describe."""
     if fields.flag("add_cross_attention", False):
         fields.fail(
             "config field add_cross_attention is not supported",
@@ -159,27 +154,22 @@ def attention_shape(
     fp32_softmax: bool = True,
     dropout: bool = False,
 ) -> AttentionShape:
-    """Attention layers of a configuration.
+    """Return the attention layers of a configuration.
 
     Parameters
     ----------
-    fields : ConfigFields
     heads, key_value_heads, head_dim : int, optional
-        Family defaults: of query heads, of key-value heads (otherwise the query heads), and of
-        the head dimension (otherwise hidden size over heads).
+        Family defaults: query heads, key-value heads (otherwise the query heads), and the head
+        dimension (otherwise hidden size divided by heads).
     windows : sequence of int or None, optional
-        Window of each layer that holds it; by default all do, without one.
+        Window of each layer with this attention. Default: all layers, without a window.
     bias : bool
-        Of all projections, as both ``input_bias`` and ``output_bias``.
-
-    Returns
-    -------
-    AttentionShape
+        Whether all projections have biases: sets ``input_bias`` and ``output_bias``.
 
     Raises
     ------
     InputError
-        If heads do not divide as they must.
+        If the key-value heads do not divide the query heads, or the heads the hidden size.
     """
     heads = fields.count("num_attention_heads", heads)
     groups = fields.count("num_key_value_heads", key_value_heads or heads)
@@ -206,7 +196,7 @@ def attention_shape(
 
 
 def head_dimension(fields: ConfigFields, heads: int, default: int | None) -> int:
-    """Return the head dimension: given, the family's, or hidden size over heads."""
+    """Return the head dimension: from the file, from the family, or hidden size / heads."""
     given = fields.optional_count("head_dim")
     if given is not None:
         return given
@@ -230,7 +220,7 @@ def latent_attention(
     indexer: Indexer | None = None,
     layers: int | None = None,
 ) -> AttentionShape:
-    """Attention through compressed queries, keys and values; by default on every layer."""
+    """Return attention with compressed queries, keys and values, by default on every layer."""
     heads = fields.count("num_attention_heads")
     bias = fields.flag("attention_bias", False)
     latent = LatentAttention(
@@ -262,9 +252,9 @@ def grouped(windows: Sequence[int | None]) -> tuple[WindowLayers, ...]:
 def typed_windows(
     fields: ConfigFields, *, window: int | None, default: Sequence[str], trailing: int = 0
 ) -> list[int | None]:
-    """Windows by ``layer_types``, or by the family's default pattern where it is absent.
+    """Return the windows from ``layer_types``, or from the family's pattern if that is absent.
 
-    The list may name ``trailing`` more layers, of multi-token prediction, which are left out.
+    The list may name ``trailing`` more layers for multi-token prediction; they are left out.
     """
     layers = layer_count(fields)
     listed = layers + trailing
@@ -275,17 +265,17 @@ def typed_windows(
 
 
 def every_nth_full(layers: int, period: int) -> list[str]:
-    """Sliding layers, every ``period``-th one full."""
+    """Return windows with full attention on every ``period``-th layer."""
     return [FULL if (index + 1) % period == 0 else SLIDING for index in range(layers)]
 
 
 def activation(fields: ConfigFields, default: str = "silu", name: str = "hidden_act") -> str:
-    """Return the activation's name, from the field of that name.
+    """Return the name of the activation from the field ``name``.
 
     Raises
     ------
     InputError
-        If it is unknown.
+        If the activation is unknown.
     """
     chosen = fields.text(name, default)
     if chosen not in ACTIVATIONS:
@@ -306,9 +296,9 @@ def feed_forward_shape(
     bias: bool = False,
     fused_gate: bool = False,
 ) -> FeedForwardShape:
-    """Dense feed-forward layers of a configuration; ``layers`` and ``width`` override it.
+    """Return the dense feed-forward layers; ``layers`` and ``width`` override the configuration.
 
-    ``times_hidden`` is the width over the hidden size where the configuration has none.
+    ``times_hidden`` is the width divided by the hidden size, used if the file states no width.
     """
     wide = times_hidden * fields.count("hidden_size") if times_hidden else None
     return FeedForwardShape(
@@ -334,12 +324,12 @@ def experts_shape(
     clamped: bool = False,
     act: str = "silu",
 ) -> ExpertsShape:
-    """Routed expert layers of a configuration.
+    """Return the routed expert layers of a configuration.
 
     Raises
     ------
     InputError
-        If a token visits more experts than there are.
+        If a token visits more experts than the layer has.
     """
     experts = fields.count("num_experts", minimum=2)
     active = fields.count("num_experts_per_tok")
@@ -353,7 +343,7 @@ def experts_shape(
     groups = fields.count("n_group", 1, maximum=experts)
     visited = fields.count("topk_group", groups, maximum=experts)
     if visited >= groups:
-        # No limit on where a token's experts lie.
+        # A token's experts may be in any group.
         groups = visited = 1
     return ExpertsShape(
         layers=layers,

@@ -1,4 +1,4 @@
-"""Validated reading of a Hugging Face ``config.json``: every value bounded, every miss named."""
+"""Reads a Hugging Face ``config.json``. Every value has bounds, and errors name the field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.foundation.structured import MAX_VALUES, NotPlainError, read_json
 MAX_CONFIG_BYTES: Final = 2_500_000
 MAX_DEPTH: Final = 40
 BYTES_PER_VALUE: Final = 10
-"""At least, on the average of a file: it bounds what the parsed values take in memory."""
+"""Fewest bytes of text per value, on average over a file. It bounds the memory of the values."""
 
 ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "hidden_size": ("n_embd", "d_model"),
@@ -39,7 +39,7 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "n_shared_experts": ("num_shared_experts",),
 }
-"""Other spellings of a field, in older configurations."""
+"""Other spellings of fields in older configurations."""
 
 LIMITS: Final[dict[str, int]] = {
     "hidden_size": 1_000_000,
@@ -58,7 +58,7 @@ LIMITS: Final[dict[str, int]] = {
     "index_n_heads": 65_536,
 }
 DEFAULT_LIMIT: Final = 100_000_000
-"""Largest accepted value of a field that ``LIMITS`` does not name."""
+"""Largest accepted value of a field without an entry in ``LIMITS``."""
 
 SIZES: Final = frozenset(
     {
@@ -69,20 +69,20 @@ SIZES: Final = frozenset(
         *("index_head_dim", "index_n_heads", "index_topk"),
     }
 )
-"""Fields of which a null leaves the model's size open; any other null is its class's default."""
+"""Fields where a null leaves the model's size open. A null elsewhere means the class's default."""
 
 REMEDY: Final = "Correct the field, or give the model's parameter count instead."
 
 
 class ConfigFields:
-    """A configuration whose fields are read by name, type and range.
+    """A configuration, with readers that check each field's type and range.
 
     Parameters
     ----------
     config : mapping
         Parsed ``config.json``.
     defaults : mapping
-        Values of absent fields; a null stays a null.
+        Values of absent fields. A null in the file stays a null.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ConfigFields:
         self._defaults = defaults or {}
 
     def _find(self, name: str) -> tuple[str, object]:
-        """Return the spelling that is there and its value, or the name itself and None."""
+        """Return the spelling in the file and its value, or the name itself and None."""
         spellings = (name, *ALIASES.get(name, ()))
         for spelling in spellings:
             if self._config.get(spelling) is not None:
@@ -102,16 +102,16 @@ class ConfigFields:
         return name, self._class_default(name)
 
     def _class_default(self, name: str) -> object:
-        """Return what the class has by default: of a field that is null, though it must not be."""
+        """Return the class's default for a field that is null but must not be."""
         spellings = (name, *ALIASES.get(name, ()))
         return next((self._defaults[item] for item in spellings if item in self._defaults), None)
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there and not null."""
+        """Return whether a field is present and not null."""
         return self._find(name)[1] is not None
 
     def missing(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of ``names`` that are absent or null."""
+        """Return the ``names`` whose field is absent or null."""
         return tuple(name for name in names if not self.has(name))
 
     def count(
@@ -122,7 +122,7 @@ class ConfigFields:
         Raises
         ------
         InputError
-            If it is absent without a default, of another type or out of bounds.
+            If the field is absent without a default, has another type or is out of bounds.
         """
         spelling, value = self._find(name)
         if value is None and default is None and name not in SIZES:
@@ -140,16 +140,16 @@ class ConfigFields:
         return value
 
     def optional_count(self, name: str) -> int | None:
-        """Return a whole number of at least one, or None where it is absent or null."""
+        """Return a whole number of at least one, or None if the field is absent or null."""
         return self.count(name) if self.has(name) else None
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """Return a boolean; ``default`` where neither the file nor its class has one.
+        """Return a boolean, or ``default`` if neither the file nor its class has one.
 
         Raises
         ------
         InputError
-            If it is neither true nor false.
+            If the value is neither true nor false.
         """
         spelling, value = self._find(name)
         if value is None and (value := self._class_default(name)) is None:
@@ -166,7 +166,7 @@ class ConfigFields:
         Raises
         ------
         InputError
-            If it is of another type or out of bounds.
+            If the value has another type or is out of bounds.
         """
         spelling, value = self._find(name)
         allowed = f"{minimum:g} to {maximum:g}"
@@ -187,12 +187,12 @@ class ConfigFields:
         return self.number(name, default, minimum=0, maximum=1)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a string; ``default`` where neither the file nor its class has one.
+        """Return a string, or ``default`` if neither the file nor its class has one.
 
         Raises
         ------
         InputError
-            If it is of another type, or not printable.
+            If the value has another type or is not printable.
         """
         spelling, value = self._find(name)
         if value is None:
@@ -204,14 +204,14 @@ class ConfigFields:
         return printable(value, field=f"config field {spelling}")
 
     def texts(self, name: str, *, length: int, allowed: Iterable[str]) -> tuple[str, ...] | None:
-        """Return a list of ``length`` known strings, or None where it is absent."""
+        """Return a list of ``length`` known strings, or None if the field is absent."""
         spelling, value = self._find(name)
         if value is None:
             return None
         known = tuple(allowed)
         wanted = f"a list of {length} values out of {', '.join(known)}"
         if not isinstance(value, list) or len(value) != length:
-            self.fail(f"config field {spelling} does not fit the layers", spelling, value, wanted)
+            self.fail(f"config field {spelling} does not match the layers", spelling, value, wanted)
         if any(item not in known for item in value if isinstance(item, str)) or not all(
             isinstance(item, str) for item in value
         ):
@@ -219,7 +219,7 @@ class ConfigFields:
         return tuple(value)
 
     def counts(self, name: str, *, maximum: int) -> tuple[int, ...]:
-        """Return a list of whole numbers from 0 to ``maximum``; empty where it is absent."""
+        """Return a list of whole numbers from 0 to ``maximum``; empty if the field is absent."""
         spelling, value = self._find(name)
         if value is None:
             return ()
@@ -232,7 +232,7 @@ class ConfigFields:
         return tuple(value)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the strings of a list, or of lists in it; empty where it is absent or no list."""
+        """Return the strings of a list and of lists in it; empty if absent or not a list."""
         value = self._find(name)[1]
         if not isinstance(value, list):
             return ()
@@ -240,7 +240,7 @@ class ConfigFields:
         return tuple(text for item in items for text in item if isinstance(text, str))
 
     def length(self, name: str) -> int | None:
-        """Return how long a list is, or None where it is absent or no list."""
+        """Return the length of a list, or None if the field is absent or not a list."""
         value = self._find(name)[1]
         return len(value) if isinstance(value, list) else None
 
@@ -249,7 +249,7 @@ class ConfigFields:
         return isinstance(self._find(name)[1], str)
 
     def mapping(self, name: str) -> Mapping[str, object] | None:
-        """Return a nested object, or None where it is absent."""
+        """Return a nested object, or None if the field is absent."""
         value = self._config.get(name)
         if value is None:
             return None
@@ -278,7 +278,7 @@ def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict
     text : str or bytes
         JSON; bytes are read as UTF-8.
     most : int
-        Largest size that is accepted. [bytes]
+        Largest accepted size. [bytes]
 
     Returns
     -------
@@ -290,7 +290,7 @@ def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict
     InputError
         If the text is larger than 2.5 MB, not UTF-8, not JSON, not an object, or nested deeper
         than 40 levels, or holds ``NaN``, a key twice or a number of more than 30 digits.
-        Infinities pass: published files have them in fields that no size depends on.
+        Infinities are accepted: published files have them in fields that no size depends on.
     """
     raw = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
     if len(raw) > most:
@@ -315,7 +315,7 @@ def load_config_text(text: str | bytes, *, most: int = MAX_CONFIG_BYTES) -> dict
 
 
 def _size(raw: bytes) -> str:
-    # The text itself may come from a file that is none of the reader's business.
+    # Show only the size: the text may come from a file that must not be revealed.
     return f"{len(raw):,} bytes"
 
 

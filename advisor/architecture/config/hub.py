@@ -1,7 +1,7 @@
 """The ``config.json`` of a model on the Hugging Face hub, through ``huggingface_hub``.
 
-Nothing else is fetched. The library keeps the file in the user's cache and writes it atomically,
-so that a model that was asked for once is there without a network.
+Nothing else is fetched. The library writes the file atomically to the user's cache, so a model
+that was fetched once needs no network.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from advisor.foundation.files import read_file
 
 FILE: Final = "config.json"
 TIMEOUT_S: Final = 10.0
-"""How long the hub may take to answer. [s]"""
+"""Longest time to wait for the hub's answer. [s]"""
 
 PASTE: Final = "Paste the model's config.json, or give its parameter count."
 
@@ -32,13 +32,13 @@ def fetch_config(hub_id: str) -> bytes:
     Returns
     -------
     bytes
-        Not parsed; at most ``MAX_CONFIG_BYTES``.
+        The unparsed content, at most ``MAX_CONFIG_BYTES``.
 
     Raises
     ------
     InputError
-        If the library is not installed, the hub is out of reach, or the repository is unknown,
-        private, gated, without a ``config.json`` or with one too large.
+        If the library is not installed, the hub cannot be reached, or the repository is unknown,
+        private, gated, has no ``config.json``, or one that is too large.
     """
     if find_spec("huggingface_hub") is None:
         _refuse(
@@ -49,8 +49,8 @@ def fetch_config(hub_id: str) -> bytes:
         )
     from huggingface_hub import errors, get_hf_file_metadata, hf_hub_download, hf_hub_url
 
-    # The base of HTTP errors is httpx's from version 1 on and that of requests before; failures
-    # to connect descend from it or from OSError.
+    # Version 1 and later raise httpx's HTTP errors, earlier ones those of requests. Connection
+    # failures derive from these or from OSError.
     transport = errors.HfHubHTTPError.__bases__[0]
     try:
         size = get_hf_file_metadata(hf_hub_url(hub_id, FILE), timeout=TIMEOUT_S).size
@@ -89,11 +89,11 @@ def fetch_config(hub_id: str) -> bytes:
                 "a repository that you may read",
                 f"Log in with 'hf auth login'. {PASTE}",
             )
-        reason = f"the hub answered with HTTP {status}" if status else "the hub is out of reach"
+        reason = f"the hub answered with HTTP {status}" if status else "the hub cannot be reached"
         online = False
     try:
         path = hf_hub_download(hub_id, FILE, etag_timeout=TIMEOUT_S, local_files_only=not online)
-        # What another program may have put there is read with bounds, too.
+        # Another program may have written the cache, so it is read with bounds too.
         return read_file(
             Path(path).resolve(),
             most=MAX_CONFIG_BYTES,
@@ -113,7 +113,7 @@ def fetch_config(hub_id: str) -> bytes:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status of an error that carries an answer."""
+    """Return the HTTP status of an error, if it holds a response."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
 
@@ -123,7 +123,7 @@ def _no_config(hub_id: str) -> NoReturn:
         hub_id,
         "this repository has no config.json",
         "a repository of a transformers model",
-        "Give the id of the model that it was made from. " + PASTE,
+        "Give the id of the model from which it was made. " + PASTE,
     )
 
 

@@ -1,4 +1,4 @@
-"""From a Hugging Face ``config.json`` to the operator table."""
+"""Builds the operator table from a Hugging Face ``config.json``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LLAMA_FIELDS: Final = (
     "intermediate_size",
     "vocab_size",
 )
-"""What an unknown ``model_type`` must state to be computed as Llama-like."""
+"""Fields that a configuration with an unknown ``model_type`` needs to count as Llama-like."""
 
 FOREIGN_FIELDS: Final = (
     "num_experts",
@@ -48,11 +48,11 @@ FOREIGN_FIELDS: Final = (
     "index_topk",
     "encoder_layers",
 )
-"""Fields that no Llama-like model has: with one of them the guess would be wrong."""
+"""Fields that no Llama-like model has. With one of them, the guess would be wrong."""
 
 
 UNCHECKED_FIELDS: Final = ("routed_expert_hidden_size", "attn_res_block_size")
-"""Fields of models whose class nobody could build here: the table follows their names."""
+"""Fields of models without a published class to compare: the table follows the fields' names."""
 
 
 def architecture_from_config(
@@ -64,28 +64,28 @@ def architecture_from_config(
     sample: SampleSize | None = None,
     pruning: float = 0.0,
 ) -> ModelArchitecture:
-    """Architecture of a Hugging Face configuration.
+    """Return the architecture of a Hugging Face configuration.
 
     Parameters
     ----------
     config : mapping
-        Parsed ``config.json``. Of a multimodal one the text tower is built.
+        Parsed ``config.json``. Only the text tower of a multimodal model is built.
     name : str, optional
-        For display; otherwise the configuration's own name or its family.
+        Name for display. Default: the configuration's own name, or its family.
     hub_id : str, optional
-        Where it was published.
+        Repository that published the model.
     source : str
         ``preset`` or ``config``.
     sample : SampleSize, optional
-        Size of one input, of networks whose table depends on it.
+        Size of one input, for networks whose table depends on it.
     pruning : float
-        Share of heads and inner widths that is left out.
+        Share of heads and inner widths to leave out.
 
     Returns
     -------
     ModelArchitecture
-        Exact for supported families; ``evidence`` is ``assumed`` for an unknown ``model_type``
-        with complete Llama-like fields.
+        Exact for supported families. An unknown ``model_type`` with complete Llama-like fields
+        has ``evidence`` ``assumed``.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def architecture_from_config(
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         fields.fail(
-            "the config makes a layer that is out of bounds", where, first["input"], first["msg"]
+            "the config has a layer that is out of bounds", where, first["input"], first["msg"]
         )
     if isinstance(shape, TransformerShape):
         shape = shape.model_copy(update={"towers": towers})
@@ -165,13 +165,13 @@ def architecture_from_config(
 
 
 def _positions(fields: ConfigFields, family: Family) -> int | None:
-    """Return the longest sequence: the positions less those that no token takes."""
+    """Return the longest sequence: the positions without those that no token uses."""
     positions = fields.optional_count("max_position_embeddings")
     return None if positions is None else max(positions - family.reserved_positions, 1)
 
 
 def _published_name(fields: ConfigFields) -> str:
-    """Return the last part of the path that the configuration was saved from."""
+    """Return the last part of the path in the configuration's name."""
     path = fields.text("_name_or_path", "").strip().rstrip("/")
     return path.rpartition("/")[2]
 
@@ -188,7 +188,7 @@ def assembled(
     weight_format: str = "bf16",
     hub_id: str | None = None,
 ) -> ModelArchitecture:
-    """Build the architecture noun of a shape; parameters as its fields."""
+    """Build the architecture of a shape. The parameters are those of its fields."""
     experts = routed(shape)
     heads, key_value_heads = _display_heads(shape)
     return ModelArchitecture(
@@ -216,27 +216,27 @@ def assembled(
 
 
 def _display_heads(shape: TransformerShape) -> tuple[int, int]:
-    """Heads that tensor parallelism may divide: of the attention, else of the recurrence."""
+    """Return the heads that tensor parallelism may divide: of attention, or of the recurrence."""
     if shape.attention:
         return shape.attention[0].heads, shape.attention[0].key_value_heads
-    # Channels of a selective scan have no heads; without them the model is not divided.
+    # A selective scan has channels but no heads. Without heads, the model is not divided.
     heads = max(getattr(mixer, "heads", 1) for mixer in shape.other_mixers)
     shared = any(isinstance(mixer, CompressedAttention) for mixer in shape.other_mixers)
     return heads, 1 if shared else heads
 
 
 def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, ...]:
-    """State which sizes a nested configuration leaves to its class."""
+    """Return a note on the sizes that a nested configuration leaves to its class."""
     absent = [
         f"{name} {fields.count(name):,}"
         for name in ConfigFields(text).missing(LLAMA_FIELDS)
         if fields.has(name)
     ]
-    return (f"not in the config, hence its class's default: {', '.join(absent)}",) if absent else ()
+    return (f"defaults of its class, absent in the config: {', '.join(absent)}",) if absent else ()
 
 
 def _left_out(fields: ConfigFields) -> tuple[str, ...]:
-    """State what the published checkpoint holds besides the counted layers."""
+    """Return notes on the parts of the published checkpoint that are not counted."""
     predicted = fields.count("num_nextn_predict_layers", 0, minimum=0)
     if not predicted:
         predicted = fields.count("num_mtp_modules", 0, minimum=0)
@@ -246,15 +246,15 @@ def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     if predicted:
         notes.append(f"{predicted} multi-token prediction layer(s) of the checkpoint are left out")
     if fields.has("index_topk"):
-        notes.append("decoding is counted as reading the whole cache, not only the picked keys")
+        notes.append("decoding counts as reading the whole cache, not only the picked keys")
     return tuple(notes)
 
 
 def _family(kind: str, fields: ConfigFields) -> tuple[Family, tuple[str, ...]]:
-    """Return the reader of a ``model_type``, and what had to be assumed for an unknown one."""
+    """Return the reader of a ``model_type``, and the assumptions for an unknown one."""
     if kind in supported_types():
         unchecked = [name for name in UNCHECKED_FIELDS if fields.has(name)]
-        note = f"{' and '.join(unchecked)}: read by name, no published class to check against"
+        note = f"{' and '.join(unchecked)}: interpreted by name, without a published class"
         return family_of(kind), (note,) if unchecked else ()
     if kind in refused_types():
         raise _unsupported(kind)

@@ -1,4 +1,4 @@
-"""Which part of a multimodal ``config.json`` is the text tower, and what stands beside it."""
+"""Finds the text tower and the other towers in a multimodal ``config.json``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.architecture.mixers.shapes import Tower
 from advisor.foundation.names import visible
 
 TEXT_CONFIGS: Final = ("text_config", "llm_config", "language_config")
-"""Where multimodal configurations nest their text tower."""
+"""Fields that hold the text tower's configuration in multimodal ones."""
 
 _THINKER_ONLY: Final = (
     "only the thinker's text tower is counted; talker and other towers are left out"
@@ -37,16 +37,17 @@ def text_tower(
     Returns
     -------
     Mapping
-        The nested text configuration with what its class adds, or ``config`` itself.
+        The nested text configuration with its class's defaults, or ``config`` itself.
     tuple of str
-        What is left out or assumed.
+        Notes on parts that are left out or assumed.
     tuple of Tower
-        What the class builds besides, counted though no file describes it.
+        Towers that the class builds by default. They count, although the file does not describe
+        them.
 
     Raises
     ------
     InputError
-        If a nested configuration is no object.
+        If a nested configuration is not an object.
     """
     outer = ConfigFields(config)
     kind = outer.text("model_type", "").lower()
@@ -64,7 +65,7 @@ def text_tower(
         seen = any(outer.has(key) for key in ("vision_config", "audio_config"))
         return config, (_TEXT_ONLY,) if seen else (), ()
     text = {**text_tower_defaults(kind), **nested}
-    # Whether the head is tied is decided by the class that holds the towers.
+    # The class that holds the towers decides whether the head is tied.
     if outer.has("tie_word_embeddings"):
         text["tie_word_embeddings"] = outer.flag("tie_word_embeddings", False)
     return text, (_TEXT_ONLY,), ()
@@ -73,7 +74,7 @@ def text_tower(
 def _built_by_default(
     config: Mapping[str, object], kind: str
 ) -> tuple[Mapping[str, object], tuple[str, ...], tuple[Tower, ...]]:
-    """Return what a class builds that reads nested configurations of which the file has none."""
+    """Return what a class builds by default if the file has no nested configurations."""
     inner = text_tower_defaults(kind)
     defaults = class_defaults(str(inner["model_type"]), sizes=True)
     ignored = [
@@ -83,7 +84,7 @@ def _built_by_default(
     ]
     towers = tuple(Tower(name=name, parameters=n) for name, n in default_towers(kind).items())
     notes = [
-        "the file has no text_config and no vision_config, hence the class's defaults are counted: "
+        "the file has no text_config and no vision_config, so the class's defaults are counted: "
         + ", ".join(f"{tower.name} {tower.parameters:,}" for tower in towers)
     ]
     if ignored:

@@ -1,4 +1,4 @@
-"""How a published checkpoint stores its weights: the ``quantization_config`` block."""
+"""Reads from ``quantization_config`` how a published checkpoint stores its weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from advisor.architecture.config.fields import ConfigFields
 
 SIXTEEN_BIT: Final = {"float16": "fp16", "torch.float16": "fp16", "half": "fp16"}
-"""Formats by ``dtype``; every other one is served as bf16, fp32 checkpoints included."""
+"""Formats by ``dtype``. All others, including fp32, are served as bf16."""
 
 _BY_METHOD: Final = {
     "fp8": "fp8",
@@ -18,12 +18,12 @@ _BY_METHOD: Final = {
     "nvfp4": "nvfp4",
     "eetq": "int8",
 }
-"""Methods of one format."""
+"""Quantisation methods with a single format."""
 
 _WHOLE_BITS: Final = frozenset(
     {"awq", "gptq", "gptq_marlin", "auto-round", "intel/auto-round", "exl2", "exl3", "hqq"}
 )
-"""Methods of integers that share scales, with as many bits as ``bits`` says."""
+"""Quantisation methods with integers that share scales; ``bits`` states their width."""
 
 _BY_WORD: Final = (
     ("fp8", "fp8"),
@@ -32,7 +32,7 @@ _BY_WORD: Final = (
     ("fp4", "mxfp4"),
     ("int4", "w4a16"),
 )
-"""Formats in the words of torchao, quanto and Quark."""
+"""Formats by their names in torchao, quanto and Quark."""
 
 _BY_ALGORITHM: Final = {
     "FP8": "fp8",
@@ -51,19 +51,19 @@ _BY_GROUP: Final = {
 }
 
 NARROW_BITS: Final = 4
-"""Up to these the widths that nobody serves are counted as 4 bits, beyond them as 8."""
+"""Widths that no engine serves count as 4 bits up to this width, and as 8 bits above it."""
 MXFP4_GROUP: Final = 32
-"""Weights of one scale in MXFP4; NVFP4 has 16 (OCP Microscaling 1.0, table 1)."""
+"""Weights per scale in MXFP4; NVFP4 has 16 (OCP Microscaling 1.0, table 1)."""
 
 _EXPERTS: Final = {"fp4": "mxfp4"}
-"""Format of routed experts by ``expert_dtype``, beside which the other weights are in fp8."""
+"""Format of routed experts by ``expert_dtype``. The other weights are then in fp8."""
 _MIXED: Final = "weights of mixed formats: computed as {found}, as the {part} are stored"
 _INNER: Final = ("mlp", "ffn", "experts")
-"""In the names of feed-forward layers, which hold most of the weights."""
+"""Parts of the names of feed-forward layers, which hold most of the weights."""
 
 
 def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
-    """Storage format of the published weights.
+    """Return the storage format of the published weights.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def weight_format(config: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     str
         Key into ``advisor.nouns.precision.WEIGHT_FORMATS``.
     tuple of str
-        What had to be assumed.
+        Assumptions.
 
     Raises
     ------
     InputError
-        If a field of the block is of the wrong type.
+        If a field of the block has the wrong type.
     """
     fields = ConfigFields(config)
     plain = fields.text("dtype", fields.text("torch_dtype", "bfloat16"))
@@ -124,14 +124,14 @@ def _quantized(block: ConfigFields) -> str | None:
 
 
 def _rounded(block: ConfigFields, found: str) -> tuple[str, ...]:
-    """State a width that no engine's format has."""
+    """Return a note on a width that no engine supports."""
     if block.text("quant_method", "").lower() not in _WHOLE_BITS or _bits(block) in {4, 8}:
         return ()
     return (f"weights of {_bits(block):g} bits are computed as {found}",)
 
 
 def _bits(block: ConfigFields) -> float:
-    """Return the bits of a weight: 4 where nothing says otherwise."""
+    """Return the bits of a weight: 4 if the block does not state them."""
     nested = ConfigFields(block.mapping("quant_config") or {})
     parameters = ConfigFields(nested.mapping("weight_quant_params") or {})
     given = parameters.number("nbits", 4, minimum=1, maximum=32)
@@ -139,7 +139,7 @@ def _bits(block: ConfigFields) -> float:
 
 
 def _said(block: ConfigFields) -> str:
-    """Return what torchao, quanto and Quark call the format of the weights, in small letters."""
+    """Return torchao's, quanto's or Quark's name of the weight format, in lower case."""
     if block.is_text("quant_type") or block.is_text("weights"):
         return block.text("quant_type", block.text("weights", "")).lower()
     default = ConfigFields(block.mapping("quant_type") or {}).mapping("default") or {}
@@ -149,7 +149,7 @@ def _said(block: ConfigFields) -> str:
 
 
 def _grouped(block: ConfigFields) -> str | None:
-    """Return the weights' format of the group of most weights (compressed-tensors, modelopt)."""
+    """Return the format of the group with most weights (compressed-tensors, modelopt)."""
     groups = block.mapping("config_groups")
     if not groups:
         return None
@@ -166,7 +166,7 @@ def _grouped(block: ConfigFields) -> str | None:
     if weights is None:
         return None
     stored = ConfigFields(weights)
-    # -1 is one scale for a whole row.
+    # -1 means one scale for a whole row.
     shared = stored.number("group_size", 0, minimum=-1, maximum=1e6)
     if stored.text("type", "int") == "float" and shared == MXFP4_GROUP:
         return "mxfp4" if stored.count("num_bits", 16, maximum=32) == NARROW_BITS else "fp8"

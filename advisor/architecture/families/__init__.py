@@ -1,1 +1,1 @@
-"""Model families: a configuration in, a shape or a stack of layers out."""
+"""Model families: each turns a configuration into a shape or a stack of layers."""

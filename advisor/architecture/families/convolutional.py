@@ -33,7 +33,7 @@ RELU = Activation(function="relu")
 
 
 def classes(fields: ConfigFields) -> int:
-    """Classes that a configuration tells apart; ImageNet's where it says nothing."""
+    """Return the number of classes; ImageNet's if the configuration does not state it."""
     labels = fields.mapping("id2label")
     return len(labels) if labels else fields.count("num_labels", 1000, maximum=MAX_WIDTH)
 
@@ -41,7 +41,7 @@ def classes(fields: ConfigFields) -> int:
 def image_stack(
     fields: ConfigFields, body: tuple[Layer, ...], head: tuple[Layer, ...], *, blocks: int
 ) -> Stack:
-    """Return a classifier of images."""
+    """Return an image classifier."""
     return Stack(
         unit=Unit.IMAGE,
         input=StackInput(
@@ -65,12 +65,12 @@ def stage_counts(fields: ConfigFields, name: str, default: tuple[int, ...] = ())
 def stages(
     fields: ConfigFields, sizes: tuple[int, ...] = (), depths: tuple[int, ...] = ()
 ) -> tuple[tuple[int, int], ...]:
-    """Width and depth of each stage, from ``hidden_sizes`` and ``depths``."""
+    """Return width and depth of each stage, from ``hidden_sizes`` and ``depths``."""
     widths = stage_counts(fields, "hidden_sizes", sizes)
     counts = stage_counts(fields, "depths", depths)
     if len(widths) != len(counts) or max(counts) > LIMITS["num_hidden_layers"]:
         fields.fail(
-            "config fields hidden_sizes and depths do not fit each other",
+            "config fields hidden_sizes and depths have different lengths",
             "depths",
             list(counts),
             f"{len(widths)} numbers up to {LIMITS['num_hidden_layers']:,}",
@@ -87,7 +87,7 @@ def normed(
     function: Function | None = None,
     norm: Normalization = BATCH_NORM,
 ) -> tuple[Layer, ...]:
-    """Return a convolution without bias, a norm, and perhaps an activation."""
+    """Return a convolution without bias, a norm, and an optional activation."""
     convolution = Convolution.model_validate(
         {"out": out, "kernel": kernel, "stride": stride, "groups": groups, "bias": False}
     )
@@ -116,10 +116,8 @@ def resnet_body(
 
     Parameters
     ----------
-    fields : ConfigFields
-    norm : Normalization, optional
     strides : tuple of int, optional
-        Of the stages; detectors change them.
+        Strides of the stages; detectors change them.
     """
     bottleneck = fields.text("layer_type") == "bottleneck"
     groups, group_width = fields.count("groups", 1), fields.count("width_per_group", 64)
@@ -203,7 +201,7 @@ def regnet(fields: ConfigFields) -> Stack:
         def block(
             step: int, read: int, *, shortcut: bool, out: int = out, groups: int = groups
         ) -> Residual:
-            # The squeeze is a quarter of what comes into the block.
+            # The squeezed width is a quarter of the block's input.
             weighted = (SqueezeExcite(hidden=round(read / 4) or 1),) if squeezes else ()
             return Residual(
                 body=(
@@ -252,7 +250,7 @@ def convnext(fields: ConfigFields) -> Stack:
 
 
 def densenet(fields: ConfigFields) -> Stack:
-    """DenseNet: each layer reads what all layers before it in its block made."""
+    """DenseNet: each layer reads the outputs of all earlier layers in its block."""
     growth, stem = fields.count("growth_rate", 32), fields.count("embedding_size", 64)
     depths = stage_counts(fields, "depths", (6, 12, 24, 16))
     body: list[Layer] = [
@@ -286,7 +284,7 @@ def densenet(fields: ConfigFields) -> Stack:
 
 
 def unet(fields: ConfigFields) -> Stack:
-    """U-Net for segmentation: convolutions down and up again, with a class for each pixel."""
+    """U-Net for segmentation: convolutions down and up again, and a class for each pixel."""
     widths = stage_counts(fields, "hidden_sizes", (64, 128, 256, 512, 1024))
     outputs = classes(fields)
 

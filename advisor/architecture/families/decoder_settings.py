@@ -1,7 +1,7 @@
-"""Decoders as records: what a row of ``data/model_families.yaml`` may say, and its shape.
+"""Decoders as records: the settings of a row of ``data/model_families.yaml``, and their shape.
 
-A value is a constant or the name of a field of the configuration. What needs more is a reader in
-Python, which the row names.
+A value is a constant or the name of a configuration field. A family that needs more has a reader
+in Python, which its row names.
 """
 
 from __future__ import annotations
@@ -63,40 +63,40 @@ PLACES: Final = {
 
 
 class WindowSettings(Noun):
-    """Which layers attend to ``sliding_window`` keys alone: all, but for what is said here."""
+    """Which layers attend only to ``sliding_window`` keys: all, except as these settings state."""
 
     listed: bool = True
-    """``layer_types`` decides where the file has it."""
+    """Whether ``layer_types`` decides if the file has it."""
     full_every: Annotated[int, Field(ge=1)] | None = None
     """Every n-th layer attends to all keys."""
     full_every_field: str | None = None
-    """Field of another n, or of a text with a letter for each layer of a period (EXAONE)."""
+    """Field that holds n, or a text with one letter for each layer of a period (EXAONE)."""
     first_field: str | None = None
-    """Field of the first layer with a window; without it no layer has one."""
+    """Field with the first layer that has a window. Without this field, no layer has one."""
     used: Flag = True
-    """False where no layer has a window whatever the other fields say."""
+    """False if no layer has a window, independent of the other fields."""
 
 
 class AttentionSettings(Noun):
-    """What attention layers have beyond heads and their sizes."""
+    """Settings of attention layers beyond heads and their sizes."""
 
     bias: Flag = False
-    """Of all projections."""
+    """Whether all projections have biases."""
     input_bias: Flag = False
-    """Of queries, keys and values."""
+    """Whether the projections of queries, keys and values have biases."""
     output_bias: Flag = False
     query_key_norm: Literal["none", "head", "width"] = "none"
     query_key_normed: Flag = True
-    """Whether these norms are there."""
+    """Whether queries and keys pass norms."""
     fused_projection: bool = False
     softcap: bool = False
     latent: bool = False
-    """Queries, keys and values are compressed (DeepSeek V2)."""
+    """Whether queries, keys and values are compressed (DeepSeek V2)."""
     windows: WindowSettings | None = None
 
 
 class FeedForwardSettings(Noun):
-    """Dense feed-forward layers."""
+    """Settings of dense feed-forward layers."""
 
     gated: bool = True
     bias: Flag = False
@@ -107,19 +107,19 @@ class ExpertSettings(Noun):
     """Routed experts; ``width`` and ``shared_width`` name fields."""
 
     placed: Literal["everywhere", "by_step", "after_dense"]
-    """Functions of :mod:`advisor.architecture.families.expert_layers`."""
+    """A function of :mod:`advisor.architecture.families.expert_layers`."""
     width: str = "moe_intermediate_size"
     shared_width: str | None = None
 
 
 class DecoderSettings(Noun):
-    """A decoder that differs from Llama by settings alone."""
+    """A decoder that differs from Llama only in settings."""
 
     norm: Literal["rms", "rms_fp32_scale", "layer", "layer_without_bias", "layer_without_scale"] = (
         "rms"
     )
     norm_places: Literal["before", "parallel", "after", "around"] = "before"
-    """``parallel``: attention and feed-forward read one norm and are added together."""
+    """``parallel``: attention and feed-forward read the same norm, and their outputs are added."""
     head_bias: Flag = False
     attention: AttentionSettings = AttentionSettings()
     feed_forward: FeedForwardSettings = FeedForwardSettings()
@@ -127,16 +127,7 @@ class DecoderSettings(Noun):
 
 
 def decoder_of(settings: DecoderSettings, fields: ConfigFields) -> TransformerShape:
-    """Shape of a configuration whose family is a record.
-
-    Parameters
-    ----------
-    settings : DecoderSettings
-    fields : ConfigFields
-
-    Returns
-    -------
-    TransformerShape
+    """Return the shape of a configuration whose family is a record.
 
     Raises
     ------
@@ -175,7 +166,7 @@ def _attention(fields: ConfigFields, settings: AttentionSettings) -> AttentionSh
 
 
 def windows_of(fields: ConfigFields, settings: WindowSettings) -> list[int | None]:
-    """Window of each layer; None for those that attend to all keys."""
+    """Return the window of each layer; None for layers that attend to all keys."""
     layers = layer_count(fields)
     if not _flag(fields, settings.used):
         return [None] * layers

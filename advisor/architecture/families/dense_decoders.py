@@ -1,4 +1,4 @@
-"""Dense decoders that settings do not describe: GPT-2 and its kin, Falcon, StableLM, ChatGLM."""
+"""Dense decoders that need their own reader: GPT-2 and relatives, Falcon, StableLM, ChatGLM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPT_POSITION_OFFSET = 2
 HEADS: Final = LIMITS["num_attention_heads"]
 
 IMAGE_ROWS: Final = 8
-"""Rows for image tokens that Llama 3.2 Vision has behind its vocabulary."""
+"""Rows for image tokens after Llama 3.2 Vision's vocabulary."""
 
 
 def gpt2(fields: ConfigFields) -> TransformerShape:
@@ -61,7 +61,7 @@ def gptj(fields: ConfigFields) -> TransformerShape:
 
 
 def opt(fields: ConfigFields) -> TransformerShape:
-    """OPT: learned positions, ReLU, biases; the 350M one normalises after each sublayer."""
+    """OPT: learned positions, ReLU, biases. The 350M model normalises after each sublayer."""
     bias = fields.flag("enable_bias", True)
     hidden = fields.count("hidden_size")
     embedding = fields.count("word_embed_proj_dim", hidden)
@@ -80,7 +80,7 @@ def opt(fields: ConfigFields) -> TransformerShape:
 
 
 def xglm(fields: ConfigFields) -> TransformerShape:
-    """XGLM: GPT-like, positions are sines, biases but for the tied head."""
+    """XGLM: like GPT, with sinusoidal positions and biases except in the tied head."""
     refuse_cross_attention(fields)
     heads = fields.count("attention_heads", maximum=LIMITS["num_attention_heads"])
     attention = attention_shape(fields, heads=heads, bias=True, rotary=False)
@@ -159,7 +159,7 @@ def gpt_bigcode(fields: ConfigFields) -> TransformerShape:
 
 
 def gpt_neo(fields: ConfigFields) -> TransformerShape:
-    """GPT-Neo: learned positions, a window on every other layer, biases but for the projections."""
+    """GPT-Neo: learned positions, a window on every other layer, no biases in projections."""
     layers = layer_count(fields)
     window = fields.count("window_size")
     windows = [window if i % 2 else None for i in range(layers)]
@@ -181,7 +181,7 @@ def gpt_neo(fields: ConfigFields) -> TransformerShape:
 
 
 def chatglm(fields: ConfigFields) -> TransformerShape:
-    """ChatGLM 2 and 3 and GLM-4 as first published: fused projections, few key-value heads."""
+    """ChatGLM 2, 3 and the first GLM-4: fused projections, few key-value heads."""
     heads = fields.count("num_attention_heads")
     groups = heads
     if fields.flag("multi_query_attention"):
@@ -202,7 +202,7 @@ def chatglm(fields: ConfigFields) -> TransformerShape:
 
 
 def stablelm(fields: ConfigFields) -> TransformerShape:
-    """StableLM: Llama with LayerNorm, some with one norm per block and norms of each head."""
+    """StableLM: Llama with LayerNorm; some models have one norm per block and norms per head."""
     parallel = fields.flag("use_parallel_residual")
     scaled = fields.flag("qk_layernorm")
     attention = attention_shape(
@@ -221,13 +221,13 @@ def stablelm(fields: ConfigFields) -> TransformerShape:
 
 
 def mllama(fields: ConfigFields) -> TransformerShape:
-    """Llama 3.2 Vision: Llama 3.1 with layers between that attend to the image.
+    """Llama 3.2 Vision: Llama 3.1 with additional layers that attend to the image.
 
-    Text alone passes them by: they are counted with their parameters and one key.
+    Text without an image skips these layers: they count with their parameters and one key.
     """
     layers = layer_count(fields)
     listed = fields.counts("cross_attention_layers", maximum=layers - 1)
-    # The class's default list belongs to its 40 layers.
+    # The class's default list is for 40 layers.
     crossing = set(listed) if fields.has("cross_attention_layers") else set(range(3, layers, 5))
     attention = attention_shape(fields, windows=[None] * (layers - len(crossing)))
     cross = attention_shape(

@@ -1,8 +1,8 @@
 """Detectors: SSD, RetinaNet, and Faster, Mask and Keypoint R-CNN on a ResNet.
 
-Fields are those of torchvision 0.24 (BSD-3-Clause) and of Detectron2's model zoo (Apache-2.0);
-SSD300 is that of NVIDIA's DeepLearningExamples and MLPerf (Apache-2.0). What runs beside the
-network's products (anchors, their matching, suppression of duplicates) is left out.
+The fields follow torchvision 0.24 (BSD-3-Clause) and Detectron2's model zoo (Apache-2.0). SSD300
+is the version of NVIDIA's DeepLearningExamples and MLPerf (Apache-2.0). Work outside the network's
+products (anchors, their matching, suppression of duplicates) is left out.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ FROZEN_NORM: Final = Normalization(kind="frozen")
 WIDTH: Final = 256
 """Channels of a feature pyramid (arXiv:1612.03144)."""
 BACKBONE_MULTIPLE: Final = 32
-"""Sides are padded to what the backbone divides them by. [pixels]"""
+"""Image sides are padded to a multiple of this, by which the backbone divides them. [pixels]"""
 LONG_SIDE: Final = 4 / 3
-"""Of most photographs, COCO's included, over the short side, which is scaled to the size told."""
+"""Long side divided by short side of most photographs, as in COCO. The short side is scaled to the
+stated size."""
 
 LONGEST_SIDE: Final = 1333 / 800
-"""Of the largest images over the short side (Detectron2 and torchvision scale to these)."""
+"""Largest long side divided by the short side, to which Detectron2 and torchvision scale."""
 
 SSD_EXTRA: Final = (
     (256, 512, 2, 1),
@@ -58,7 +59,7 @@ SSD_EXTRA: Final = (
     (128, 256, 1, 0),
     (128, 256, 1, 0),
 )
-"""Layers after the backbone: channels between and out, stride and padding of the second."""
+"""Layers after the backbone: inner and output channels, stride and padding of the second."""
 SSD_BOXES: Final = (4, 6, 6, 6, 4, 4)
 """Default boxes at each position of each map (arXiv:1512.02325)."""
 RETINA_ANCHORS: Final = 9
@@ -66,25 +67,25 @@ RETINA_ANCHORS: Final = 9
 RETINA_LEVELS: Final = ("p3", "p4", "p5", "p6", "p7")
 REGION_LEVELS: Final = ("p2", "p3", "p4", "p5", "p6")
 SAMPLED: Final = 512
-"""Regions of an image that the box head is trained on (Detectron2, torchvision)."""
+"""Regions per image that train the box head (Detectron2, torchvision)."""
 WITH_OBJECT: Final = 64
-"""Of these, how many show an object and go on to the masks: half of what the sampler allows."""
+"""Number of these that show an object and reach the mask head: half of the sampler's limit."""
 MOST_WITH_OBJECT: Final = SAMPLED // 4
 WITH_KEYPOINTS: Final = 24
-"""How many show a person's keypoints: what they add to the times of Detectron2's model zoo."""
+"""Number that show a person's keypoints, derived from times in Detectron2's model zoo."""
 MATCHING: Final = Matching(host_s=0.02)
-"""Of anchors and regions with objects, one image after the other: what 12 published runs of
-Detectron2 and DeepLearningExamples take beyond their kernels (8 to 92 ms, half 16 to 36)."""
+"""Time to match anchors and regions with objects, image by image. It is the time beyond the kernels
+in 12 published runs of Detectron2 and DeepLearningExamples (8 to 92 ms, half of them 16 to 36)."""
 HIDDEN: Final = 1024
-"""Of the box head's matrices."""
+"""Width of the box head's matrices."""
 KEYPOINTS: Final = 17
-"""Of a person, in COCO."""
+"""Keypoints of a person in COCO."""
 
 
 def ssd(fields: ConfigFields) -> Stack:
-    """SSD on a ResNet up to its third stage, which does not shrink its maps: 38 x 38 for 300.
+    """SSD on a ResNet up to its third stage, which keeps the size of its maps: 38 x 38 for 300.
 
-    Its default boxes are those of one size, which every image is scaled to.
+    Every image is scaled to one size, which fixes the default boxes.
     """
     labels = classes(fields)
     body: list[Layer] = [*resnet_body(fields, strides=(1, 2, 1, 2))[:4], Save(name="map_1")]
@@ -124,10 +125,10 @@ def retinanet(fields: ConfigFields) -> Stack:
 
 
 def rcnn(fields: ConfigFields) -> Stack:
-    """Faster R-CNN, with masks or keypoints where asked.
+    """Faster R-CNN, optionally with masks or keypoints.
 
-    ``features`` is where regions are cut from: the pyramid (``fpn``), the third stage (``c4``:
-    the fourth runs on every region), or a fourth stage that does not shrink its maps (``dc5``).
+    ``features`` is the source of the regions: the pyramid (``fpn``), the third stage (``c4``; the
+    fourth then runs on every region), or a fourth stage that keeps the size of its maps (``dc5``).
     """
     kind = fields.text("features", "fpn").lower()
     labels, masks, keypoints = (classes(fields), fields.flag("masks"), fields.flag("keypoints"))
@@ -165,7 +166,7 @@ def rcnn(fields: ConfigFields) -> Stack:
                 layers=(Convolution(out=4 * anchors, kernel=1, shared=shared),),
             ),
         ]
-    # One more class for the background; a box for each class.
+    # One more class for the background, and a box for each class.
     boxed = 4 * (labels - fields.flag("background_unboxed"))
     outputs: list[Layer] = [
         Branch(name="classes", layers=(Linear(out=labels),)),
@@ -190,7 +191,7 @@ def rcnn(fields: ConfigFields) -> Stack:
 def _backbone(
     fields: ConfigFields, strides: tuple[int, ...] | None = None
 ) -> tuple[Section | Save, ...]:
-    """Return a ResNet with frozen norms, each stage's maps saved; stem and first stage frozen."""
+    """Return a ResNet with frozen norms, stem and first stage; each stage's maps are saved."""
     stem, first, *others = resnet_body(fields, norm=FROZEN_NORM, strides=strides)
     layers: list[Section | Save] = [
         stem.model_copy(update={"frozen": True}),

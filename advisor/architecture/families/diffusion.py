@@ -1,8 +1,8 @@
 """Diffusion networks: U-Nets of Stable Diffusion, DiT, and Flux-class transformers.
 
-Fields and defaults are those of the classes of Hugging Face diffusers 0.35 (Apache-2.0); DiT as
-in its paper's code (Peebles and Xie 2022, arXiv:2212.09748). One "image" is one pass of the
-network over the latent of one image; text encoder and decoder of latents stand apart.
+Fields and defaults follow the classes of Hugging Face diffusers 0.35 (Apache-2.0), and for DiT its
+paper's code (Peebles and Xie 2022, arXiv:2212.09748). One "image" is one pass of the network over
+the latent of one image. Text encoder and latent decoder are not included.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ LAYER_NORM = Normalization(kind="layer")
 PLAIN_NORM = Normalization(kind="layer", affine=False)
 SILU = Activation(function="silu")
 LATENT_DIVISOR = 8
-"""Pixels for each element of a latent along a side, in all of these networks."""
+"""Pixels per latent element along a side, in all of these networks."""
 SINUSOIDS = 256
-"""Width of the sinusoids of a time step in transformers."""
+"""Width of the sinusoidal time step in transformers."""
 
 
 def _vector(source: str, width: int) -> tuple[Layer, ...]:
-    """Return the network that makes a vector of an input, and adds it to the condition."""
+    """Return the network that turns an input into a vector and adds it to the condition."""
     return (Take(name=source), Linear(out=width), SILU, Linear(out=width))
 
 
 def _beside(fields: ConfigFields) -> tuple[str, ...]:
-    """State what a pipeline holds besides the network."""
+    """Return a note on the parts of the pipeline besides the network."""
     parts = fields.names("beside")
-    return (f"left out, as they run apart: {'; '.join(parts)}",) if parts else ()
+    return (f"left out, because they run separately: {'; '.join(parts)}",) if parts else ()
 
 
 def latent_unet(fields: ConfigFields) -> Stack:
-    """Stable Diffusion U-Net: residual blocks and transformers on latents, told by a text."""
+    """Stable Diffusion U-Net: residual blocks and transformers on latents, conditioned on text."""
     widths = stage_counts(fields, "block_out_channels", (320, 640, 1280, 1280))
     count = len(widths)
     depth = fields.count("layers_per_block", 2, maximum=64)
@@ -143,25 +143,25 @@ def _latent(fields: ConfigFields, side: int, channels: int = 4) -> StackInput:
 
 
 def _per_stage(fields: ConfigFields, name: str, default: int, count: int) -> tuple[int, ...]:
-    """Return one number for each stage, of a list or a single number."""
+    """Return one number for each stage, from a list or a single number."""
     length = fields.length(name)
     if length is None:
         return (fields.count(name, default, maximum=LIMITS["num_attention_heads"]),) * count
     values = stage_counts(fields, name, ())
     if length != count:
-        fields.fail(f"config field {name} does not fit the stages", name, length, str(count))
+        fields.fail(f"config field {name} does not match the stages", name, length, str(count))
     return values
 
 
 def _condition(fields: ConfigFields, width: int) -> tuple[Layer, ...]:
-    """Return the vector of the time step, and of whatever else an image is told by."""
+    """Return the vector of the time step and of the image's other conditions."""
     added = fields.has("projection_class_embeddings_input_dim")
     more = (*_vector("added", width), Save(name="added_vector")) if added else ()
     return (*more, *_vector("timestep", width), Save(name="time"))
 
 
 def _spatial_transformer(width: int, heads: int, depth: int) -> Residual:
-    """Return attention among the pixels of a feature map, and to the text."""
+    """Return attention between the pixels of a feature map, and to the text."""
     block = (
         Residual(body=(LAYER_NORM, Attention(heads=heads, bias=False))),
         Residual(body=(LAYER_NORM, Attention(heads=heads, bias=False, memory="text"))),
@@ -174,7 +174,7 @@ def _spatial_transformer(width: int, heads: int, depth: int) -> Residual:
             )
         ),
     )
-    # A convolution of 1 x 1, or a matrix: the same product.
+    # A 1 x 1 convolution and a matrix are the same product.
     return Residual(
         body=(
             GROUP_NORM,
@@ -184,7 +184,7 @@ def _spatial_transformer(width: int, heads: int, depth: int) -> Residual:
 
 
 def dit(fields: ConfigFields) -> Stack:
-    """DiT: a transformer over patches of a latent, each block told by time step and class."""
+    """DiT: a transformer over patches of a latent; time step and class condition each block."""
     hidden = fields.count("hidden_size", 1152)
     layers = fields.count("num_hidden_layers", 28)
     heads = fields.count("num_attention_heads", 16)
@@ -203,7 +203,7 @@ def dit(fields: ConfigFields) -> Stack:
         ),
     )
     labels = fields.count("num_labels", 1000)
-    # One label more stands for none; its look-up is of one vector.
+    # One more label means "no class". The look-up reads one vector.
     look_up = (Take(name="label"), Embedding(entries=labels + 1, width=hidden))
     outputs = patch * patch * latent.width * 2
     return Stack(
@@ -280,7 +280,7 @@ def flux(fields: ConfigFields) -> Stack:
     condition = [_vector(name, hidden) for name in reversed(vectors)]
     return Stack(
         unit=Unit.IMAGE,
-        # A token stands for 2 x 2 elements of the latent.
+        # A token covers 2 x 2 elements of the latent.
         input=StackInput(
             width=channels,
             image=fields.count("image_size", 1024, maximum=65_536),

@@ -38,7 +38,7 @@ from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
 SECOND_SMALL = (
-    # Fused blocks have one convolution of 3 x 3 in place of a widening and one by channel.
+    # A fused block has one 3 x 3 convolution in place of a widening and a depthwise one.
     (True, 1, 24, 1, 2),
     (True, 4, 48, 2, 4),
     (True, 4, 64, 2, 4),
@@ -92,8 +92,8 @@ ANCHORS: Final = 9
 """Three scales by three shapes."""
 
 MATCHING: Final = Matching(host_s=0.002)
-"""Of anchors with objects, one image after the other: what two published runs of
-DeepLearningExamples take beyond their kernels (2.0 and 2.5 ms)."""
+"""Time to match anchors with objects, image by image: the time beyond the kernels in two published
+runs of DeepLearningExamples (2.0 and 2.5 ms)."""
 
 SWISH: Final = Activation(function="silu")
 
@@ -101,7 +101,7 @@ HALVE: Final = Pool(kernel=3, stride=2, padding=1)
 
 
 def _rounded(width: float, divisor: int) -> int:
-    """Nearest multiple of the divisor that is at least nine tenths of the width."""
+    """Return the nearest multiple of the divisor that is at least nine tenths of the width."""
     near = max(divisor, int(width + divisor / 2) // divisor * divisor)
     return near if near >= 0.9 * width else near + divisor
 
@@ -155,7 +155,7 @@ def efficientnet_stages(fields: ConfigFields) -> tuple[tuple[Section, ...], int]
         later = inverted(out, out, kernel, 1, out * expand, max(1, int(out * squeeze)))
         layers: list[Layer] = list(first)
         if depth > 1:
-            # Drop path is there as a dropout of single elements.
+            # Drop path counts as a dropout of single elements.
             layers.append(Repeat(times=depth - 1, layers=(Residual(body=(*later, Dropout())),)))
         body.append(Section(name=f"stage_{index + 1}", layers=tuple(layers)))
         blocks += depth
@@ -174,7 +174,7 @@ def inverted(
     squeeze_function: Function | None = None,
     gate: Function = "sigmoid",
 ) -> tuple[Layer, ...]:
-    """Return an inverted bottleneck: widened, convolved by channel, weighted, narrowed."""
+    """Return an inverted bottleneck: widen, convolve each channel, weight, narrow."""
     widened = normed(expanded, function=function) if expanded != width else ()
     weighted: tuple[Layer, ...] = ()
     if squeezed:
@@ -310,20 +310,20 @@ def _separable(out: int, *, again: bool = False) -> tuple[Layer, ...]:
 
 
 def _head(width: int, depth: int, out: int, *, again: bool) -> tuple[Layer, ...]:
-    """Return a head for one level: the convolutions are those of all levels, norms its own."""
+    """Return the head of one level: all levels share the convolutions, but not the norms."""
     deep = (*_separable(width, again=again), BATCH_NORM, SWISH) * depth
     return (*deep, *_separable(out, again=again))
 
 
 def _cell(width: int, *, first: bool) -> tuple[Layer, ...]:
-    """Return one pass down the pyramid and one up; the first reads the backbone's maps."""
+    """Return one pass down the pyramid and one up. The first cell reads the backbone's maps."""
     layers: list[Layer] = []
 
     def given(level: int) -> tuple[Layer, ...]:
         return _narrowed(level, width) if first and level < 6 else (Take(name=f"p{level}"),)
 
     def node(name: str, inputs: int, merged: Layer) -> None:
-        # The sum is weighted by learned scalars.
+        # Learned scalars weight the sum.
         weights = Learned(elements=inputs)
         layers.extend((merged, weights, SWISH, *_separable(width), BATCH_NORM, Save(name=name)))
 

@@ -45,45 +45,36 @@ FUNCTIONS: Final[dict[str, Function]] = {
 
 
 class BlockShape(Noun):
-    """Blocks that are alike."""
+    """Equal transformer blocks."""
 
     layers: Count
     hidden_size: Count
     heads: Count
     head_dim: Count
     width: Count
-    """Of the feed-forward layers."""
+    """Width of the feed-forward layers."""
     gated: bool = False
     function: Function = "gelu"
     bias: bool = True
     input_bias: bool = True
-    """Of queries, keys and values, where the others have biases."""
+    """Whether queries, keys and values have biases, if the other layers have them."""
     key_bias: bool = True
     causal: bool = False
     memory: str | None = None
-    """Blocks also attend to this saved tensor."""
+    """Name of a saved tensor that the blocks also attend to."""
     norm: Literal["layer", "rms"] = "layer"
     post_norm: bool = False
-    """The norm follows the sum (BERT); else it comes before the branch."""
+    """Whether the norm follows the sum (BERT); otherwise it precedes the branch."""
     dropout: bool = False
-    """Of branches and attention probabilities, in training."""
+    """Whether training applies dropout to branches and attention probabilities."""
     biased_scores: bool = False
-    """A learned bias of distances is added to the scores (T5)."""
+    """Whether the scores get a learned bias that depends on distance (T5)."""
     layer_scale: bool = False
-    """A learned factor for each channel of a branch (DeiT III)."""
+    """Whether each channel of a branch has a learned factor (DeiT III)."""
 
 
 def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
-    """Return the blocks as layers.
-
-    Parameters
-    ----------
-    shape : BlockShape
-
-    Returns
-    -------
-    tuple of Layer
-    """
+    """Return the blocks as layers."""
     norm = Normalization(kind=shape.norm)
     mask = (Dropout(),) if shape.dropout else ()
     factor = (Scale(),) if shape.layer_scale else ()
@@ -113,7 +104,7 @@ def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
 
 
 def feed_forward(shape: BlockShape) -> tuple[Layer, ...]:
-    """Return the feed-forward layers of a block; a gate shares the matrix of what it gates."""
+    """Return the feed-forward layers of a block; a gate is part of the first matrix."""
     inner = shape.width * (2 if shape.gated else 1)
     middle: Layer = Activation(function=shape.function)
     if shape.gated:
@@ -128,7 +119,7 @@ def feed_forward(shape: BlockShape) -> tuple[Layer, ...]:
 
 
 def head_count(fields: ConfigFields, hidden: int, name: str = "num_attention_heads") -> int:
-    """Return heads that divide the hidden size."""
+    """Return the number of heads, which must divide the hidden size."""
     heads = fields.count(name, maximum=LIMITS["num_attention_heads"])
     check_divides(fields, name, heads, hidden, "the hidden size")
     return heads
@@ -140,12 +131,12 @@ def function_named(fields: ConfigFields, default: str = "gelu") -> Function:
     Raises
     ------
     InputError
-        If blocks of encoders have none of that name.
+        If encoder blocks do not support the activation.
     """
     chosen = activation(fields, default)
     if chosen not in FUNCTIONS:
         fields.fail(
-            "config field hidden_act is not an encoder's",
+            "config field hidden_act is not an activation of encoders",
             "hidden_act",
             chosen,
             ", ".join(FUNCTIONS),
@@ -154,5 +145,5 @@ def function_named(fields: ConfigFields, default: str = "gelu") -> Function:
 
 
 def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:
-    """Return layers under a common name."""
+    """Return layers with a common name prefix."""
     return Section(name=name, part=of, layers=layers)

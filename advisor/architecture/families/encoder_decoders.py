@@ -29,17 +29,17 @@ from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
 TEXT_TOKENS = 512
-"""Length of both texts where the work does not say: what T5 was trained on."""
+"""Length of both texts if the work does not state it: T5's training length. [tokens]"""
 
 BART_OFFSET = 2
-"""Learned positions that no token has: those of BERT's padding, as fairseq counted."""
+"""Learned positions that no token uses, from fairseq's counting of the padding."""
 
 
 def t5(fields: ConfigFields) -> Stack:
     """T5, Flan-T5 and mT5: encoder and decoder without biases, shared token embedding.
 
-    T5 1.1 has a head of its own, though the class of transformers 5.23 ties it all the same.
-    ``T5EncoderModel`` is the encoder alone, as diffusion models hold it.
+    T5 1.1 has its own head, but the class of transformers 5.23 ties it all the same.
+    ``T5EncoderModel`` is only the encoder, as in diffusion models.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     heads = fields.count("num_heads", maximum=LIMITS["num_attention_heads"])
@@ -67,7 +67,7 @@ def t5(fields: ConfigFields) -> Stack:
             head_dim=fields.count("d_kv", maximum=LIMITS["head_dim"]),
             width=fields.count("d_ff"),
             gated=gated,
-            # The class writes GELU out where it gates.
+            # The class computes GELU step by step in gated layers.
             function=FUNCTIONS["gelu_new" if gated and act == "gelu" else act],
             bias=False,
             causal=decodes,
@@ -110,7 +110,7 @@ def t5(fields: ConfigFields) -> Stack:
 def whisper(fields: ConfigFields) -> Stack:
     """Whisper: convolutions over mel frames, an encoder, a decoder, a head tied by default.
 
-    ``WhisperForCausalLM`` is the decoder alone.
+    ``WhisperForCausalLM`` is only the decoder.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     mels = fields.count("num_mel_bins", maximum=LIMITS["head_dim"])
@@ -183,12 +183,12 @@ def mbart(fields: ConfigFields) -> Stack:
 
 
 def pegasus(fields: ConfigFields) -> Stack:
-    """Pegasus: pre-norm encoder and decoder; positions stored though they are sines."""
+    """Pegasus: pre-norm encoder and decoder, with stored sinusoidal positions."""
     return _pair(fields, offset=0)
 
 
 def marian(fields: ConfigFields) -> Stack:
-    """Marian: post-norm translation; positions stored though they are sines."""
+    """Marian: post-norm translation, with stored sinusoidal positions."""
     vocab = fields.count("vocab_size")
     own = fields.count("decoder_vocab_size", vocab)
     if own != vocab or not fields.flag("share_encoder_decoder_embeddings"):
@@ -202,7 +202,7 @@ def marian(fields: ConfigFields) -> Stack:
 
 
 def m2m_100(fields: ConfigFields) -> Stack:
-    """M2M-100 and NLLB: pre-norm translation among many languages; positions are sines."""
+    """M2M-100 and NLLB: pre-norm translation between many languages, sinusoidal positions."""
     return _pair(fields, offset=None)
 
 
@@ -213,9 +213,9 @@ def _pair(
     embedding_norm: bool = False,
     post_norm: bool = False,
 ) -> Stack:
-    """Return the pair, or the decoder alone where the class is one that writes on.
+    """Return the pair, or only the decoder for a causal class.
 
-    ``offset`` adds to the stored positions, of which None has none.
+    ``offset`` adds to the number of stored positions; None means that none are stored.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     positions = fields.count("max_position_embeddings", maximum=10_000_000)
@@ -251,7 +251,7 @@ def _pair(
 
     reads, reading = tower("encoder", decodes=False)
     writes, writing = tower("decoder", decodes=True)
-    # Where nothing is tied the class keeps the table that nothing shares besides.
+    # Without tying, the class also keeps the shared table, which nothing uses.
     unused = () if tied else (Learned(elements=vocab * hidden),)
     text = StackInput(length=TEXT_TOKENS, follows="sequence_length")
     words = StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")

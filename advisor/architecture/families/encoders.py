@@ -32,13 +32,13 @@ MOST_POSITIONS = 10_000_000
 
 
 def label_count(fields: ConfigFields) -> int:
-    """Labels that a head tells apart; two where nothing says so, as in the classes."""
+    """Return the number of labels of a head; two by default, as in the classes."""
     labels = fields.mapping("id2label")
     return len(labels) if labels else fields.count("num_labels", 2)
 
 
 def vocabulary_head(vocab: int, *, tied: bool, twice: bool) -> tuple[Layer, ...]:
-    """Matrix that predicts tokens; apart from the table some classes store its bias ``twice``."""
+    """Return the matrix that predicts tokens. Untied classes may store its bias ``twice``."""
     second = (Learned(elements=vocab),) if twice and not tied else ()
     return (Linear(out=vocab, tied=tied), *second)
 
@@ -68,7 +68,7 @@ def distilbert(fields: ConfigFields) -> Stack:
 
 
 def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
-    """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; pooler and head by class."""
+    """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head."""
     refuse_cross_attention(fields)
     shape, vocab = post_norm_blocks(fields), fields.count("vocab_size")
     hidden, tied = shape.hidden_size, fields.flag("tie_word_embeddings")
@@ -93,12 +93,12 @@ def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
 
 
 def ends(fields: ConfigFields, *endings: str) -> bool:
-    """Return whether the class that the file names ends in one of these."""
+    """Return whether the file's class name ends in one of these."""
     return any(name.endswith(endings) for name in fields.names("architectures"))
 
 
 def electra(fields: ConfigFields) -> Stack:
-    """ELECTRA: BERT with a narrower embedding; generator, discriminator or classifier by class."""
+    """ELECTRA: BERT with a narrower embedding, as generator, discriminator or classifier."""
     shape, tied = post_norm_blocks(fields), fields.flag("tie_word_embeddings")
     hidden = shape.hidden_size
     narrow, vocab = fields.count("embedding_size"), fields.count("vocab_size")
@@ -136,7 +136,7 @@ def albert(fields: ConfigFields) -> Stack:
     groups = fields.count("num_hidden_groups", maximum=shape.layers)
     inner = fields.count("inner_group_num", maximum=LIMITS["num_hidden_layers"])
     block = transformer_blocks(shape.model_copy(update={"layers": inner}))
-    # As the class spreads layers that groups do not divide.
+    # The class distributes layers like this if groups do not divide them.
     spread = Counter(index * groups // shape.layers for index in range(shape.layers))
     encoder = tuple(Repeat(times=times, layers=block, shared=True) for times in spread.values())
     pooler: tuple[Layer, ...] = (Linear(out=hidden),)
@@ -160,7 +160,7 @@ def albert(fields: ConfigFields) -> Stack:
 
 
 def post_norm_blocks(fields: ConfigFields) -> BlockShape:
-    """Blocks of BERT."""
+    """Return the blocks of BERT."""
     hidden = fields.count("hidden_size")
     heads = head_count(fields, hidden)
     return BlockShape(
@@ -178,7 +178,7 @@ def post_norm_blocks(fields: ConfigFields) -> BlockShape:
 def text_embedding(
     fields: ConfigFields, narrow: int, vocab: int, *, tied: bool, wide: int | None = None
 ) -> tuple[Layer, ...]:
-    """Tables of tokens, positions and kinds, and their norm, at the width of ``wide``."""
+    """Return the tables of tokens, positions and types, and their norm, at the width ``wide``."""
     kinds = fields.count("type_vocab_size", minimum=0)
     positions = fields.count("max_position_embeddings", maximum=MOST_POSITIONS)
     if not fields.flag("position_biased_input", True):
@@ -202,7 +202,7 @@ def encoder_stack(
     vocab: int | None,
     tied: bool,
 ) -> Stack:
-    """Return the network; ``vocab`` where it predicts tokens, with a tied table or its own."""
+    """Return the network. With ``vocab`` it predicts tokens, with a tied table or its own."""
     return Stack(
         unit=Unit.TOKEN,
         input=StackInput(),

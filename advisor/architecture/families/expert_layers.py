@@ -1,4 +1,4 @@
-"""Where a decoder's routed experts stand: on every layer, on every n-th, or after dense ones."""
+"""Layers with routed experts in a decoder: every layer, every n-th, or after dense layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def dense_then_routed(
     dense_width: int | None = None,
     bias: bool = False,
 ) -> FeedForwards:
-    """First ``dense`` feed-forward layers, then routed ones, either of which may be absent."""
+    """Return first the dense feed-forward layers, then the routed ones; either may be absent."""
     layers: list[FeedForwardShape | ExpertsShape] = []
     if dense:
         layers.append(feed_forward_shape(fields, layers=dense, width=dense_width, bias=bias))
@@ -27,16 +27,16 @@ def dense_then_routed(
 
 
 def everywhere(fields: ConfigFields, *, width: str, shared_width: str | None) -> FeedForwards:
-    """Experts on every layer; ``width`` and ``shared_width`` name fields."""
+    """Return experts on every layer. ``width`` and ``shared_width`` name fields."""
     shared = fields.count(shared_width, 0, minimum=0) if shared_width else 0
     layers, wide = layer_count(fields), fields.count(width)
     return (experts_shape(fields, layers=layers, width=wide, shared_width=shared),)
 
 
 def by_step(fields: ConfigFields, *, shared_width: str | None) -> FeedForwards:
-    """Experts on every ``decoder_sparse_step``-th layer but those listed as dense.
+    """Return experts on every ``decoder_sparse_step``-th layer, except those listed as dense.
 
-    ``shared_width`` names the field of the width of a gated expert that every token visits.
+    ``shared_width`` names the field with the width of a gated expert that every token visits.
     """
     layers = layer_count(fields)
     step = fields.count("decoder_sparse_step", 1)
@@ -57,9 +57,9 @@ def by_step(fields: ConfigFields, *, shared_width: str | None) -> FeedForwards:
 def after_dense(
     fields: ConfigFields, *, width: str = "moe_intermediate_size", bias: bool = False
 ) -> FeedForwards:
-    """Dense layers first, then experts on every ``moe_layer_freq``-th layer.
+    """Return dense layers first, then experts on every ``moe_layer_freq``-th layer.
 
-    ``width`` names the field of an expert's width; ``bias`` is that of dense and shared layers.
+    ``width`` names the field with an expert's width. ``bias`` applies to dense and shared layers.
     """
     layers = layer_count(fields)
     dense = min(fields.count("first_k_dense_replace", 0, minimum=0), layers)

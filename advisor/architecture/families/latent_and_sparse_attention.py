@@ -1,4 +1,4 @@
-"""Decoders that attend to latents, to keys an indexer picks, or to compressed entries."""
+"""Decoders that attend to latents, to keys that an indexer picks, or to compressed entries."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ RATIOS: Final = {0: SLIDING, 4: SPARSE, 128: HEAVY}
 def longcat(fields: ConfigFields) -> TransformerShape:
     """LongCat-Flash: two latent attentions, two dense layers and one of experts in each block.
 
-    A block counts as two layers, as its cache does. Some experts compute nothing: a token that
-    is sent to all alike visits fewer of the others, and that average is counted. The class makes
-    room for gates of empty experts, which no checkpoint has and which are left out.
+    A block counts as two layers, like its cache. Some experts compute nothing. With uniform
+    routing, a token then visits fewer of the others, and that average counts. The class has gates
+    for empty experts; no checkpoint has them, so they are left out.
     """
     blocks = layer_count(fields)
     attention = latent_attention(
@@ -73,7 +73,7 @@ def longcat(fields: ConfigFields) -> TransformerShape:
 
 
 def _picks(fields: ConfigFields) -> list[bool]:
-    """Whether each layer has an indexer of its own, by list, by pattern or by period."""
+    """Return for each layer whether it has its own indexer, by list, pattern or period."""
     layers = layer_count(fields)
     kinds = fields.texts("indexer_types", length=layers, allowed=("full", "shared"))
     if kinds is not None:
@@ -82,7 +82,7 @@ def _picks(fields: ConfigFields) -> list[bool]:
         pattern = fields.text("index_topk_pattern", "")
         if len(pattern) != layers or set(pattern) - {"F", "S"}:
             fields.fail(
-                "config field index_topk_pattern does not fit the layers",
+                "config field index_topk_pattern does not match the layers",
                 "index_topk_pattern",
                 pattern[:40],
                 f"{layers} letters F or S",
@@ -103,12 +103,12 @@ def _indexer(fields: ConfigFields, layers: int) -> Indexer:
 
 
 def _picked(fields: ConfigFields, layers: list[int]) -> Indexer:
-    """Return the indexer of some of the layers; one at least must have one of its own."""
+    """Return the indexer of some layers. At least one layer must have its own indexer."""
     picks = _picks(fields)
     own = sum(picks[index] for index in layers)
     if not own:
         fields.fail(
-            "config field indexer_types has no layer with an indexer of its own",
+            "config field indexer_types has no layer with its own indexer",
             "indexer_types",
             "shared everywhere",
             "at least one full layer",
@@ -127,9 +127,10 @@ def deepseek_sparse(fields: ConfigFields) -> TransformerShape:
 
 
 def mistral_large4(fields: ConfigFields) -> TransformerShape:
-    """Mistral Large 4: picked keys of latents that layers may share, scaled scores by head.
+    """Mistral Large 4: layers may share picked keys of latents; each head scales its scores.
 
-    Every fourth layer has no rotation: what others rotate is part of its latent.
+    Every fourth layer has no rotation. The dimensions that other layers rotate are part of its
+    latent.
     """
     layers = layer_count(fields)
     period = fields.count("no_rope_layer_interval", 4)
@@ -146,7 +147,7 @@ def mistral_large4(fields: ConfigFields) -> TransformerShape:
     attention = []
     for (rotates, owns), count in Counter(kinds).items():
         indexer = _indexer(fields, picking[rotates, owns])
-        # Of its heads a scale and a bias each; the queries come through a norm.
+        # Each head has a scale and a bias; the queries pass a norm.
         scalars = 2 * (indexer.heads + fields.count("hidden_size"))
         shape = latent_attention(
             fields,
@@ -159,7 +160,7 @@ def mistral_large4(fields: ConfigFields) -> TransformerShape:
 
 
 def _unrotated(shape: AttentionShape, moved: int, *, owns: bool) -> AttentionShape:
-    """Return the layers with ``moved`` dimensions of a head in the latent, not rotated."""
+    """Return the layers with ``moved`` dimensions of each head in the latent, without rotation."""
     latent = shape.latent
     if latent is None:
         return shape
@@ -178,7 +179,7 @@ def _unrotated(shape: AttentionShape, moved: int, *, owns: bool) -> AttentionSha
 
 
 def glm5_next(fields: ConfigFields) -> TransformerShape:
-    """GLM-5.3 Flash: delta-rule layers, every fourth one picks pools of keys; residual streams."""
+    """GLM-5.3 Flash: delta-rule layers; every fourth layer picks pools of keys."""
     layers = layer_count(fields)
     types = fields.texts("layer_types", length=layers, allowed=(LINEAR, INDEXED, FULL))
     if types is None:
@@ -239,7 +240,7 @@ def minimax_m3(fields: ConfigFields) -> TransformerShape:
         routed = kinds.count("sparse")
     if sparse > layers or routed > layers:
         fields.fail(
-            "config field moe_layer_freq or sparse_attention_freq does not fit the layers",
+            "config field moe_layer_freq or sparse_attention_freq does not match the layers",
             "moe_layer_freq",
             f"{max(sparse, routed)} layers",
             f"lists of {layers} values",
@@ -281,7 +282,7 @@ def minimax_m3(fields: ConfigFields) -> TransformerShape:
 
 
 def _kinds(fields: ConfigFields) -> tuple[str, ...]:
-    """Kinds of the layers; the list may go on with layers of multi-token prediction."""
+    """Return the kinds of the layers. The list may also name multi-token prediction layers."""
     layers = layer_count(fields)
     types = fields.texts("layer_types", length=layers, allowed=(SLIDING, SPARSE, HEAVY))
     if types is not None:
@@ -291,7 +292,7 @@ def _kinds(fields: ConfigFields) -> tuple[str, ...]:
     ratios = fields.counts("compress_ratios", maximum=max(RATIOS))[:layers]
     if len(ratios) != layers or set(ratios) - set(RATIOS):
         fields.fail(
-            "config field compress_ratios does not fit the layers",
+            "config field compress_ratios does not match the layers",
             "compress_ratios",
             f"{len(ratios)} values",
             f"a list of {layers} values out of {', '.join(map(str, RATIOS))}",
@@ -302,11 +303,11 @@ def _kinds(fields: ConfigFields) -> tuple[str, ...]:
 def deepseek_v4(fields: ConfigFields) -> TransformerShape:
     """DeepSeek V4: compressed attention, hyper-connections, experts on every layer.
 
-    The first layers choose experts by a table of token ids, which is no parameter.
+    The first layers choose experts by a table of token ids, which is not a parameter.
     """
     kinds = _kinds(fields)
     width = fields.count("moe_intermediate_size")
-    # One shared expert, whatever n_shared_experts says.
+    # The class builds one shared expert and ignores n_shared_experts.
     experts = experts_shape(
         fields,
         layers=len(kinds),

@@ -1,4 +1,4 @@
-"""Linear attention and short convolutions between layers of attention: Qwen3-Next, LFM 2."""
+"""Decoders that mix attention with linear attention or short convolutions: Qwen3-Next, LFM 2."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _gated_delta(
     heads: tuple[int | None, int | None] = (None, None),
     dims: tuple[int | None, int | None] = (None, None),
 ) -> GatedDelta:
-    """Return the layers; ``heads`` and ``dims`` of keys and of values where no class has any."""
+    """Return the layers. ``heads`` and ``dims`` apply if neither file nor class states them."""
     most = LIMITS["num_attention_heads"]
     key_heads = fields.count("linear_num_key_heads", heads[0], maximum=most)
     value_heads = fields.count("linear_num_value_heads", heads[1], maximum=most)
@@ -61,7 +61,7 @@ def _gated_delta(
 
 
 def _gated_hybrid(fields: ConfigFields, feed_forward: FeedForwards) -> TransformerShape:
-    """Gated delta layers, every fourth one gated attention instead."""
+    """Gated delta layers, with gated attention on every fourth layer."""
     layers = layer_count(fields)
     types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR))
     if types is None:
@@ -90,11 +90,11 @@ def qwen3_next(fields: ConfigFields) -> TransformerShape:
 
 
 def olmo_hybrid(fields: ConfigFields) -> TransformerShape:
-    """OLMo Hybrid: OLMo 3 with gated delta layers, every fourth one full attention."""
+    """OLMo Hybrid: OLMo 3 with gated delta layers, and full attention on every fourth layer."""
     layers, hidden = layer_count(fields), fields.count("hidden_size")
     types = fields.texts("layer_types", length=layers, allowed=(FULL, LINEAR))
     if types is None:
-        # The last layer attends where there are fewer than four.
+        # With fewer than four layers, the last one has attention.
         last = layers - 1 if layers < 4 else layers
         types = tuple(LINEAR if (i + 1) % 4 and i != last else FULL for i in range(layers))
     heads = fields.count("num_attention_heads")
@@ -120,7 +120,7 @@ def olmo_hybrid(fields: ConfigFields) -> TransformerShape:
 
 
 def minimax(fields: ConfigFields) -> TransformerShape:
-    """MiniMax-01 and M1: lightning attention with full attention between, experts everywhere."""
+    """MiniMax-01 and M1: lightning attention, some full attention, experts on every layer."""
     layers = layer_count(fields)
     listed = fields.counts("attn_type_list", maximum=1)
     default = [FULL if (i + 1) % 2 else LINEAR for i in range(layers)]
@@ -150,7 +150,7 @@ def minimax(fields: ConfigFields) -> TransformerShape:
 
 
 def kimi_linear(fields: ConfigFields) -> TransformerShape:
-    """Kimi Linear: three delta-rule layers with a decay per channel to one of latent attention."""
+    """Kimi Linear: three delta-rule layers with a decay per channel for each latent attention."""
     layers = layer_count(fields)
     nested = ConfigFields(fields.mapping("linear_attn_config") or {})
     listed = nested.counts("full_attn_layers", maximum=layers)
@@ -187,14 +187,14 @@ def kimi_linear(fields: ConfigFields) -> TransformerShape:
         attention=[attention] if full else [],
         other_mixers=mixers,
         feed_forward=[_into_latent(fields, layer) for layer in after_dense(fields)],
-        # The class has two matrices whatever tie_word_embeddings says.
+        # The class has two matrices and ignores tie_word_embeddings.
     ).model_copy(update={"tied": False})
 
 
 def _into_latent(
     fields: ConfigFields, layer: FeedForwardShape | ExpertsShape
 ) -> FeedForwardShape | ExpertsShape:
-    """Experts in a narrower space where the configuration states one (Kimi K3)."""
+    """Return experts in a narrower space if the configuration states one (Kimi K3)."""
     if isinstance(layer, FeedForwardShape) or not fields.has("routed_expert_hidden_size"):
         return layer
     return layer.model_copy(update={"latent_size": fields.count("routed_expert_hidden_size")})
@@ -212,7 +212,7 @@ def lfm2_moe(fields: ConfigFields) -> TransformerShape:
 
 
 def lfm2(fields: ConfigFields) -> TransformerShape:
-    """LFM 2: gated short convolutions with a few layers of attention between."""
+    """LFM 2: gated short convolutions and a few attention layers."""
     layers = layer_count(fields)
     listed = set(fields.counts("full_attn_idxs", maximum=layers - 1))
     attends = listed if fields.has("full_attn_idxs") else set(range(layers))

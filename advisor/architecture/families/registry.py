@@ -1,4 +1,4 @@
-"""Which ``model_type`` is read how, and which are refused: from ``data/model_families.yaml``."""
+"""How to read each ``model_type``, and which are refused, from ``data/model_families.yaml``."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ FILE = "model_families.yaml"
 
 
 class Family(DecoderSettings):
-    """A supported family: a decoder by its settings, or what a reader in Python builds."""
+    """A supported family: a decoder described by settings, or a reader in Python."""
 
     title: Annotated[str, Field(min_length=1)]
-    """Its name for people."""
+    """Name for display."""
     summary: Annotated[str, Field(min_length=1)]
-    """What it is, in one line."""
+    """Description in one line."""
     takes: Unit = Unit.TOKEN
-    """What one input is."""
+    """Unit of one input."""
     reserved_positions: Annotated[int, Field(ge=0)] = 0
-    """Rows of the position table that no token takes: RoBERTa counts from behind its padding."""
+    """Rows of the position table that no token uses: RoBERTa starts after its padding."""
     sized_by_class: bool | tuple[str, ...] = False
-    """Sizes that a whole file may leave to its class; without the others it was cut off."""
+    """Sizes that a whole file may leave to its class. A file without the others is incomplete."""
     reader: Annotated[str, Field(pattern=r"^\w+\.\w+$")] | None = None
-    """Module in this package and its function."""
+    """Module of this package and function in it, as ``module.function``."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -48,7 +48,7 @@ class Family(DecoderSettings):
         return self
 
     def read(self, fields: ConfigFields) -> TransformerShape | Stack:
-        """Shape of a configuration; a reader's module is imported now.
+        """Return the shape of a configuration. A reader's module is imported on first use.
 
         Raises
         ------
@@ -69,23 +69,23 @@ class _Refused(Noun):
 
 class _FamilyFile(Noun):
     families: Annotated[dict[str, dict[str, object]], Field(min_length=1)]
-    """Rows as they stand: each is checked when its family is asked for."""
+    """Unchecked rows: each is checked when its family is first used."""
     refused: tuple[_Refused, ...]
 
 
 def supported_types() -> Collection[str]:
-    """Every ``model_type`` that is read, in the order of the file."""
+    """Return every supported ``model_type``, in file order."""
     return _file().families.keys()
 
 
 @cache
 def family_of(model_type: str) -> Family:
-    """Family of a supported ``model_type``.
+    """Return the family of a supported ``model_type``.
 
     Raises
     ------
     CatalogError
-        If its row is wrong.
+        If its row is invalid.
     """
     rows = _file().families
     row = dict(rows[model_type])
@@ -98,12 +98,12 @@ def family_of(model_type: str) -> Family:
 
 @cache
 def refused_types() -> Mapping[str, str]:
-    """Types known to differ from what would be built, and in what."""
+    """Return the refused types, each with its difference from what would be built."""
     return {kind: group.reason for group in _file().refused for kind in group.types}
 
 
 def named_type(fields: ConfigFields) -> str:
-    """Return the ``model_type`` of a configuration, or the class that diffusers name, in small."""
+    """Return the ``model_type`` of a configuration, or its diffusers class, in lower case."""
     return fields.text("model_type", fields.text("_class_name", "")).lower()
 
 

@@ -1,4 +1,4 @@
-"""Text encoders that know positions by distance or rotation: DeBERTa and ModernBERT."""
+"""Text encoders with relative or rotary positions: DeBERTa and ModernBERT."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from advisor.architecture.stack.layers import (
 
 
 def deberta(fields: ConfigFields) -> Stack:
-    """DeBERTa: attention to contents and to distances, each with projections of its own.
+    """DeBERTa: attention to contents and to distances, each with its own projections.
 
-    The products with distances are left out of the work: their projections alone are counted.
+    The work leaves out the products with distances and counts only their projections.
     """
     return _deberta(fields, fused=True)
 
 
 def deberta_v2(fields: ConfigFields) -> Stack:
-    """DeBERTa v2 and v3: distances in buckets, whose projections v3 shares with the contents.
+    """DeBERTa v2 and v3: distances in buckets. v3 shares their projections with the contents.
 
-    The products with distances are left out of the work: their projections alone are counted.
+    The work leaves out the products with distances and counts only their projections.
     """
     return _deberta(fields, fused=False)
 
@@ -64,7 +64,7 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
     extra = 0
     if relative and (fused or not fields.flag("share_att_key")):
         square = hidden * hidden
-        # The first version's projection of keys' distances has no bias.
+        # In version 1, the projection for distances of keys has no bias.
         extra += ("c2p" in toward) * (square + (0 if fused else hidden))
         extra += ("p2c" in toward) * (square + hidden)
     if fused and fields.flag("talking_head"):
@@ -76,7 +76,7 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
     if kernel and groups > 1:
         fields.fail("config field conv_groups is not supported", "conv_groups", groups, "1")
     if kernel:
-        # A convolution over the sequence: a matrix for each tap, after the first layer.
+        # A convolution over the sequence after the first layer, with a matrix for each tap.
         taps = tuple(Linear(out=hidden, bias=tap == 0) for tap in range(kernel))
         after = (Residual(body=taps), LAYER_NORM)
     table = (Learned(elements=distances * hidden),) if distances else ()
@@ -104,7 +104,7 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
 
 
 def _distances(fields: ConfigFields, *, buckets: bool) -> int:
-    """Return the rows of the table of distances: both directions."""
+    """Return the rows of the distance table, for both directions."""
     most = int(fields.number("max_relative_positions", minimum=-1, maximum=MOST_POSITIONS))
     if most < 1:
         most = fields.count("max_position_embeddings", maximum=MOST_POSITIONS)
@@ -127,11 +127,11 @@ def _disentangled(shape: BlockShape, extra: int, *, fused: bool) -> tuple[Layer,
 
 
 def modernbert(fields: ConfigFields) -> Stack:
-    """ModernBERT: pre-norm and gated, windows on two layers of three, no positions learned."""
+    """ModernBERT: pre-norm, gated, windows on two of three layers, no learned positions."""
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     layers, tied = fields.count("num_hidden_layers"), fields.flag("tie_word_embeddings")
     heads = head_count(fields, hidden)
-    # Scale and shift, or a scale alone.
+    # A scale and a shift, or only a scale.
     norm = LAYER_NORM if fields.flag("norm_bias") else Normalization(kind="rms")
     shape = BlockShape(
         layers=layers,

@@ -1,4 +1,4 @@
-"""Decoders with routed experts that settings do not describe: gpt-oss, DBRX, Llama 4, Step 3."""
+"""Decoders with routed experts that need their own reader: gpt-oss, DBRX, Llama 4, Step 3."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def dbrx(fields: ConfigFields) -> TransformerShape:
 
 
 def ernie_moe(fields: ConfigFields) -> TransformerShape:
-    """ERNIE 4.5 with experts from one layer to another, beside shared ones."""
+    """ERNIE 4.5 with routed experts on a range of layers, and shared experts."""
     layers = layer_count(fields)
     bias = fields.flag("use_bias")
     first = fields.count("moe_layer_start_index", minimum=0)
@@ -81,7 +81,7 @@ def ernie_moe(fields: ConfigFields) -> TransformerShape:
         experts = experts_shape(
             fields, layers=routed, width=width, shared_width=shared * width, shared_bias=bias
         )
-        # Of this family alone the correction of the choice is a parameter.
+        # Only in this family, the correction of the choice is a parameter.
         experts = experts.model_copy(update={"router_scales": experts.experts})
     return decoder(
         fields,
@@ -123,8 +123,8 @@ def arctic(fields: ConfigFields) -> TransformerShape:
 def llama4(fields: ConfigFields) -> TransformerShape:
     """Llama 4: chunked attention on three layers of four, one routed and one shared expert.
 
-    A chunk is counted as a window of its length: its cache is the same, and attention beyond one
-    chunk reads at most twice the keys. Norms of queries and keys have no parameters.
+    A chunk counts as a window of the same length. The cache is the same, and a window reads at most
+    twice the keys. Norms of queries and keys have no parameters.
     """
     layers = layer_count(fields)
     types = fields.texts("layer_types", length=layers, allowed=(FULL, CHUNKED))
@@ -164,7 +164,7 @@ def _llama4_feed_forward(fields: ConfigFields) -> FeedForwards:
 
 
 def mimo_v2(fields: ConfigFields) -> TransformerShape:
-    """MiMo-V2-Flash: windows with sinks on five layers of six, own heads for each kind."""
+    """MiMo-V2-Flash: windows with sinks on five of six layers; each kind has its own heads."""
     layers = layer_count(fields)
     types = fields.texts("layer_types", length=layers, allowed=(FULL, SLIDING))
     pattern = fields.counts("hybrid_layer_pattern", maximum=1)
@@ -219,7 +219,7 @@ def _mimo_attention(fields: ConfigFields, kind: str, layers: int) -> AttentionSh
 
 
 def step3(fields: ConfigFields) -> TransformerShape:
-    """Step 3.5 and 3.7 Flash: windows on three layers of four, one gate per attention head."""
+    """Step 3.5 and 3.7 Flash: windows on three of four layers, one gate per attention head."""
     layers = layer_count(fields)
     window = fields.optional_count("sliding_window")
     predicted = fields.count("num_nextn_predict_layers", 0, minimum=0, maximum=64)
@@ -251,7 +251,7 @@ def step3(fields: ConfigFields) -> TransformerShape:
 
 
 def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[AttentionShape]:
-    """Return full and windowed layers apart where these have heads of their own number."""
+    """Return full and windowed layers separately if their numbers of heads differ."""
     other = ConfigFields(fields.mapping("attention_other_setting") or {})
     heads = other.count("num_attention_heads", shape.heads)
     most = LIMITS["num_attention_heads"]
@@ -260,7 +260,7 @@ def _step_attention(fields: ConfigFields, shape: AttentionShape) -> list[Attenti
         return [shape]
     if heads % shape.key_value_heads:
         fields.fail(
-            "config field num_sliding_attention_heads is no multiple of the key-value heads",
+            "config field num_sliding_attention_heads is not a multiple of the key-value heads",
             "num_sliding_attention_heads",
             heads,
             f"a multiple of {shape.key_value_heads}",

@@ -62,13 +62,13 @@ def gemma3n(fields: ConfigFields) -> TransformerShape:
 
 
 def _layered_widths(fields: ConfigFields, widths: tuple[int, ...]) -> list[FeedForwardShape]:
-    """Feed-forward layers whose width may be listed by layer."""
+    """Return feed-forward layers whose width may be a list with one value per layer."""
     act = "gelu_pytorch_tanh"
     if not widths:
         return [feed_forward_shape(fields, act=act)]
     if len(widths) != layer_count(fields) or 0 in widths:
         fields.fail(
-            "config field intermediate_size does not fit the layers",
+            "config field intermediate_size does not match the layers",
             "intermediate_size",
             f"{len(widths)} values",
             f"one width, or a list of {layer_count(fields)}",
@@ -86,12 +86,12 @@ def _grouped_layers(kinds: list[tuple[str, bool]]) -> list[tuple[str, bool, int]
 def gemma4(fields: ConfigFields) -> TransformerShape:
     """Gemma 4: wide heads on full layers, experts beside a dense layer, per-layer embeddings.
 
-    Where full layers use keys as values both are cached all the same: only keys are rotated.
+    If full layers use keys as values, both are still cached, because only keys are rotated.
     """
     layers = layer_count(fields)
     types = fields.texts("layer_types", length=layers, allowed=(FULL, SLIDING))
     kinds = list(types) if types is not None else every_nth_full(layers, 6)
-    # The class makes the last layer a full one whatever the list says.
+    # The class gives the last layer full attention and ignores the list there.
     kinds[-1] = FULL
     shared = fields.count("num_kv_shared_layers", minimum=0, maximum=layers - 1)
     own = layers - shared
@@ -124,7 +124,7 @@ def gemma4_unified(fields: ConfigFields) -> TransformerShape:
 
 
 def layer_inputs(fields: ConfigFields) -> LayerInputs | None:
-    """Embeddings that every block receives of its own (Gemma 3n and 4), if there are any."""
+    """Return the per-layer embeddings of Gemma 3n and 4, or None."""
     name = "hidden_size_per_layer_input"
     width = fields.count(name, minimum=0) if fields.has(name) else 0
     if not width:
@@ -159,7 +159,7 @@ def _gemma4_attention(fields: ConfigFields, kind: str, shared: bool, layers: int
 
 
 def _full_layer_fields(fields: ConfigFields) -> ConfigFields:
-    """Return the fields of full layers; newer files list them by layer."""
+    """Return the fields of full layers, which newer files list by layer."""
     listed = fields.mapping("per_layer_config")
     if not listed:
         return fields

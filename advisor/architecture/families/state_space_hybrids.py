@@ -1,4 +1,4 @@
-"""State-space models, alone and between layers of attention: Mamba, Jamba, Nemotron-H."""
+"""State-space models, pure and mixed with attention: Mamba, Jamba, Nemotron-H."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape, T
 from advisor.architecture.mixers.shapes_of_mixers import SelectiveScan, StateSpaceDuality
 
 STATE_BYTES: Final = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "auto": 2.0}
-"""Formats of recurrent states by their name in published configurations. [bytes]"""
+"""Bytes per element of recurrent states, by the format's name in configurations. [bytes]"""
 
 LAYER_KINDS: Final = {
     FULL: FULL,
@@ -44,9 +44,9 @@ DIM: Final = LIMITS["head_dim"]
 
 
 def mamba(fields: ConfigFields) -> TransformerShape:
-    """Mamba: selective state-space layers and nothing else, tied head."""
+    """Mamba: only selective state-space layers, tied head."""
     hidden = fields.count("hidden_size")
-    # The older "auto" is a sixteenth of the width, rounded up.
+    # The older value "auto" means a sixteenth of the width, rounded up.
     automatic = fields.is_text("time_step_rank") or not fields.has("time_step_rank")
     rank = -(-hidden // 16) if automatic else fields.count("time_step_rank")
     mixer = SelectiveScan(
@@ -62,7 +62,7 @@ def mamba(fields: ConfigFields) -> TransformerShape:
 
 
 def mamba2(fields: ConfigFields) -> TransformerShape:
-    """Mamba-2: state-space duality layers and nothing else."""
+    """Mamba-2: only state-space duality layers."""
     heads = fields.count("num_heads", maximum=LIMITS["num_attention_heads"])
     mixer = _state_space_duality(
         fields,
@@ -77,7 +77,7 @@ def mamba2(fields: ConfigFields) -> TransformerShape:
 
 
 def nemotron_h(fields: ConfigFields) -> TransformerShape:
-    """Nemotron-H and Nemotron 3: Mamba-2, attention and feed-forward layers, one to a layer."""
+    """Nemotron-H and Nemotron 3: each layer is either Mamba-2, attention or feed-forward."""
     kinds = _pattern_kinds(fields)
     # The class ignores attention_bias.
     attention = attention_shape(fields, windows=[None] * kinds.count(FULL), rotary=False)
@@ -108,12 +108,12 @@ def nemotron_h(fields: ConfigFields) -> TransformerShape:
         other_mixers=recurrent,
         feed_forward=_nemotron_feed_forward(fields, kinds),
         single_branch=True,
-        # The class has two matrices whatever tie_word_embeddings says.
+        # The class has two matrices and ignores tie_word_embeddings.
     ).model_copy(update={"tied": False})
 
 
 def _pattern_kinds(fields: ConfigFields) -> tuple[str, ...]:
-    """Kinds of the layers, by list or by pattern of letters."""
+    """Return the kinds of the layers, from a list or a pattern of letters."""
     limit = LIMITS["num_hidden_layers"]
     allowed = {*OLD_TYPES, *OLD_TYPES.values()}
     for name in ("layers_block_type", "layer_types"):
@@ -151,7 +151,7 @@ def _nemotron_feed_forward(fields: ConfigFields, kinds: tuple[str, ...]) -> Feed
             fields,
             layers=kinds.count("moe"),
             width=fields.count("moe_intermediate_size"),
-            # The class builds it whatever n_shared_experts says.
+            # The class builds it and ignores n_shared_experts.
             shared_width=fields.count("moe_shared_expert_intermediate_size"),
         )
         latent = fields.optional_count("moe_latent_size")
@@ -197,7 +197,7 @@ def _state_space_duality(
 
 
 def layer_kinds(fields: ConfigFields, default: list[str]) -> list[str]:
-    """Kinds of the layers, by list or by the family's pattern."""
+    """Return the kinds of the layers, from a list or the family's pattern."""
     layers = layer_count(fields)
     for name in ("layer_types", "layers_block_type"):
         listed = fields.texts(name, length=layers, allowed=LAYER_KINDS)
@@ -207,7 +207,7 @@ def layer_kinds(fields: ConfigFields, default: list[str]) -> list[str]:
 
 
 def jamba(fields: ConfigFields) -> TransformerShape:
-    """Jamba: seven Mamba layers to one of attention, experts on every other layer."""
+    """Jamba: seven Mamba layers per attention layer, experts on every other layer."""
     layers, hidden = layer_count(fields), fields.count("hidden_size")
     period = fields.count("attn_layer_period")
     offset = fields.count("attn_layer_offset", minimum=0)
@@ -246,7 +246,7 @@ def jamba(fields: ConfigFields) -> TransformerShape:
 
 
 def _duality(fields: ConfigFields, *, layers: int, norm: bool = True) -> StateSpaceDuality:
-    """Mamba-2 layers by the fields of Bamba, Granite 4 and Falcon-H1."""
+    """Return Mamba-2 layers from the fields of Bamba, Granite 4 and Falcon-H1."""
     heads = fields.count("mamba_n_heads", maximum=HEADS)
     channels = fields.count("mamba_expand", maximum=64) * fields.count("hidden_size")
     if fields.has("mamba_d_ssm"):
@@ -284,7 +284,7 @@ def falcon_h1(fields: ConfigFields) -> TransformerShape:
 
 
 def bamba(fields: ConfigFields) -> TransformerShape:
-    """Bamba: Mamba-2 layers with a few of attention between."""
+    """Bamba: Mamba-2 layers and a few attention layers."""
     layers = layer_count(fields)
     full = len(set(fields.counts("attn_layer_indices", maximum=layers - 1)))
     attention = attention_shape(fields, windows=[None] * full, bias=fields.flag("attention_bias"))
@@ -297,7 +297,7 @@ def bamba(fields: ConfigFields) -> TransformerShape:
 
 
 def granite_hybrid(fields: ConfigFields) -> TransformerShape:
-    """Granite 4: Mamba-2 layers with a few of attention, experts beside a shared one or none."""
+    """Granite 4: Mamba-2 layers, a few attention layers, and a shared expert, some with routing."""
     layers = layer_count(fields)
     kinds = layer_kinds(fields, [LINEAR] * layers)
     full = kinds.count(FULL)
@@ -324,7 +324,7 @@ def granite_hybrid(fields: ConfigFields) -> TransformerShape:
 
 
 def state_bytes(fields: ConfigFields, name: str, default: str) -> float:
-    """Format of the recurrent state that a field names. [bytes]"""
+    """Return the bytes per element of the recurrent state, from a field. [bytes]"""
     chosen = fields.text(name, default)
     if chosen not in STATE_BYTES:
         fields.fail(

@@ -39,7 +39,7 @@ from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
 MAX_IMAGE = 65_536
-"""Pixels of one side."""
+"""Largest side of an image. [pixels]"""
 
 LAYER_NORM = Normalization(kind="layer")
 
@@ -47,7 +47,7 @@ FIRST = Pool(kind="first")
 
 
 def _pixels(fields: ConfigFields) -> tuple[StackInput, Convolution, int]:
-    """Input of an image encoder, its patches, and how many there are at the default size."""
+    """Return the input of an image encoder, its patches, and their number at the default size."""
     side = fields.count("image_size", maximum=MAX_IMAGE)
     patch = fields.count("patch_size", maximum=side)
     channels = fields.count("num_channels", maximum=LIMITS["head_dim"])
@@ -106,14 +106,14 @@ def eva02(fields: ConfigFields) -> Stack:
 def vit(fields: ConfigFields) -> Stack:
     """Vision transformer: patches, a class token, learned positions; pooler or classifier.
 
-    ``layer_scale`` and ``class_position`` make a DeiT III of it.
+    With ``layer_scale`` and ``class_position`` it is a DeiT III.
     """
     shape, placed = _vision_blocks(fields), fields.flag("class_position", True)
     return _classifier(fields, shape, positions=int(placed), pooled=_pooler(fields, shape))
 
 
 def deit(fields: ConfigFields) -> Stack:
-    """DeiT: ViT with a second token, which a teacher's answer trains, and its classifier."""
+    """DeiT: ViT with a second token and classifier, which a teacher trains."""
     shape = _vision_blocks(fields)
     taught = any(name.endswith("WithTeacher") for name in fields.names("architectures"))
     return _classifier(
@@ -127,13 +127,13 @@ def deit(fields: ConfigFields) -> Stack:
 
 
 def dinov2(fields: ConfigFields) -> Stack:
-    """DINOv2: ViT with scaled branches, gated in its largest; classifies by token and mean."""
+    """DINOv2: ViT with scaled branches; the largest is gated. Token and mean classify."""
     hidden = fields.count("hidden_size")
     ratio = fields.number("mlp_ratio", minimum=0.01, maximum=64)
     gated = fields.flag("use_swiglu_ffn")
     width = max(int(hidden * ratio), 1)
     if gated:
-        # A multiple of 8 that makes three matrices as large as two.
+        # A multiple of 8, so that three matrices have about the size of two.
         width = (width * 2 // 3 + 7) // 8 * 8
     shape = _vision_blocks(fields, width=width).model_copy(
         update={
@@ -161,7 +161,7 @@ def _classifier(
     meaned: bool = False,
     classifiers: int = 1,
 ) -> Stack:
-    """Return an image encoder with its pooler, or its classifiers of token (and mean) instead."""
+    """Return an image encoder with its pooler, or with classifiers of token (and mean)."""
     image, patches, count = _pixels(fields)
     hidden, outputs = shape.hidden_size, 1
     after: tuple[Layer, ...] = (FIRST, *pooled)
@@ -219,7 +219,7 @@ def _siglip_image(
 
 
 def _pair(fields: ConfigFields, kind: str) -> tuple[ConfigFields, ConfigFields]:
-    """Fields of the text tower and of the vision tower."""
+    """Return the fields of the text tower and of the vision tower."""
     text, vision = (
         ConfigFields(
             fields.mapping(f"{tower}_config") or {},
@@ -298,7 +298,7 @@ def clip(fields: ConfigFields) -> Stack:
 
 
 def swin(fields: ConfigFields) -> Stack:
-    """Swin: attention in shifted windows, and fewer, wider positions from stage to stage."""
+    """Swin: attention in shifted windows; each stage has fewer and wider positions."""
     width = fields.count("embed_dim", maximum=65_536)
     depths = stage_counts(fields, "depths")
     heads = stage_counts(fields, "num_heads")
@@ -317,7 +317,7 @@ def swin(fields: ConfigFields) -> Stack:
     for index, (depth, count) in enumerate(zip(depths, heads, strict=True)):
         attention = Attention(heads=count, window=window, materialised=True, bias=bias)
         block = (
-            # A learned bias for every distance in a window and head.
+            # A learned bias for every distance in a window and every head.
             Learned(elements=(2 * window - 1) ** 2 * count),
             Residual(body=(LAYER_NORM, attention)),
             Residual(

@@ -1,1 +1,1 @@
-"""Operator rows of a transformer's layers: what mixes tokens, what feeds forward."""
+"""Operator rows of a transformer's layers: token mixers and feed-forward layers."""

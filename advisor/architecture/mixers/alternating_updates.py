@@ -1,4 +1,4 @@
-"""Operator rows of alternating updates: streams that blocks take in turns, and their shortcut."""
+"""Operator rows of alternating updates: blocks take turns on several streams, with a shortcut."""
 
 from __future__ import annotations
 
@@ -12,18 +12,12 @@ from advisor.architecture.table.rows import elementwise, linear, linear_input, n
 def alternating_rows(
     shape: AlternatingUpdates, *, layers: int, hidden_size: int, norm: Norm
 ) -> Iterator[Operator]:
-    """Yield what every block does with its streams.
+    """Yield the rows of every block's work on its streams.
 
     Parameters
     ----------
-    shape : AlternatingUpdates
-    layers, hidden_size : int
     norm : Norm
-        Of the model.
-
-    Yields
-    ------
-    Operator
+        Norm of the model.
 
     References
     ----------
@@ -80,17 +74,7 @@ def alternating_rows(
 
 
 def alternating_head(shape: AlternatingUpdates, *, hidden_size: int) -> Iterator[Operator]:
-    """Yield the projections that open the further streams and close them.
-
-    Parameters
-    ----------
-    shape : AlternatingUpdates
-    hidden_size : int
-
-    Yields
-    ------
-    Operator
-    """
+    """Yield the projections that create the additional streams and merge them."""
     for name, part in (("open", Part.EMBEDDING), ("close", Part.HEAD)):
         yield linear(
             f"{part.value}.streams_{name}",

@@ -28,11 +28,11 @@ ROTARY_PASSES: Final = 10.0
 """Hugging Face rotation, kernel by kernel: times cosine 2, negate half 1, concatenate 2, times
 sine 2, add 3."""
 ROTARY_LAUNCHES: Final = 10
-"""Those five kernels for queries and for keys."""
+"""These five kernels, for queries and for keys."""
 
 
 def input_readers(shape: AttentionShape) -> tuple[str, ...]:
-    """Linear layers that read the block's input, by adapter target."""
+    """Return the linear layers that read the block's input, by adapter target."""
     if shape.latent is not None:
         return ("q", "k")
     if shape.fused_projection:
@@ -57,19 +57,13 @@ def attention_rows(
 
     Parameters
     ----------
-    shape : AttentionShape
     path : str
         Dotted name of the parent row, unique in the table.
-    hidden_size : int
     norm : Norm
-        Of the model; query, key and latent norms take its kind.
+        Norm of the model. Query, key and latent norms are of the same kind.
     block_input : tuple of str
-        Linear layers that read the block's input (see ``SavedTensor.read_by``); more than the
-        attention's own where the feed-forward reads it too.
-
-    Yields
-    ------
-    Operator
+        Linear layers that read the block's input (see ``SavedTensor.read_by``). They include the
+        feed-forward's if it reads the same input.
     """
     saved = (linear_input(hidden_size, block_input),)
     if shape.latent is None:
@@ -126,7 +120,7 @@ def _projections(
 def _output_gate(
     shape: AttentionShape, *, path: str, hidden_size: int, width: int
 ) -> Iterator[Operator]:
-    """Yield the projection of the output's gate, and the product."""
+    """Yield the projection of the output gate, and the product with it."""
     yield linear(
         f"{path}.output_gate",
         layers=shape.layers,
@@ -219,7 +213,7 @@ def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
             saved=tuple(_score_tensors(shape)),
         )
         if sparse:
-            # Sparse attention reads few keys, yet all of them stay cached.
+            # Sparse attention reads few keys, but all of them stay cached.
             yield Operator(
                 name=f"{path}.cache{suffix}",
                 kind=OperatorKind.ATTENTION,
@@ -234,7 +228,7 @@ def _cores(shape: AttentionShape, path: str) -> Iterator[Operator]:
 
 
 def _score_tensors(shape: AttentionShape) -> Iterator[SavedTensor]:
-    """Yield what the backward pass of softmax(q k) v needs."""
+    """Yield the tensors that the backward pass of softmax(q k) v needs."""
 
     def kept(
         name: str,

@@ -17,7 +17,7 @@ from advisor.architecture.table.operators import (
 from advisor.architecture.table.rows import elementwise, linear, linear_input, normalization
 
 MIX_SCALES = 3
-"""One learned scale for each mapping of a hyper-connection: in, out and across."""
+"""A hyper-connection has one learned scale for each of its mappings: in, out and across."""
 
 
 def compressed_attention_rows(
@@ -27,23 +27,17 @@ def compressed_attention_rows(
 
     Parameters
     ----------
-    shape : CompressedAttention
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
-        Of the model; latent norms take its kind.
-
-    Yields
-    ------
-    Operator
+        Norm of the model. Latent norms are of the same kind.
 
     Notes
     -----
-    Every token attends to a window of keys as they are, and to entries that stand for
-    ``ratio`` tokens each: all of them, or those that an indexer picks. Keys are values, in one
-    head. A row's figures per key are per token of the context, hence divided by the ratio.
-    Leaves out the buffer of tokens that no entry covers yet.
+    Every token attends to a window of uncompressed keys, and to entries that cover ``ratio``
+    tokens each: all of them, or those that an indexer picks. One head holds keys that are also
+    the values. A row's figures per key refer to tokens of the context, so they are divided by the
+    ratio. Leaves out the buffer of tokens that no entry covers yet.
 
     References
     ----------
@@ -151,7 +145,7 @@ def _scores(
 def _entries(
     shape: CompressedAttention, ratio: int, *, path: str, hidden_size: int, norm: Norm
 ) -> Iterator[Operator]:
-    """Yield the rows that make compressed entries and attend to them."""
+    """Yield the rows that compute compressed entries and attend to them."""
     indexer = shape.indexer
     yield from _compressor(
         f"{path}.compressor",
@@ -182,7 +176,7 @@ def _indexer(
     hidden_size: int,
     norm: Norm,
 ) -> Iterator[Operator]:
-    """Yield the rows that pick entries; they are trained apart, so they save nothing."""
+    """Yield the rows that pick entries. They are trained separately, so they save nothing here."""
     yield from _compressor(
         f"{path}.index",
         layers=shape.layers,
@@ -228,7 +222,7 @@ def _compressor(
     overlapping: bool,
     norm: Norm,
 ) -> Iterator[Operator]:
-    """Yield the rows that pool ``ratio`` tokens to one entry; windows may overlap by one."""
+    """Yield the rows that pool ``ratio`` tokens into one entry. Windows may overlap by one."""
     width = head_dim * (2 if overlapping else 1)
     for name in ("entry", "weight"):
         yield linear(
@@ -257,14 +251,8 @@ def hyper_connection_rows(*, layers: int, hidden_size: int, streams: int) -> Ite
 
     Parameters
     ----------
-    layers : int
-    hidden_size : int
     streams : int
-        Copies of the residual stream.
-
-    Yields
-    ------
-    Operator
+        Number of copies of the residual stream.
 
     References
     ----------
@@ -301,7 +289,7 @@ def hyper_connection_rows(*, layers: int, hidden_size: int, streams: int) -> Ite
 
 
 def hyper_connection_head(*, hidden_size: int, streams: int) -> Operator:
-    """Row that merges the residual streams before the head."""
+    """Return the row that merges the residual streams before the head."""
     mapping = linear(
         "head.mix",
         part=Part.HEAD,

@@ -19,8 +19,8 @@ from advisor.architecture.table.operators import (
 from advisor.architecture.table.rows import elementwise, linear, linear_input
 
 ROUTING_BYTES_PER_VISIT: Final = 34.0
-"""Indices and weights that eager routing keeps per token and expert visited: fitted exactly by
-PyTorch's own accounting of Qwen3-MoE (transformers 5.23, grouped matmul)."""
+"""Bytes of indices and weights that eager routing keeps per token and visited expert. An exact fit
+to PyTorch's own accounting of Qwen3-MoE (transformers 5.23, grouped matmul)."""
 ROUTING_LAUNCHES: Final = 12
 """Softmax, top-k, renormalise, sort, count, gather in, gather back, weight, sum and the small
 index kernels between them."""
@@ -37,21 +37,15 @@ def expert_rows(
 
     Parameters
     ----------
-    shape : ExpertsShape
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     saved : tuple of SavedTensor
-        The block's input, or nothing where the attention's rows hold it.
-
-    Yields
-    ------
-    Operator
+        The block's input; empty if the attention's rows already save it.
 
     Notes
     -----
-    Eager code runs the experts in the format of the residual stream: autocast leaves PyTorch's
-    grouped matmul alone.
+    Eager code runs the experts in the format of the residual stream, because autocast does not
+    affect PyTorch's grouped matmul.
     """
     yield _router(shape, path=path, hidden_size=hidden_size, saved=saved)
     outer_size = shape.latent_size or hidden_size
@@ -153,7 +147,7 @@ def _latent(shape: ExpertsShape, *, path: str, hidden_size: int) -> Iterator[Ope
 
 
 def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
-    """Row that brings tokens to their experts and their outputs back."""
+    """Return the row that sends tokens to their experts and the outputs back."""
     copies = shape.active * hidden_size
     return elementwise(
         f"{path}.dispatch",
@@ -176,7 +170,7 @@ def _expert_activation(shape: ExpertsShape, *, path: str, outer_size: int) -> Op
     # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
     unfused = 4.0 if shape.clamped else 1.0
     inputs = 2 if shape.gated else 1
-    # Read and written, for each of the token's experts.
+    # Elements read and written for each of the token's experts.
     biases = 2.0 * shape.active * (inputs * shape.width + outer_size) if shape.bias else 0.0
     passes = activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
     saved = (
@@ -213,7 +207,7 @@ def _by_stack(
     read_by: tuple[str, ...] | None = None,
     divided: bool = False,
 ) -> tuple[SavedTensor, SavedTensor]:
-    """One tensor: in the stream's format under eager code, in the matmul's under fused code."""
+    """Return one tensor, in the stream's format for eager code and the matmul's for fused code."""
 
     def kept(form: SavedFormat, when: SavedWhen) -> SavedTensor:
         return SavedTensor(

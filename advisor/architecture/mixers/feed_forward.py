@@ -1,4 +1,4 @@
-"""Operator rows of dense feed-forward layers, and the activations."""
+"""Operator rows of dense feed-forward layers, and costs of activation functions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from advisor.foundation.noun import Noun
 
 
 class Activation(Noun):
-    """What an activation function costs when operations run one by one."""
+    """The cost of an activation function whose operations run one by one."""
 
     title: str
     keeps_input: bool = True
-    """False where the gradient follows from the output alone (ReLU)."""
+    """False if the gradient needs only the output (ReLU)."""
     stream_intermediates: int = 0
-    """Further tensors kept in the stream's format (autocast computes powers in fp32)."""
+    """Additional tensors kept in the stream's format (autocast computes powers in fp32)."""
     compute_intermediates: int = 0
     passes: float = 2.0
     launches: int = 1
     parameters: int = 0
-    """Learned scalars."""
+    """Number of learned scalars."""
 
 
 _TANH_CHAIN = Activation(
@@ -71,7 +71,7 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
 
 
 def input_readers(shape: FeedForwardShape | ExpertsShape) -> tuple[str, ...]:
-    """Linear layers that read the block's input, by adapter target or role."""
+    """Return the linear layers that read the block's input, by adapter target or role."""
     if isinstance(shape, FeedForwardShape):
         if not shape.gated:
             return ("up",)
@@ -93,16 +93,10 @@ def feed_forward_rows(
 
     Parameters
     ----------
-    shape : FeedForwardShape
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     saved : tuple of SavedTensor
-        The block's input, or nothing where the attention's rows hold it.
-
-    Yields
-    ------
-    Operator
+        The block's input; empty if the attention's rows already save it.
     """
     first = "gate" if shape.gated else "up"
     for name in ("gate", "up") if shape.gated else ("up",):
@@ -136,7 +130,7 @@ def feed_forward_rows(
 def _activation(
     name: str, *, layers: int, width: int, activation: Activation, gated: bool
 ) -> Operator:
-    """Row of the activation, with the product of a gated layer."""
+    """Return the row of the activation, with the product of a gated layer."""
 
     def kept(
         label: str, count: float, form: SavedFormat, when: SavedWhen, backward: float = 0.0

@@ -1,4 +1,4 @@
-"""Operator rows that only latent attention has: compressed projections and the indexer."""
+"""Operator rows of latent attention: compressed projections and the indexer."""
 
 from __future__ import annotations
 
@@ -28,24 +28,18 @@ def latent_projections(
 
     Parameters
     ----------
-    shape : AttentionShape
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
-        Of the model.
+        Norm of the model.
     saved : tuple of SavedTensor
         The block's input.
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----
     Tensor parallelism replicates the compressing matrices and divides the expanding ones by
-    heads. Counted as training and prompt processing run it; decoding may absorb the expanding
-    matrices into its neighbours.
+    heads. The rows show training and prompt processing; decoding may merge the expanding matrices
+    into their neighbours.
 
     References
     ----------
@@ -114,7 +108,7 @@ def latent_projections(
 def indexer_rows(
     shape: AttentionShape, indexer: Indexer, *, path: str, hidden_size: int
 ) -> Iterator[Operator]:
-    """Yield the rows of the lightning indexer; it is trained apart, so it saves nothing here."""
+    """Yield the rows of the lightning indexer. It is trained separately and saves nothing here."""
     latent = shape.latent
     query_input = hidden_size
     if latent is not None and latent.query_rank is not None:

@@ -1,4 +1,4 @@
-"""Operator rows of linear attention and of short convolutions in its place."""
+"""Operator rows of linear attention and of gated short convolutions."""
 
 from __future__ import annotations
 
@@ -26,24 +26,18 @@ def gated_delta_rows(
 
     Parameters
     ----------
-    shape : GatedDelta
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
-        Of the model; the gated norm of each head takes its kind.
-
-    Yields
-    ------
-    Operator
+        Norm of the model. The gated norm of each head is of the same kind.
 
     Notes
     -----
     .. math:: F = n_v \left(C (6 d_k + 4 d_v) + 6 d_k d_v\right)
 
-    FLOPs per token with chunks of :math:`C` tokens and :math:`n_v` value heads: inside a chunk
-    key and query scores, the two triangular products and the weighted values; then removing,
-    reading and writing the state. The triangular inverse itself is left out.
+    FLOPs per token with chunks of :math:`C` tokens and :math:`n_v` value heads. Inside a chunk:
+    key and query scores, the two triangular products and the weighted values. Then removing,
+    reading and writing the state. Leaves out the triangular inverse.
 
     References
     ----------
@@ -122,16 +116,10 @@ def lightning_rows(
 
     Parameters
     ----------
-    shape : LightningAttention
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
-        Of the model; the norm of the output takes its kind.
-
-    Yields
-    ------
-    Operator
+        Norm of the model. The norm of the output is of the same kind.
 
     Notes
     -----
@@ -189,14 +177,8 @@ def short_convolution_rows(
 
     Parameters
     ----------
-    shape : ShortConvolution
     path : str
         Dotted name of the parent row.
-    hidden_size : int
-
-    Yields
-    ------
-    Operator
     """
     yield lone_linear(
         f"{path}.input",

@@ -1,8 +1,8 @@
-"""What a transformer is made of, in plain numbers: the input of the builder of operator rows.
+"""The shape of a transformer in plain numbers: the input for building operator rows.
 
-Attention layers and feed-forward layers are listed apart, each with how many layers hold it, so
-that a model with dense layers first, or with windows on every other layer, needs no list of
-layers. Every quantity of a model is a sum over layers, hence their order does not matter.
+Attention and feed-forward layers are listed separately, each with the number of layers that hold
+it. So a model with dense layers first, or with windows on every other layer, needs no list of
+layers. Every quantity of a model is a sum over layers, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class NormKind(StrEnum):
 
 
 class Norm(Noun):
-    """A normalisation, with a learned scale unless it says otherwise (OLMo 1)."""
+    """A normalisation, with a learned scale by default (OLMo 1 has none)."""
 
     kind: NormKind = NormKind.RMS
     scale: bool = True
     bias: bool = False
     fp32_scale: bool = False
-    """The scale is applied in fp32, before the cast back (Gemma, gpt-oss)."""
+    """Whether the scale is applied in fp32, before the cast back (Gemma, gpt-oss)."""
 
     def parameters(self, width: int) -> int:
-        """Elements of scale and bias for vectors of this width."""
+        """Return the elements of scale and bias for vectors of this width."""
         return width * (self.scale + self.bias)
 
 
@@ -43,84 +43,84 @@ class LatentAttention(Noun):
     """Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434, section 2.1)."""
 
     query_rank: Count | None
-    """Width of the compressed query; None where queries are projected directly."""
+    """Width of the compressed query; None if queries are projected directly."""
     key_value_rank: Count
     rope_head_dim: Annotated[int, Field(ge=0)]
     nope_head_dim: Count
 
 
 class Indexer(Noun):
-    """Lightning indexer of DeepSeek sparse attention: picks the keys that are attended to."""
+    """Lightning indexer of DeepSeek sparse attention: it picks the keys to attend to."""
 
     layers: Annotated[int, Field(ge=0)]
-    """Layers with an indexer of their own; the others reuse a neighbour's choice."""
+    """Number of layers with their own indexer; the others reuse a neighbour's choice."""
     heads: Count
     head_dim: Count
     top_k: Count
     weighted: bool = True
-    """Scores of the heads are weighed by a projection of the token; else each head chooses for
-    itself, on normalised queries (MiniMax-M3)."""
+    """Whether a projection of the token weights the heads' scores. Otherwise each head chooses for
+    itself, with normalised queries (MiniMax-M3)."""
     pool: Count | None = None
-    """Keys that are scored as one, weighed by a gate (GLM-5.3 Flash)."""
+    """Number of keys scored together, weighted by a gate (GLM-5.3 Flash)."""
     scalars: Annotated[int, Field(ge=0)] = 0
-    """Further parameters: of norms, scales of heads, places in a pool."""
+    """Additional parameters: norms, scales of heads, places in a pool."""
 
 
 class WindowLayers(Noun):
-    """How many layers attend to at most ``window`` keys; None: to all."""
+    """Number of layers that attend to at most ``window`` keys; None means all keys."""
 
     layers: Count
     window: Count | None = None
 
 
 class AttentionShape(Noun):
-    """Attention layers that are alike but for their window."""
+    """Attention layers that differ only in their window."""
 
     windows: tuple[WindowLayers, ...]
     heads: Count
     key_value_heads: Count
     head_dim: Count
-    """Of queries and keys."""
+    """Dimension of queries and keys."""
     value_head_dim: Count
     input_bias: bool = False
-    """Biases of the query, key and value projections."""
+    """Whether the query, key and value projections have biases."""
     output_bias: bool = False
     fused_projection: bool = False
-    """Queries, keys and values come from one matrix."""
+    """Whether queries, keys and values come from one matrix."""
     query_key_norm: Literal["none", "head", "width"] = "none"
-    """Norm of each head, or of the whole projection (one scale for each element)."""
+    """Norm for each head, or for the whole projection (one scale per element)."""
     query_key_norm_per_head_scale: bool = False
-    """Each head has a scale of its own (Command-R+)."""
+    """Whether each head has its own scale (Command-R+)."""
     query_key_norm_bias: bool = True
-    """These norms have a bias where the model's norms have one."""
+    """Whether these norms have a bias if the model's norms have one."""
     rotary: bool = True
     sinks: bool = False
-    """One learned logit per head (gpt-oss)."""
+    """Whether each head has one learned logit (gpt-oss)."""
     gates: Annotated[int, Field(ge=0)] = 0
-    """Learned scalars of what the block adds (Llama 3.2 Vision) or of scores (Mistral Large 4)."""
+    """Learned scalars for the block's output (Llama 3.2 Vision) or scores (Mistral Large 4)."""
     softcap: bool = False
-    """Scores pass through tanh (Gemma 2)."""
+    """Whether scores pass through tanh (Gemma 2)."""
     fp32_softmax: bool = True
-    """Unfused code computes the softmax in fp32 whatever the stream (False: GPT-2)."""
+    """Whether unfused code computes the softmax in fp32 for every stream format (GPT-2: False)."""
     dropout: bool = False
-    """Training drops some of the probabilities; flash kernels make the mask again."""
+    """Whether training drops some probabilities; flash kernels recompute the mask."""
     output_gate: Literal["none", "element", "head"] = "none"
-    """The output passes a learned gate of its own width, or one per head."""
+    """Learned gate on the output: one value per element, or one per head."""
     value_projection: bool = True
-    """False where values are the projected keys (Gemma 4)."""
+    """False if the projected keys are also the values (Gemma 4)."""
     own_key_value: bool = True
-    """False where keys, values or their latents, and the cache are an earlier layer's (Gemma 4)."""
+    """False if keys, values (or latents) and cache belong to an earlier layer (Gemma 4)."""
     latent: LatentAttention | None = None
     indexer: Indexer | None = None
 
     @property
     def layers(self) -> int:
-        """Layers that hold it."""
+        """Number of layers with this attention."""
         return sum(item.layers for item in self.windows)
 
 
 class FeedForwardShape(Noun):
-    """Dense feed-forward layers that are alike."""
+    """Equal dense feed-forward layers."""
 
     layers: Count
     width: Count
@@ -128,48 +128,48 @@ class FeedForwardShape(Noun):
     activation: str = "silu"
     bias: bool = False
     fused_gate: bool = False
-    """Gate and up come from one matrix."""
+    """Whether gate and up projections are one matrix."""
 
 
 class ExpertsShape(Noun):
-    """Routed expert layers that are alike."""
+    """Equal routed expert layers."""
 
     layers: Count
     experts: Annotated[int, Field(ge=2)]
     active: Count
     width: Count
-    """Of one expert."""
+    """Width of one expert."""
     gated: bool = True
     latent_size: Count | None = None
-    """Width that tokens are projected to before the experts, and back from (Nemotron 3)."""
+    """Width to which tokens are projected before the experts, and from which back (Nemotron 3)."""
     activation: str = "silu"
     bias: bool = False
-    """Biases in the experts (gpt-oss)."""
+    """Whether the experts have biases (gpt-oss)."""
     groups: Count = 1
     active_groups: Count = 1
-    """Groups of experts, and how many of them a token may visit (DeepSeek V2 and V3)."""
+    """Groups of experts that a token may visit (DeepSeek V2 and V3)."""
     router_bias: bool = False
     router_scales: Annotated[int, Field(ge=0)] = 0
-    """Learned scales of the router's input and of its choices (Gemma 4)."""
+    """Learned scales for the router's input and its choices (Gemma 4)."""
     shared_width: Annotated[int, Field(ge=0)] = 0
-    """Width of the experts that every token visits, together."""
+    """Total width of the experts that every token visits."""
     shared_bias: bool = False
-    """Biases in the shared expert and in the projections to the latent width (Nemotron-H)."""
+    """Whether shared expert and projections to the latent width have biases (Nemotron-H)."""
     shared_gate: bool = False
-    """The shared expert's output passes a learned gate (Qwen2-MoE)."""
+    """Whether the shared expert's output passes a learned gate (Qwen2-MoE)."""
     clamped: bool = False
-    """The activation clamps its inputs (gpt-oss)."""
+    """Whether the activation clamps its inputs (gpt-oss)."""
 
 
 class LayerInputs(Noun):
-    """Embeddings that every block receives besides the residual stream (Gemma 3n and 4)."""
+    """Per-layer embeddings: each block gets its own besides the stream (Gemma 3n and 4)."""
 
     vocab_size: Count
     width: Count
 
 
 class AlternatingUpdates(Noun):
-    """Residual streams of which each block computes one and predicts the others (Gemma 3n)."""
+    """Residual streams: each block computes one of them and predicts the others (Gemma 3n)."""
 
     streams: Annotated[int, Field(ge=2)]
     low_rank: Count
@@ -177,7 +177,7 @@ class AlternatingUpdates(Noun):
 
 
 class NormPlaces(Noun):
-    """Where a block normalises."""
+    """Places of the norms in a block."""
 
     attention_input: bool = True
     feed_forward_input: bool = True
@@ -186,61 +186,61 @@ class NormPlaces(Noun):
 
 
 class Tower(Noun):
-    """What a multimodal class holds beside its text tower, of which only the size is known."""
+    """A part of a multimodal class besides the text tower; only its size is known."""
 
     name: str
     parameters: Count
 
 
 class TransformerShape(Noun):
-    """A decoder-only transformer with everything that decides its operator table."""
+    """A decoder-only transformer: all facts that determine its operator table."""
 
     hidden_size: Count
     vocab_size: Count
     attention: tuple[AttentionShape, ...]
     feed_forward: tuple[FeedForwardShape | ExpertsShape, ...]
     other_mixers: tuple[Mixer, ...] = ()
-    """Layers that mix tokens in another way than by plain or latent attention."""
+    """Layers that mix tokens, other than by plain or latent attention."""
     parallel_mixers: bool = False
-    """The other mixers stand beside the attention of the same layers (Falcon-H1)."""
+    """Whether the other mixers run beside the attention of the same layers (Falcon-H1)."""
     single_branch: bool = False
-    """Each layer holds one mixer or one feed-forward, not both (Mamba, Nemotron-H)."""
+    """Whether each layer is either a mixer or a feed-forward layer (Mamba, Nemotron-H)."""
     extra_norms: Annotated[int, Field(ge=0)] = 0
-    """Further norms of the hidden width in each block (Gemma 4's experts)."""
+    """Number of additional norms of the hidden width in each block (Gemma 4's experts)."""
     layer_inputs: LayerInputs | None = None
     alternating: AlternatingUpdates | None = None
     residual_streams: Annotated[int, Field(ge=1)] = 1
-    """Copies of the residual stream, mixed around each branch (hyper-connections)."""
+    """Number of copies of the residual stream, mixed around each branch (hyper-connections)."""
     streams_averaged: bool = False
-    """The head reads their mean; else a learned mixture (DeepSeek V4)."""
+    """Whether the head reads their mean; otherwise a learned mixture (DeepSeek V4)."""
     norm: Norm = Norm()
     places: NormPlaces = NormPlaces()
     final_norm: bool = True
     parallel: bool = False
-    """Attention and feed-forward read the same normalised input (one norm per block)."""
+    """Whether attention and feed-forward read the same normalised input (one norm per block)."""
     tied: bool = False
     head_bias: bool = False
     dropout: bool = False
-    """Training drops elements of each branch before it joins the residual stream."""
+    """Whether training drops elements of each branch before it joins the residual stream."""
     positions: Annotated[int, Field(ge=0)] = 0
     """Rows of a learned position table."""
     extra_embeddings: Annotated[int, Field(ge=0)] = 0
     """Rows of the token table that the head does not predict (Llama 3.2 Vision)."""
     embedding_width: Count | None = None
-    """Width of the token embedding where projections lead in and out (OPT-350m)."""
+    """Width of the token embedding if projections connect it to the blocks (OPT-350m)."""
     embedding_norm: bool = False
     towers: tuple[Tower, ...] = ()
-    """Stored with the model; no text token passes through them."""
+    """Parts that are stored with the model, but that text tokens do not pass."""
 
     @property
     def layers(self) -> int:
-        """Blocks."""
+        """Number of blocks."""
         if self.single_branch:
             return self.mixers + sum(item.layers for item in self.feed_forward)
         return self.mixers
 
     @property
     def mixers(self) -> int:
-        """Layers that mix tokens: by attention or by a recurrence."""
+        """Number of layers that mix tokens, by attention or by a recurrence."""
         beside = () if self.parallel_mixers else self.other_mixers
         return sum(item.layers for item in (*self.attention, *beside))

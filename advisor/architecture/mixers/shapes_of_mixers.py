@@ -1,4 +1,4 @@
-"""Layers that mix tokens by a recurrence or by compressed attention, in plain numbers."""
+"""Shapes of layers that mix tokens by a recurrence or by compressed attention."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class SelectiveScan(Noun):
     """Inner width."""
     state_size: Count
     rank: Count
-    """Of the projection that makes the step sizes."""
+    """Rank of the projection that computes the step sizes."""
     kernel: Count
     """Taps of the causal convolution."""
     bias: bool = False
     kernel_bias: bool = True
     inner_norms: bool = False
-    """Step sizes and the two maps pass norms (Jamba)."""
+    """Whether step sizes and the two maps pass norms (Jamba)."""
 
 
 class StateSpaceDuality(Noun):
@@ -36,7 +36,7 @@ class StateSpaceDuality(Noun):
     head_dim: Count
     state_size: Count
     groups: Count
-    """Sets of input and output maps, each shared by the heads of a group."""
+    """Number of sets of input and output maps. The heads of a group share one set."""
     kernel: Count
     chunk: Count
     """Tokens that training and prompt processing treat as one block."""
@@ -44,7 +44,7 @@ class StateSpaceDuality(Noun):
     output_bias: bool = False
     kernel_bias: bool = True
     norm: bool = True
-    """The output passes a gated norm."""
+    """Whether the output passes a gated norm."""
     state_bytes_per_element: float = 2.0
 
     @property
@@ -63,9 +63,9 @@ class GatedDelta(Noun):
     value_head_dim: Count
     kernel: Count
     decay_rank: Count | None = None
-    """Rank of the projection to one decay per channel; None: one decay per head."""
+    """Rank of the projection to one decay per channel; None means one decay per head."""
     gate_rank: Count | None = None
-    """Rank of the output gate's projection; None where it is full."""
+    """Rank of the output gate's projection; None means full rank."""
     state_bytes_per_element: float = 2.0
 
     @property
@@ -85,7 +85,7 @@ class LightningAttention(Noun):
 
 
 class ShortConvolution(Noun):
-    """A gated causal convolution of a few taps in place of attention (LFM 2)."""
+    """A gated causal convolution with a few taps, used instead of attention (LFM 2)."""
 
     layers: Count
     kernel: Count
@@ -106,16 +106,16 @@ class CompressedIndexer(Noun):
 
 
 class CompressedAttention(Noun):
-    """Attention to a window and to entries that stand for several tokens (DeepSeek V4)."""
+    """Attention to a window and to compressed entries of several tokens each (DeepSeek V4)."""
 
     layers: Count
     heads: Count
     head_dim: Count
-    """Of queries and of the single key that is also the value."""
+    """Dimension of queries and of the single key, which is also the value."""
     query_rank: Count
     window: Count
     ratio: Count | None = None
-    """Tokens of one compressed entry; None where layers see the window alone."""
+    """Tokens per compressed entry; None if the layers attend only to the window."""
     indexer: CompressedIndexer | None = None
     output_groups: Count
     output_rank: Count
@@ -129,4 +129,4 @@ Mixer = (
     | ShortConvolution
     | CompressedAttention
 )
-"""Every kind of layer that mixes tokens but plain and latent attention."""
+"""Every kind of layer that mixes tokens, except plain and latent attention."""

@@ -17,7 +17,7 @@ from advisor.architecture.table.operators import (
 from advisor.architecture.table.rows import lone_linear, normalization
 
 UNFUSED_SCAN_PASSES = 6.0
-"""Eager scans write decay, input and state of every token and read each back."""
+"""Eager scans write decay, input and state of every token, and read each of them back."""
 
 
 def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) -> Iterator[Operator]:
@@ -25,14 +25,8 @@ def selective_scan_rows(shape: SelectiveScan, *, path: str, hidden_size: int) ->
 
     Parameters
     ----------
-    shape : SelectiveScan
     path : str
         Dotted name of the parent row.
-    hidden_size : int
-
-    Yields
-    ------
-    Operator
 
     Notes
     -----
@@ -112,24 +106,18 @@ def state_space_duality_rows(
 
     Parameters
     ----------
-    shape : StateSpaceDuality
     path : str
         Dotted name of the parent row.
-    hidden_size : int
     norm : Norm
-        Of the model; the gated norm before the output takes its kind.
-
-    Yields
-    ------
-    Operator
+        Norm of the model. The gated norm before the output is of the same kind.
 
     Notes
     -----
     .. math:: F = 2 g Q N + n (2 Q P + 4 N P)
 
-    FLOPs per token with :math:`g` groups, chunks of :math:`Q` tokens, states of :math:`N`, and
-    :math:`n` heads of :math:`P`: scores and their product inside a chunk, then making and
-    reading the chunk's state. Blocks are counted whole, as kernels compute them.
+    FLOPs per token with :math:`g` groups, chunks of :math:`Q` tokens, states of size :math:`N`, and
+    :math:`n` heads of size :math:`P`: scores and their product inside a chunk, then writing and
+    reading the chunk's state. Blocks count as a whole, because kernels compute all of them.
 
     References
     ----------
@@ -186,7 +174,7 @@ def state_space_duality_rows(
 def causal_convolution(
     name: str, *, layers: int, channels: int, kernel: int, bias: bool
 ) -> Operator:
-    """Row of a convolution along the sequence, each channel by itself.
+    """Return the row of a depthwise convolution along the sequence.
 
     Serving keeps the last ``kernel`` inputs of every channel.
     """
@@ -221,7 +209,7 @@ def scan(
     state: int,
     state_bytes: float,
 ) -> Operator:
-    """Row of a recurrence: its work per token, and the state of one sequence."""
+    """Return the row of a recurrence: its work per token, and the state of one sequence."""
     return Operator(
         name=name,
         kind=OperatorKind.SCAN,

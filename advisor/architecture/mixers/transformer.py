@@ -1,4 +1,4 @@
-"""The builder of decoder-only transformers: a shape in, operator rows out."""
+"""Builds the operator rows of a decoder-only transformer from its shape."""
 
 from __future__ import annotations
 
@@ -60,11 +60,7 @@ LOSS_PASSES: Final = 7.0
 
 
 def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
-    """Operator table of a decoder-only transformer.
-
-    Parameters
-    ----------
-    shape : TransformerShape
+    """Return the operator table of a decoder-only transformer.
 
     Returns
     -------
@@ -97,7 +93,7 @@ def _embedding(shape: TransformerShape) -> Iterator[Operator]:
         unfused=FUSED_PASSES * width,
         launches=1,
     ).model_copy(
-        # A tied table is one matrix: its use is counted at the head, its storage here.
+        # A tied table is one matrix: its use counts at the head, its storage here.
         update={"parameters": table, "active_parameters": 0 if shape.tied else table}
     )
     if shape.layer_inputs is not None:
@@ -134,7 +130,7 @@ def _embedding(shape: TransformerShape) -> Iterator[Operator]:
 
 
 def _layer_input_embedding(shape: TransformerShape, inputs: LayerInputs) -> Iterator[Operator]:
-    """Yield the table of all blocks' own embeddings and the projection that is added to them."""
+    """Yield the table of per-layer embeddings, and the projection that is added to them."""
     width = shape.layers * inputs.width
     table = inputs.vocab_size * width
     yield elementwise(
@@ -241,14 +237,14 @@ def _mixer_rows(shape: TransformerShape, mixer: Mixer, *, path: str) -> Iterator
 
 
 def _normalised_layers(shape: TransformerShape, place: str) -> int:
-    """Layers that hold a norm: all, or those with the branch where a layer has only one."""
+    """Return the number of layers with a norm: all, or those with the branch if there is one."""
     if not shape.single_branch:
         return shape.layers
     return shape.mixers if place.startswith("attention") else shape.layers - shape.mixers
 
 
 def _layer_input_rows(shape: TransformerShape, inputs: LayerInputs) -> Iterator[Operator]:
-    """Yield what each block does with its own embedding: gate, product, projection, norm."""
+    """Yield the rows of a block's own embedding: gate, product, projection, norm."""
     hidden, width, layers = shape.hidden_size, inputs.width, shape.layers
     yield linear(
         "block.layer_input.gate",
@@ -276,7 +272,7 @@ def _layer_input_rows(shape: TransformerShape, inputs: LayerInputs) -> Iterator[
 
 
 def _dropout_masks(shape: TransformerShape) -> tuple[SavedTensor, ...]:
-    """One mask for each of the block's two branches."""
+    """Return one mask for each of the block's two branches."""
     if not shape.dropout:
         return ()
     elements = 2.0 * shape.hidden_size
@@ -333,6 +329,6 @@ def _head(shape: TransformerShape) -> Iterator[Operator]:
 
 
 def routed(shape: TransformerShape) -> ExpertsShape | None:
-    """Return the routed layers with most experts, or None for a dense model."""
+    """Return the routed layers with the most experts, or None for a dense model."""
     layers = [layer for layer in shape.feed_forward if isinstance(layer, ExpertsShape)]
     return max(layers, key=lambda layer: layer.experts, default=None)

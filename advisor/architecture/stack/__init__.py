@@ -1,1 +1,1 @@
-"""Networks described as a list of layers: vocabulary, reading, compiling."""
+"""Networks described as a list of layers: their vocabulary, reader and compiler."""

@@ -1,4 +1,4 @@
-"""State of the compiler of layers: the tensor that flows, what is kept of it, and the rows."""
+"""State of the layer compiler: the current tensor, its kept copies, and the rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_ROWS: Final = 5000
 MAX_STEPS: Final = 20_000
 MAX_LAYERS: Final = 1_000_000
 MAX_ELEMENTS: Final = 10**15
-"""Of one tensor of one sample, and of one matrix: far beyond any memory."""
+"""Most elements of one matrix or of one sample's tensor, far more than any memory holds."""
 
 FIELD: Final = "model.stack"
 
@@ -35,25 +35,25 @@ class Signal:
     width: int
     """Channels or features."""
     grid: tuple[int, ...]
-    """Sides of an image, length of a sequence; empty for a single vector."""
+    """Sides of an image or length of a sequence; empty for a single vector."""
     format: SavedFormat = STREAM
     kept: set[SavedFormat] = field(default_factory=set)
-    """Formats in which something keeps it for the backward pass already."""
+    """Formats in which the backward pass already keeps the tensor."""
     gradient: bool = True
-    """False for what comes from outside: nobody asks for its gradient."""
+    """False for the network's input, which needs no gradient."""
 
     @property
     def positions(self) -> int:
-        """Pixels or tokens."""
+        """Number of pixels or tokens."""
         return prod(self.grid)
 
     @property
     def elements(self) -> int:
-        """Elements of one sample."""
+        """Number of elements in one sample."""
         return self.width * self.positions
 
     def like(self, other: Signal) -> bool:
-        """Return whether layers after it would have the same rows."""
+        """Return whether the layers that follow would have the same rows."""
         return (self.width, self.grid, self.format, self.kept, self.gradient) == (
             other.width,
             other.grid,
@@ -65,21 +65,21 @@ class Signal:
 
 @dataclass(slots=True)
 class Build:
-    """Rows so far, and the tensor that the next layer takes."""
+    """The rows so far, and the input of the next layer."""
 
     signal: Signal
     whole: bool
-    """True where a sample goes through at once; False where tokens of a sequence do."""
+    """True if a whole sample passes at once; False if tokens of a sequence do."""
     saved: dict[str, Signal] = field(default_factory=dict)
     rows: list[Operator] = field(default_factory=list)
     part: Part = Part.BLOCK
     path: tuple[str, ...] = ()
     steps: int = 0
     segments: int = 0
-    """Blocks so far that recomputation makes again."""
+    """Number of recomputed blocks so far."""
     in_segment: bool = False
     largest: float = 1.0
-    """Of the rows that come (``Operator.largest``)."""
+    """Value of ``Operator.largest`` for the rows that follow."""
     _names: dict[str, int] = field(default_factory=dict)
 
     def name(self, label: str) -> str:
@@ -91,10 +91,10 @@ class Build:
     def keep(
         self, signal: Signal, form: SavedFormat, read_by: tuple[str, ...] | None = None
     ) -> tuple[SavedTensor, ...]:
-        """Return what keeping a tensor in a format adds to what is kept of it already.
+        """Return the tensor that keeping it in this format adds to the copies already kept.
 
-        Under autocast a tensor in another format is cast anew by each reader; where both formats
-        are one, there is a single tensor.
+        Under autocast, each reader casts a tensor in another format again. If both formats are
+        equal, there is only one tensor.
         """
         if form is signal.format and form in signal.kept:
             return ()
@@ -104,9 +104,11 @@ class Build:
         return (kept("input", signal.elements, form, copy_of=copied, read_by=read_by),)
 
     def put(self, signal: Signal) -> None:
-        """Hand a new tensor to the next layer."""
+        """Set the input of the next layer."""
         if signal.elements > MAX_ELEMENTS:
-            self.fail("a layer makes a tensor beyond any memory", f"{signal.elements:.3g} elements")
+            self.fail(
+                "a layer makes a tensor that no memory can hold", f"{signal.elements:.3g} elements"
+            )
         self.signal = signal
 
     def saved_signal(self, name: str) -> Signal:
@@ -115,18 +117,18 @@ class Build:
         Raises
         ------
         InputError
-            If no layer before saved one.
+            If no earlier layer saved a tensor of that name.
         """
         if name not in self.saved:
             self.fail(
-                f"no layer before saves a tensor named {name!r}",
+                f"no earlier layer saves a tensor named {name!r}",
                 name,
-                ", ".join(self.saved) or "a name that an earlier save gives",
+                ", ".join(self.saved) or "the name of an earlier save",
             )
         return self.saved[name]
 
     def ends_in(self, kinds: frozenset[OperatorKind]) -> bool:
-        """Return whether the last row is of one of these kinds."""
+        """Return whether the last row has one of these kinds."""
         return bool(self.rows) and self.rows[-1].kind in kinds
 
     def add(self, row: Operator) -> None:
@@ -138,7 +140,7 @@ class Build:
         self.rows.append(row)
 
     def repeat_rows(self, start: int, times: int) -> None:
-        """Let the rows from ``start`` on stand for ``times`` as many layers."""
+        """Repeat the rows from ``start`` on: each counts for ``times`` as many layers."""
         if times * max((row.layers for row in self.rows[start:]), default=1) > MAX_LAYERS:
             self.fail("the stack has too many layers", times, f"{MAX_LAYERS:,} alike")
         self.rows[start:] = [
@@ -146,21 +148,21 @@ class Build:
         ]
 
     def share_rows(self, start: int) -> None:
-        """Let the rows from ``start`` on use weights that are counted before."""
+        """Let the rows from ``start`` on share weights that earlier rows count."""
         self.rows[start:] = [
             row.model_copy(update={"parameters": 0, "active_parameters": 0})
             for row in self.rows[start:]
         ]
 
     def wait_beside(self, start: int, source: Signal) -> None:
-        """Let the gradient of ``source`` wait while the rows from ``start`` on go backward."""
+        """Keep the gradient of ``source`` during the backward pass of rows from ``start`` on."""
         self.rows[start:] = [
             row.model_copy(update={"waiting_elements": row.waiting_elements + source.elements})
             for row in self.rows[start:]
         ]
 
     def close_segment(self, start: int, source: Signal) -> None:
-        """Let the rows from ``start`` on be one block, made again from its input."""
+        """Make the rows from ``start`` on one block, which is recomputed from its input."""
         self.in_segment = False
         self.segments += 1
         entry = kept("block_input", source.elements, source.format)
@@ -172,7 +174,7 @@ class Build:
         ]
 
     def freeze_rows(self, start: int) -> None:
-        """Let training run the rows from ``start`` on forward only, and keep nothing of them."""
+        """Freeze the rows from ``start`` on: training runs them forward only and keeps nothing."""
         self.rows[start:] = [
             row.model_copy(
                 update={
@@ -198,7 +200,7 @@ class Build:
         host_s: float = 0.0,
         saved: tuple[SavedTensor, ...] = (),
     ) -> None:
-        """Append a row of work that memory bounds."""
+        """Append a memory-bound row."""
         self.add(
             Operator(
                 name=self.name(label),
@@ -234,10 +236,10 @@ class Build:
         minimal: bool = False,
         saved: tuple[SavedTensor, ...] = (),
     ) -> None:
-        """Append a row of a product of ``positions`` rows, ``depth`` deep, ``columns`` wide."""
+        """Append a product with ``positions`` rows, inner dimension ``depth``, ``columns``."""
         elements = depth * columns * groups
         if elements > MAX_ELEMENTS:
-            self.fail("a layer has a matrix beyond any memory", f"{elements:.3g} elements")
+            self.fail("a layer has a matrix that no memory can hold", f"{elements:.3g} elements")
         self.add(
             Operator(
                 name=self.name(label),
@@ -311,7 +313,7 @@ def fresh(
     form: SavedFormat | None = None,
     gradient: bool = True,
 ) -> Signal:
-    """Return a new tensor like another one, of which nothing is kept yet."""
+    """Return a new tensor like another one, without kept copies."""
     return Signal(
         width=signal.width if width is None else width,
         grid=signal.grid if grid is None else grid,

@@ -1,4 +1,4 @@
-"""From a list of layers and the size of an input to the operator table."""
+"""Compiles a list of layers and the size of an input to the operator table."""
 
 from __future__ import annotations
 
@@ -29,60 +29,59 @@ Side = Annotated[int, Field(ge=1, le=65_536)]
 
 
 class StackInput(Noun):
-    """What goes in, at its default size."""
+    """An input of the network, with its default size."""
 
     width: Annotated[int, Field(ge=1, le=10_000_000)] = 1
     """Channels of an image, features of a vector; 1 for the numbers of tokens."""
     image: Side | None = None
     """Side of the image. [pixels]"""
     resized: bool = False
-    """Images of any size are scaled to that side first."""
+    """Whether images of any size are first scaled to that side."""
     divisor: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Pixels for each element along a side (latent diffusion)."""
+    """Pixels per element along a side (latent diffusion)."""
     aspect: Annotated[float, Field(ge=1, le=100)] = 1.0
-    """Long side of the image over its short one, which is the one told."""
+    """Long side of the image divided by its short side, which ``image`` states."""
     largest: Annotated[float, Field(ge=1, le=100)] = 1.0
-    """Pixels of the largest image over those of the usual one: memory must hold the largest."""
+    """Pixels of the largest image relative to the usual one. Memory must hold the largest."""
     multiple: Annotated[int, Field(ge=1, le=1024)] = 1
     """Both sides are padded to a multiple of this. [pixels]"""
     length: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    """Tokens or frames of a sequence that goes in whole."""
+    """Tokens or frames of a sequence that passes as a whole."""
     follows: Literal["sequence_length", "decoder_sequence_length"] | None = None
-    """Field of the workload that sets the length."""
+    """Workload field that sets the length."""
     per_unit: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Frames for each unit of that field."""
+    """Frames per unit of that field."""
 
 
 class Stack(Noun):
-    """A network as layers."""
+    """A network as a list of layers."""
 
     unit: Unit
     input: StackInput
     others: dict[Label, StackInput] = Field(default_factory=dict)
-    """Inputs besides the main one, by the name under which layers take them."""
+    """Additional inputs, by the name that layers use for them."""
     layers: tuple[Layer, ...]
     blocks: Annotated[int, Field(ge=1)] | None = None
-    """Layers as the publisher counts them; None counts products."""
+    """Number of layers as the publisher counts them; None counts the products."""
     hidden_size: Annotated[int, Field(ge=1)] | None = None
-    """Width of the stream; None takes what the last product reads."""
+    """Width of the stream; None takes the width that the last product reads."""
     outputs: Annotated[int, Field(ge=1)] = 1
-    """Classes or words that the loss compares; 1 where it compares tensors."""
+    """Number of classes or words that the loss compares; 1 if it compares tensors."""
     tied: bool = False
     guided: bool = False
-    """Diffusion: made for classifier-free guidance, which distilled networks do without."""
+    """Diffusion: whether it uses classifier-free guidance. Distilled networks do not."""
     other_towers: tuple[Label, ...] = ()
-    """Sections that read images or sound, beside the text tower."""
+    """Sections besides the text tower that read images or sound."""
     notes: tuple[str, ...] = ()
 
 
 def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Operator, ...]:
-    """Operator table of a list of layers.
+    """Return the operator table of a list of layers.
 
     Parameters
     ----------
-    stack : Stack
     sample : SampleSize, optional
-        Size of one input; the stack's own defaults where it says nothing.
+        Size of one input. The stack's defaults replace missing values.
 
     Returns
     -------
@@ -99,7 +98,7 @@ def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Opera
     build.largest = stack.input.largest
     build.saved = {name: _signal(other, size) for name, other in stack.others.items()}
     if stack.unit is Unit.IMAGE:
-        # The input stays as it came while a copy of it is computed with.
+        # The input stays unchanged; the layers compute with a copy.
         build.memory_bound(
             "input",
             kind=OperatorKind.EMBEDDING,
@@ -112,7 +111,7 @@ def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Opera
 
 
 def sized(stack: Stack, sample: SampleSize | None) -> SampleSize | None:
-    """Return the sizes that a table is built for; None where tokens go in one by one."""
+    """Return the sizes for which a table is built; None if tokens pass one by one."""
     if stack.unit is Unit.TOKEN:
         return None
     given = sample or SampleSize()
@@ -140,19 +139,14 @@ def stack_architecture(
     weight_format: str = "bf16",
     hub_id: str | None = None,
 ) -> ModelArchitecture:
-    """Architecture of a network of layers; parameters as the fields of the result.
+    """Return the architecture of a list of layers. The parameters are the result's fields.
 
     Parameters
     ----------
-    stack : Stack
     name, family, source, assumptions, max_position_embeddings, weight_format, hub_id
         As in :class:`ModelArchitecture`.
     sample : SampleSize, optional
         Size of one input.
-
-    Returns
-    -------
-    ModelArchitecture
 
     Raises
     ------
@@ -205,7 +199,7 @@ def _signal(source: StackInput, size: SampleSize) -> Signal:
 
 
 def run(items: tuple[Layer, ...], build: Build) -> None:
-    """Append the rows of layers, one after the other."""
+    """Append the rows of the layers in order."""
     for item in items:
         build.steps += 1
         if build.steps > MAX_STEPS:
@@ -214,7 +208,7 @@ def run(items: tuple[Layer, ...], build: Build) -> None:
 
 
 def _holds(layers: tuple[Layer, ...], kind: type[Noun]) -> bool:
-    """Whether a layer of that kind is among these, or within one of them."""
+    """Whether these layers contain a layer of that kind, at any depth."""
     inside = (
         layer.body if isinstance(layer, vocabulary.Residual) else getattr(layer, "layers", ())
         for layer in layers
@@ -225,11 +219,11 @@ def _holds(layers: tuple[Layer, ...], kind: type[Noun]) -> bool:
 
 
 def _opens_segment(layer: vocabulary.Residual | vocabulary.Repeat, build: Build) -> bool:
-    """Whether recomputation makes this again as a whole.
+    """Whether recomputation treats this as one block.
 
-    One pass of the innermost repetition with residuals (a transformer layer), or a residual
-    that neither repeats anything nor is repeated (a block of a U-Net): what the libraries'
-    ``gradient_checkpointing`` wraps.
+    That is what the libraries' ``gradient_checkpointing`` wraps: one pass of the innermost
+    repetition with residuals (a transformer layer), or a residual that neither repeats anything
+    nor is repeated (a block of a U-Net).
     """
     if build.in_segment:
         return False
@@ -258,7 +252,7 @@ def _residual(layer: vocabulary.Residual, build: Build) -> None:
             "equal sizes; give a shortcut",
         )
     form = STREAM if STREAM in (main.format, branch.format) else COMPUTE
-    # After a norm a compiler reads the other path in the norm's pass.
+    # After a norm, a compiler reads the other path in the same pass.
     fused = 1.0 if build.ends_in(rows.FUSING) else 3.0
     build.memory_bound("residual", moved=fused * main.elements, unfused=3.0 * main.elements)
     build.put(fresh(main, form=form))
@@ -319,7 +313,7 @@ def _take(layer: vocabulary.Take, build: Build) -> None:
     build.signal = build.saved_signal(layer.name)
 
 
-# A handler takes the one kind of layer that it is listed under.
+# Each handler takes only its own kind of layer.
 HANDLERS: Final[dict[type[Noun], Callable[[Any, Build], None]]] = {
     vocabulary.Convolution: rows.convolution,
     vocabulary.Linear: rows.linear,

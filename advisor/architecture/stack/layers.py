@@ -1,8 +1,7 @@
-"""The vocabulary that convolutional, recurrent, diffusion and custom networks are described in.
+"""The vocabulary of layers for convolutional, recurrent, diffusion and custom networks.
 
-A network is a list of these layers, as data: presets and users' own stacks alike. How many
-elements flow between them follows from the input (``stack``). Widths are channels of an image,
-or features of a token.
+Presets and users' own stacks are lists of these layers, as data. The input (``stack``) determines
+how many elements flow between them. Widths are channels of an image or features of a token.
 """
 
 from __future__ import annotations
@@ -35,38 +34,38 @@ Function = Literal[
 
 
 class Convolution(Noun):
-    """A convolution over the positions of its input, whose sides it may shrink or enlarge."""
+    """A convolution over the positions of its input. It may shrink or enlarge the sides."""
 
     out: Width | None = None
-    """Channels out; None keeps those that come in."""
+    """Output channels; None keeps the number of input channels."""
     kernel: Small = 3
     stride: Small = 1
     padding: Annotated[int, Field(ge=0, le=1024)] | None = None
-    """None pads an odd kernel so that stride 1 keeps the size, and does not pad an even one."""
+    """None pads an odd kernel so that stride 1 keeps the size; an even kernel is not padded."""
     groups: Width | Literal["depthwise"] = 1
     bias: bool = True
     transposed: bool = False
     shared: bool = False
-    """Its weights are those of an earlier convolution, where they are counted."""
+    """Whether it shares the weights of an earlier convolution, which counts them."""
 
 
 class Linear(Noun):
-    """A matrix, at every position."""
+    """A matrix product at every position."""
 
     out: Width
     bias: bool = True
     target: Name | None = None
-    """Adapter target that it answers to."""
+    """Adapter target of this matrix."""
     tied: bool = False
-    """Its matrix is that of an embedding, where it is counted."""
+    """Whether it shares the matrix of an embedding, which counts it."""
 
 
 class Normalization(Noun):
-    """A norm with learned scale and bias; a frozen one only scales and shifts, by constants."""
+    """A norm with learned scale and bias. A frozen one only scales and shifts by constants."""
 
     kind: Literal["batch", "layer", "group", "rms", "frozen"] = "batch"
     affine: bool = True
-    """False: no learned elements."""
+    """Whether it has learned elements."""
 
 
 class Activation(Noun):
@@ -76,30 +75,30 @@ class Activation(Noun):
 
 
 class GatedProduct(Noun):
-    """Halves the width: one half times a function of the other (GEGLU, SwiGLU)."""
+    """Halves the width: multiplies one half by a function of the other (GEGLU, SwiGLU)."""
 
     function: Function = "gelu"
 
 
 class Pool(Noun):
-    """The largest or mean value of a window; of the whole image where ``kernel`` is None."""
+    """The largest or mean value of a window, or of the whole image if ``kernel`` is None."""
 
     kind: Literal["max", "average", "first"] = "max"
     """``first`` takes the first token and drops the others."""
     kernel: Small | None = 2
     stride: Small | None = None
-    """None steps by the kernel."""
+    """Step; None steps by the kernel."""
     padding: Annotated[int, Field(ge=0, le=1024)] = 0
     out: Small = 1
-    """Without a kernel: side of the result."""
+    """Side of the result, if there is no kernel."""
 
 
 class Flatten(Noun):
-    """All positions become features of one."""
+    """Turns all positions into the features of one vector."""
 
 
 class Dropout(Noun):
-    """Drops elements in training: keeps a mask of one byte for each."""
+    """Drops elements in training and keeps a mask of one byte per element."""
 
 
 class Scale(Noun):
@@ -107,58 +106,58 @@ class Scale(Noun):
 
 
 class Learned(Noun):
-    """Learned elements that are added or stand by: positions, class tokens, biases of windows."""
+    """Learned elements, added or only stored: positions, class tokens, biases of windows."""
 
     elements: Annotated[int, Field(ge=1, le=10**12)]
 
 
 class ExtraTokens(Noun):
-    """Tokens put before those of the image (class token)."""
+    """Tokens placed before those of the image (class token)."""
 
     tokens: Small = 1
     learned: bool = True
 
 
 class Embedding(Noun):
-    """A table of vectors, one of which stands for each token."""
+    """A table with one vector for each token of the vocabulary."""
 
     entries: Width
     width: Width
     tied: bool = False
-    """The head uses the same table."""
+    """Whether the head uses the same table."""
     shared: bool = False
-    """The table is one that an earlier look-up holds."""
+    """Whether it shares the table of an earlier look-up."""
 
 
 class Attention(Noun):
-    """Projections, scores and output of attention among all positions."""
+    """Projections, scores and output of attention between all positions."""
 
     heads: Annotated[int, Field(ge=1, le=65_536)]
     width: Width | None = None
-    """Of queries, keys and values together; None: of the input."""
+    """Total width of all query heads; None takes the width of the input."""
     kept_heads: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Heads that pruning left; None: all."""
+    """Heads that remain after pruning; None means all."""
     bias: bool = True
-    """Of queries, keys and values."""
+    """Whether the projections of queries, keys and values have biases."""
     key_bias: bool = True
     output_bias: bool = True
     causal: bool = False
     window: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Keys of a local window (Swin)."""
+    """Number of keys in a local window (Swin)."""
     memory: Label | None = None
-    """Keys and values come from this saved tensor (cross attention)."""
+    """Name of the saved tensor that supplies keys and values (cross attention)."""
     joint: Label | None = None
-    """Keys and values of this saved tensor join the own ones (Flux, SD 3)."""
+    """Name of a saved tensor whose keys and values join the layer's own (Flux, SD 3)."""
     head_norm: bool = False
-    """Queries and keys are normalised for each head."""
+    """Whether queries and keys are normalised for each head."""
     dropout: bool = False
-    """Training drops some of the probabilities; flash kernels make the mask again."""
+    """Whether training drops some probabilities; flash kernels recompute the mask."""
     materialised: bool = False
-    """The scores exist in memory whatever the kernel asked for (T5 adds a learned bias)."""
+    """Whether scores are always in memory, with any kernel (T5 adds a learned bias)."""
     cached: bool = False
-    """Generation keeps keys and values."""
+    """Whether generation caches keys and values."""
     output: bool = True
-    """False where a later matrix takes the place of the output's."""
+    """False if a later matrix replaces the output projection."""
 
 
 class Recurrent(Noun):
@@ -169,7 +168,7 @@ class Recurrent(Noun):
 
 
 class SqueezeExcite(Noun):
-    """Channels weighted by a small network on their means."""
+    """Weights the channels by a small network that reads their means."""
 
     hidden: Width
     function: Function = "relu"
@@ -177,11 +176,11 @@ class SqueezeExcite(Noun):
 
 
 class Condition(Noun):
-    """A linear projection of a saved vector that is added to, or scales, every position."""
+    """Projects a saved vector, which is then added to every position or scales it."""
 
     source: Label
     chunks: Small = 1
-    """Vectors of the current width that it yields (shift, scale and gate)."""
+    """Number of resulting vectors of the current width (shift, scale and gate)."""
     function: Function | None = "silu"
 
 
@@ -192,42 +191,42 @@ class Upsample(Noun):
 
 
 class Merge(Noun):
-    """Squares of neighbouring pixels become channels of one (Swin)."""
+    """Turns squares of neighbouring pixels into the channels of one (Swin)."""
 
     factor: Small = 2
 
 
 class Regions(Noun):
-    """Cuts regions out of the image's features, each sampled to a square (RoIAlign).
+    """Cuts regions out of the image's features and samples each to a square (RoIAlign).
 
-    They are stacked along one side, so that convolutions run over all of them.
+    The regions are stacked along one side, so that convolutions run over all of them.
     """
 
     count: Annotated[int, Field(ge=1, le=1_000_000)]
     side: Small = 7
     most: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """There can be as many in an image, which memory must hold; None: always ``count``."""
+    """Largest number in an image, which memory must hold; None means always ``count``."""
 
 
 class FocalLoss(Noun):
-    """The focal loss of scores (arXiv:1708.02002), as fvcore writes it."""
+    """The focal loss of scores (arXiv:1708.02002), as in fvcore."""
 
 
 class Matching(Noun):
-    """Assignment of predictions to objects in training: the host and the device take turns."""
+    """Assigns predictions to objects in training; host and device take turns."""
 
     host_s: Annotated[float, Field(ge=0, le=3600)]
-    """For one image. [s]"""
+    """Host time for one image. [s]"""
 
 
 class Save(Noun):
-    """Remembers the current tensor under a name."""
+    """Saves the current tensor under a name."""
 
     name: Label
 
 
 class Take(Noun):
-    """Goes on with a saved tensor, or with another input."""
+    """Continues with a saved tensor or with another input."""
 
     name: Label
 
@@ -240,36 +239,36 @@ class Concatenate(Noun):
 
 
 class Residual(Noun):
-    """Adds what the body makes to its input, or to what the shortcut makes of it."""
+    """Adds the body's output to its input, or to the shortcut's output."""
 
     body: tuple[Layer, ...]
     shortcut: tuple[Layer, ...] = ()
 
 
 class Branch(Noun):
-    """Layers beside the main path: their result is saved under a name, the path goes on."""
+    """Layers beside the main path. Their result is saved under a name."""
 
     name: Label
     layers: tuple[Layer, ...]
 
 
 class Repeat(Noun):
-    """The same layers several times, each with weights of its own or all with the same."""
+    """Repeats layers, with separate or shared weights."""
 
     times: Annotated[int, Field(ge=1, le=10_000)]
     layers: tuple[Layer, ...]
     shared: bool = False
-    """All times use the weights of the first (ALBERT)."""
+    """Whether all repetitions share the weights of the first (ALBERT)."""
 
 
 class Section(Noun):
-    """Layers under a common name, which the rows of the table begin with."""
+    """Layers with a common name, which prefixes the names of their rows."""
 
     name: Label
     layers: tuple[Layer, ...]
     part: Part = Part.BLOCK
     frozen: bool = False
-    """Training leaves it, and all before it, as they are."""
+    """Whether training leaves it, and everything before it, unchanged."""
 
 
 Layer = (

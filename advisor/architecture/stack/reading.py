@@ -1,4 +1,4 @@
-"""A user's own stack of layers, from YAML: read with bounds, checked, told in sentences."""
+"""Reads and checks a user's own stack of layers from YAML, within bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIELD: Final = "model.stack"
 
 
 class Word(NamedTuple):
-    """A word of the vocabulary as users write it."""
+    """A word of the vocabulary, as users write it."""
 
     model: type[Noun]
     fixed: Mapping[str, object] = {}
@@ -76,21 +76,21 @@ WORDS: Final[dict[str, Word]] = {
     "repeat": Word(vocabulary.Repeat, nested=("layers",)),
     "section": Word(vocabulary.Section, nested=("layers",)),
 }
-"""What a stack may consist of."""
+"""The words that a stack may contain."""
 
 
 class WrittenInput(Noun):
     """The input of a stack: an image, a vector of features, or tokens."""
 
     image: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Side of the image where the work does not say. [pixels]"""
+    """Side of the image if the workload does not state it. [pixels]"""
     channels: Annotated[int, Field(ge=1, le=4096)] = 3
     features: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     tokens: bool = False
 
 
 class WrittenStack(Noun):
-    """What a user writes, layers aside."""
+    """The fields that a user writes, without the layers."""
 
     name: Annotated[Name, Field(min_length=1, max_length=96)] = "custom stack"
     input: WrittenInput
@@ -109,13 +109,12 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
     Returns
     -------
     str
-        Its name.
-    Stack
+        Name of the stack.
 
     Raises
     ------
     InputError
-        If it is too large, no YAML, or not a stack.
+        If the text is too large, not YAML, or not a stack.
     """
     if len(text) > MAX_STACK_BYTES:
         _refuse("the stack is too large", f"{len(text):,} bytes", f"{MAX_STACK_BYTES:,} bytes")
@@ -135,7 +134,7 @@ def stack_from_text(text: str) -> tuple[str, Stack]:
 
 
 def unreadable_stack(path: str, reason: str) -> NoReturn:
-    """Refuse a file that is no readable text.
+    """Refuse a file that is not readable text.
 
     Raises
     ------
@@ -151,7 +150,7 @@ def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, Stack]:
     Raises
     ------
     InputError
-        If it is not a stack.
+        If the mapping is not a stack.
     """
     counter = [0]
     layers = _layers(content.get("layers"), "layers", 1, counter)
@@ -162,7 +161,7 @@ def stack_from_mapping(content: Mapping[str, object]) -> tuple[str, Stack]:
     source = written.input
     given = (source.image is not None) + (source.features is not None) + source.tokens
     if given != 1:
-        _refuse("the input of the stack is not one thing", given, "image, features or tokens: true")
+        _refuse("the stack needs one kind of input", given, "image, features or tokens: true")
     unit = Unit.TOKEN if source.tokens else Unit.IMAGE if source.image else Unit.SAMPLE
     width = source.channels if source.image else source.features or 1
     body, last = written.layers[:-1], written.layers[-1]
@@ -202,7 +201,7 @@ def _layer(raw: object, where: str, depth: int, counter: list[int]) -> Noun:
     elif isinstance(raw, Mapping) and len(raw) == 1:
         key, value = next(iter(raw.items()))
     else:
-        _refuse("a layer is not one word", raw, "e.g. relu, or conv: {out: 64}", where)
+        _refuse("a layer needs exactly one word", raw, "e.g. relu, or conv: {out: 64}", where)
     word = WORDS.get(key) if isinstance(key, str) else None
     if word is None:
         _refuse("an unknown layer", key, ", ".join(WORDS), where)
@@ -213,7 +212,7 @@ def _layer(raw: object, where: str, depth: int, counter: list[int]) -> Noun:
     elif word.scalar is not None:
         fields = {word.scalar: value}
     else:
-        _refuse(f"{key} takes no bare value", value, "named fields", where)
+        _refuse(f"{key} needs named fields, not a single value", value, "named fields", where)
     for name in word.nested:
         if name in fields:
             fields[name] = _layers(fields[name], f"{where}.{key}.{name}", depth + 1, counter)

@@ -1,7 +1,7 @@
-"""Rows of each layer of the vocabulary, as PyTorch computes it one operation after another.
+"""Operator rows of each layer of the vocabulary, as PyTorch runs it operation by operation.
 
-What the backward pass keeps follows PyTorch: products and norms their input, ReLU and sigmoid
-their output, GELU and SiLU their input, maxima an index of eight bytes, dropout a mask of one.
+The tensors kept for the backward pass follow PyTorch: products, norms, GELU and SiLU keep their
+input, ReLU and sigmoid their output, maxima an index of eight bytes, dropout a mask of one byte.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from advisor.architecture.stack.build import COMPUTE, STREAM, Build, Signal, fre
 from advisor.architecture.table.operators import OperatorKind, SavedFormat, SavedTensor, SavedWhen
 
 KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoid"})
-"""Functions whose gradient follows from their output."""
+"""Functions whose gradient needs only their output."""
 
 FUSING: Final = frozenset({OperatorKind.NORMALIZATION, OperatorKind.ELEMENTWISE})
-"""Rows in whose pass a compiler runs what follows elementwise."""
+"""Rows that a compiler fuses with the elementwise work after them."""
 
 WRITTEN_OUT: Final = {name: ACTIVATIONS[name] for name in ("gelu_new", "quick_gelu", "relu2")}
-"""Functions that the classes compute in several steps."""
+"""Functions that the model classes compute in several steps."""
 
 INDEX_ELEMENTS: Final = 2
-"""An index of 64 bits, in elements of 32."""
+"""Size of a 64-bit index in elements of 32 bits."""
 
 
 def convolution(layer: vocabulary.Convolution, build: Build) -> None:
@@ -42,7 +42,7 @@ def convolution(layer: vocabulary.Convolution, build: Build) -> None:
         )
     grid = _convolved(layer, build)
     area = layer.kernel ** len(grid)
-    # A transposed one multiplies every input position, and scatters.
+    # A transposed convolution multiplies every input position and scatters the results.
     positions = signal.positions if layer.transposed else prod(grid)
     columns = out // groups * (area if layer.transposed else 1)
     depth = signal.width // groups * (1 if layer.transposed else area)
@@ -79,7 +79,7 @@ def _convolved(layer: vocabulary.Convolution, build: Build) -> tuple[int, ...]:
 
 
 def linear(layer: vocabulary.Linear, build: Build) -> None:
-    """Append a matrix at every position."""
+    """Append a matrix product at every position."""
     signal = build.signal
     reader = layer.target or "linear"
     build.product(
@@ -97,10 +97,10 @@ def linear(layer: vocabulary.Linear, build: Build) -> None:
 
 
 def normalization(layer: vocabulary.Normalization, build: Build) -> None:
-    """Append a norm: batch norm in the format of its input, the others in the stream's."""
+    """Append a norm. Batch norm uses the format of its input, the others that of the stream."""
     signal = build.signal
     if layer.kind == "frozen":
-        # One pass scales, one shifts; constants need nothing of what passes.
+        # One pass scales and one shifts. With constants, the backward pass needs no input.
         moved = 2.0 * signal.elements
         build.memory_bound("frozen_norm", moved=moved, unfused=2 * moved, launches=2)
         build.put(fresh(signal))
@@ -114,7 +114,7 @@ def normalization(layer: vocabulary.Normalization, build: Build) -> None:
     build.memory_bound(
         f"{layer.kind}_norm",
         kind=OperatorKind.NORMALIZATION,
-        # Statistics over other positions need a pass of their own.
+        # Statistics over other positions need a separate pass.
         moved=(3.0 if layer.kind in ("batch", "group") else 2.0) * signal.elements,
         parameters=elements,
         saved=saved,
@@ -140,7 +140,7 @@ def activated(function: vocabulary.Function, build: Build) -> None:
     build.memory_bound(
         function,
         kind=OperatorKind.ACTIVATION,
-        # Compilers run it in the pass of the norm or sum before it.
+        # Compilers fuse it with the norm or sum before it.
         moved=0.0 if build.ends_in(FUSING) else 2.0 * signal.elements,
         unfused=(2.0 if written is None else written.passes) * signal.elements,
         launches=1 if written is None else written.launches,
@@ -150,7 +150,7 @@ def activated(function: vocabulary.Function, build: Build) -> None:
 
 
 def gated_product(layer: vocabulary.GatedProduct, build: Build) -> None:
-    """Append a gate: both halves, and the function's result, are kept."""
+    """Append a gated product, which keeps both halves and the function's result."""
     signal = build.signal
     if signal.width % 2:
         build.fail("a gated product needs an even width", signal.width, "an even number")
@@ -211,7 +211,7 @@ def dropout(layer: vocabulary.Dropout, build: Build) -> None:
 
 
 def scale(layer: vocabulary.Scale, build: Build) -> None:
-    """Append a learned factor for each channel; parameters in fp32 raise what they multiply."""
+    """Append a learned factor for each channel. fp32 parameters make the product fp32."""
     del layer
     signal = build.signal
     build.memory_bound(
@@ -224,14 +224,14 @@ def scale(layer: vocabulary.Scale, build: Build) -> None:
 
 
 def learned(layer: vocabulary.Learned, build: Build) -> None:
-    """Append learned elements that are added to what passes."""
+    """Append learned elements that are added to the current tensor."""
     signal = build.signal
     build.memory_bound("learned", moved=2.0 * signal.elements, parameters=layer.elements)
     build.put(fresh(signal, form=STREAM))
 
 
 def extra_tokens(layer: vocabulary.ExtraTokens, build: Build) -> None:
-    """Put tokens before those of the image."""
+    """Add tokens before those of the image."""
     signal = build.signal
     result = fresh(signal, grid=(signal.positions + layer.tokens,), form=STREAM)
     build.memory_bound(
@@ -243,7 +243,7 @@ def extra_tokens(layer: vocabulary.ExtraTokens, build: Build) -> None:
 
 
 def squeeze_excite(layer: vocabulary.SqueezeExcite, build: Build) -> None:
-    """Append means, two matrices, and the product of each channel with its gate."""
+    """Append means, two matrices, and the product of each channel and its gate."""
     signal = build.signal
     whole = build.signal
     pool(vocabulary.Pool(kind="average", kernel=None), build)
@@ -257,7 +257,7 @@ def squeeze_excite(layer: vocabulary.SqueezeExcite, build: Build) -> None:
 
 
 def upsample(layer: vocabulary.Upsample, build: Build) -> None:
-    """Append a repetition of every pixel; its gradient needs nothing."""
+    """Append a repetition of every pixel. Its gradient needs no saved tensor."""
     signal = build.signal
     result = fresh(signal, grid=tuple(side * layer.factor for side in signal.grid))
     build.memory_bound("upsample", moved=signal.elements + result.elements)
@@ -265,10 +265,10 @@ def upsample(layer: vocabulary.Upsample, build: Build) -> None:
 
 
 def merge(layer: vocabulary.Merge, build: Build) -> None:
-    """Append a copy that puts neighbouring pixels side by side."""
+    """Append a copy that joins neighbouring pixels."""
     signal, factor = build.signal, layer.factor
     if not signal.grid or min(signal.grid) < factor:
-        build.fail("the input is smaller than the squares that merge", signal.grid, f"{factor} up")
+        build.fail("the input is smaller than the squares to merge", signal.grid, f"{factor} up")
     grid = tuple(side // factor for side in signal.grid)
     result = fresh(signal, width=signal.width * factor ** len(grid), grid=grid)
     build.memory_bound("merge", moved=2.0 * result.elements)
@@ -276,10 +276,10 @@ def merge(layer: vocabulary.Merge, build: Build) -> None:
 
 
 def regions(layer: vocabulary.Regions, build: Build) -> None:
-    """Append the sampling of regions; its gradient needs their boxes alone."""
+    """Append the sampling of regions. Its gradient needs only their boxes."""
     signal = build.signal
     if len(signal.grid) != 2:
-        build.fail("regions are cut out of an image's features only", signal.grid, "two sides")
+        build.fail("regions need the features of an image as input", signal.grid, "two sides")
     result = fresh(signal, grid=(layer.count * layer.side, layer.side))
     # Each sample is interpolated from four neighbours, at two by two points of a cell.
     build.memory_bound(
@@ -287,18 +287,18 @@ def regions(layer: vocabulary.Regions, build: Build) -> None:
         moved=float(signal.elements + result.elements),
         unfused=signal.elements + 5.0 * result.elements,
     )
-    # However large the image, there are as many regions.
+    # The number of regions does not depend on the size of the image.
     build.largest = (layer.most or layer.count) / layer.count
     build.put(result)
 
 
 FOCAL_STEPS: Final = 10
-"""Scores in order and those of valid anchors, targets, sigmoid, cross-entropy, two products for
-what is missing to certainty, its power, two factors: each by an operation, and kept."""
+"""Kept tensors, one for each operation: ordered scores, those of valid anchors, targets, sigmoid,
+cross-entropy, two products for 1 - p, its power, two factors."""
 
 
 def focal_loss(layer: vocabulary.FocalLoss, build: Build) -> None:
-    """Append the loss of every score; a fused kernel keeps the scores alone."""
+    """Append the loss of every score. A fused kernel keeps only the scores."""
     del layer
     signal = build.signal
     steps = kept("steps", FOCAL_STEPS * signal.elements, STREAM, when=SavedWhen.UNFUSED)
@@ -312,5 +312,5 @@ def focal_loss(layer: vocabulary.FocalLoss, build: Build) -> None:
 
 
 def matching(layer: vocabulary.Matching, build: Build) -> None:
-    """Append the host's part in assigning predictions to objects."""
+    """Append the host's time to assign predictions to objects."""
     build.memory_bound("matching", moved=0.0, host_s=layer.host_s)

@@ -1,4 +1,4 @@
-"""Rows of layers that mix the tokens of a sequence, or tensors of two paths."""
+"""Operator rows of layers that mix the tokens of a sequence, or the tensors of two paths."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from advisor.architecture.table.operators import (
 )
 
 GATES = {"lstm": 4, "gru": 3}
-"""Matrices of a cell; each has an input and a recurrent part."""
+"""Matrices of a cell. Each has an input part and a recurrent part."""
 
 CELL_TENSORS = {"lstm": 10, "gru": 7.5}
-"""What each step keeps besides gates and input, in hidden widths: of an LSTM whatever PyTorch's
-own accounting of 4 layers leaves; of a GRU as much for each gate."""
+"""Tensors that each step keeps besides gates and input, in hidden widths. For an LSTM, it is the
+rest of PyTorch's own accounting of 4 layers; a GRU keeps the same amount per gate."""
 
 
 def embedding(layer: vocabulary.Embedding, build: Build) -> None:
-    """Append a look-up; of a table that the head uses too, the use is counted there."""
+    """Append a look-up. If the head uses the same table, the use counts there."""
     signal = build.signal
     elements = layer.entries * layer.width
     build.memory_bound(
@@ -38,7 +38,7 @@ def embedding(layer: vocabulary.Embedding, build: Build) -> None:
 
 
 def recurrent(layer: vocabulary.Recurrent, build: Build) -> None:
-    """Append a recurrent layer: its input product at once, the other one step by step."""
+    """Append a recurrent layer: one product for all inputs, and the recurrent one step by step."""
     if build.whole:
         build.fail("a recurrent layer needs tokens of a sequence as input", "image", "tokens")
     signal, hidden = build.signal, layer.hidden
@@ -192,7 +192,7 @@ def _scores(
 
 
 def condition(layer: vocabulary.Condition, build: Build) -> None:
-    """Append a projection of a saved vector, and what it does to every position."""
+    """Append a projection of a saved vector, and its effect on every position."""
     signal, source = build.signal, build.saved_signal(layer.source)
     build.signal = source
     if layer.function is not None:
@@ -223,7 +223,7 @@ def concatenate(layer: vocabulary.Concatenate, build: Build) -> None:
     if layer.along == "channels":
         if signal.grid != other.grid:
             build.fail(
-                "a saved tensor has another size than the one it is appended to",
+                "a saved tensor and the tensor that it extends differ in size",
                 other.grid,
                 f"{signal.grid}",
             )
@@ -231,7 +231,7 @@ def concatenate(layer: vocabulary.Concatenate, build: Build) -> None:
     else:
         if signal.width != other.width:
             build.fail(
-                "a saved tensor has another width than the one it is appended to",
+                "a saved tensor and the tensor that it extends differ in width",
                 other.width,
                 f"{signal.width:,}",
             )

@@ -1,1 +1,1 @@
-"""The operator table: the one description of a network that everything else folds over."""
+"""The operator table: the single description of a network, over which all estimates sum."""

@@ -1,4 +1,4 @@
-"""The noun for a network: its shape in Hugging Face names and its operator table."""
+"""A network: its shape in Hugging Face names, and its operator table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
 
 LATENT_CHANNELS = 4
-"""Fewest channels of a latent image (Rombach et al. 2022, arXiv:2112.10752)."""
+"""Smallest number of channels in a latent image (Rombach et al. 2022, arXiv:2112.10752)."""
 
 
 class ModelArchitecture(Noun):
-    """A network, known by its operators.
+    """A network, described by its operators.
 
-    ``hidden_size`` and the other shape fields are for display and layout limits; quantities are
-    computed from ``operators`` alone.
+    ``hidden_size`` and the other shape fields are for display and layout limits. Quantities are
+    computed only from ``operators``.
     """
 
     name: Name
@@ -39,49 +39,49 @@ class ModelArchitecture(Noun):
     vocab_size: Annotated[int, Field(ge=1)]
     max_position_embeddings: int | None = None
     learned_positions: bool = False
-    """Positions are rows of a table: there is nothing beyond the last."""
+    """Whether positions are rows of a table, so that none exists beyond the last."""
     num_experts: int = 1
     experts_per_token: int = 1
     weight_format: Name = "bf16"
     """Storage format of the published weights; key into ``precision.WEIGHT_FORMATS``."""
     tied_embeddings: bool = False
     branches_per_layer: Annotated[int, Field(ge=1)] = 2
-    """Residual branches of a layer: attention and feed-forward, or one of them (Nemotron-H)."""
+    """Residual branches per layer: attention and feed-forward, or one of them (Nemotron-H)."""
     guided: bool = False
-    """Diffusion: pipelines run it with classifier-free guidance unless told otherwise."""
+    """Diffusion: whether pipelines use classifier-free guidance by default."""
     upcast_logits: bool = True
-    """The class casts logits to fp32 before the loss, as those of decoder-only models do."""
+    """Whether the class casts logits to fp32 before the loss, as decoder-only models do."""
     unit: Unit = Unit.TOKEN
-    """What one token of the rows is."""
+    """What the rows count as one token."""
     sample: SampleSize | None = None
-    """Size of the input that the rows were built for, where they depend on one."""
+    """Size of the input for which the rows were built, if they depend on it."""
     other_towers: tuple[Name, ...] = ()
-    """First parts of the names of rows that read images or sound beside a text tower."""
+    """Name prefixes of rows besides the text tower that read images or sound."""
     operators: tuple[Operator, ...]
 
     @property
     def total_parameters(self) -> int:
-        """Exact number of parameters, tied ones once."""
+        """Exact number of parameters; tied ones count once."""
         return sum(op.layers * op.parameters for op in self.operators)
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token uses, the whole of an untied embedding table among them.
+        """Parameters that one token uses, including the whole of an untied embedding table.
 
-        That is the total less the experts that the token does not visit; prediction heads beyond
-        the last layer and image towers are apart. Publishers differ by the vocabulary's matrices.
+        That is the total without the experts that the token does not visit. Multi-token prediction
+        heads and image towers do not count. Publishers differ on the vocabulary's matrices.
         """
         return sum(op.layers * op.active_parameters for op in self.operators)
 
     @property
     def active_without_embedding(self) -> int:
-        """The same without tables of which one token only looks a row up."""
+        """The same without tables from which a token only reads one row."""
         tables = (op for op in self.operators if op.kind is OperatorKind.EMBEDDING)
         return self.active_parameters - sum(op.layers * op.active_parameters for op in tables)
 
     @property
     def parameters_without_head(self) -> int:
-        """Parameters less the matrix that makes logits, as a library's base class has them."""
+        """Parameters without the matrix that computes logits, as in a library's base class."""
         heads = (
             op
             for op in self.operators
@@ -93,31 +93,31 @@ class ModelArchitecture(Noun):
 
     @property
     def text_tower_parameters(self) -> int:
-        """Parameters of what reads and writes text: the total less encoders of images and sound.
+        """Parameters of the text tower: the total without encoders of images and sound.
 
-        Of Whisper and CLIP that is ``WhisperForCausalLM`` and ``CLIPTextModelWithProjection``;
-        the total where no other tower is built.
+        For Whisper and CLIP these are ``WhisperForCausalLM`` and ``CLIPTextModelWithProjection``.
+        Without other towers it is the total.
         """
         others = (op for op in self.operators if op.name.partition(".")[0] in self.other_towers)
         return self.total_parameters - sum(op.layers * op.parameters for op in others)
 
     @property
     def denoises(self) -> bool:
-        """Whether it makes images by denoising latents.
+        """Whether the network generates images by denoising latents.
 
-        Those have four channels and more, unlike images, and the loss compares them, not classes.
+        Latents have at least four channels, unlike images, and the loss compares them, not classes.
         """
         channels = 0 if self.sample is None else self.sample.image_channels or 0
         return self.vocab_size == 1 and channels >= LATENT_CHANNELS
 
     @property
     def branches(self) -> int:
-        """Residual branches of the whole network; tensor parallelism reduces once in each."""
+        """Residual branches of the whole network. Tensor parallelism reduces once in each."""
         return self.branches_per_layer * self.num_hidden_layers
 
     @property
     def pipeline_parts(self) -> int:
-        """What pipelines are cut between: each layer, the embedding and the head."""
+        """The parts between which a pipeline can be cut: each layer, the embedding, the head."""
         return self.num_hidden_layers + 2
 
     @property
@@ -127,7 +127,7 @@ class ModelArchitecture(Noun):
 
     @property
     def cache_elements_per_token(self) -> float:
-        """Elements that serving caches for one token over all layers, windows ignored."""
+        """Elements that serving caches for one token in all layers, without regard to windows."""
         return sum(op.layers * op.cache_elements_per_token for op in self.operators)
 
     def matmuls(self) -> tuple[Operator, ...]:

@@ -1,8 +1,7 @@
-"""The operator table: the one description of a network that everything else folds over.
+"""The rows of the operator table, the single description of a network.
 
-A builder (``transformer``, later ``vision`` and others) turns shapes into rows. Parameters,
-FLOPs, activation memory, cache and times are sums over rows; no equation knows the name of a
-model family.
+A builder turns a shape into rows. Parameters, FLOPs, activation memory, cache and times are sums
+over rows, so no equation depends on a model family.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ class OperatorKind(StrEnum):
     SCAN = "scan"
     """A recurrence over the sequence (state-space and linear-attention layers)."""
     RECURRENCE = "recurrence"
-    """A product that each step of a sequence repeats on the last one's result (LSTM, GRU): its
-    rows are the sequences of a batch, not their tokens."""
+    """A product that each step of a sequence repeats on the result of the last step (LSTM, GRU).
+    Its rows are the sequences of a batch, not their tokens."""
     CONVOLUTION = "convolution"
-    """With ``in_features``, a product: channels in of a group times kernel area by channels out of
-    a group, at every output position. Without, a memory-bound row (short causal convolutions)."""
+    """With ``in_features``, a product at every output position: input channels of a group times
+    kernel area, by output channels of a group. Without, a memory-bound row (short causal
+    convolutions)."""
     NORMALIZATION = "normalization"
     ACTIVATION = "activation"
     ELEMENTWISE = "elementwise"
@@ -37,7 +37,7 @@ class OperatorKind(StrEnum):
 
 
 class Part(StrEnum):
-    """Where a row sits in the pipeline."""
+    """The part of the pipeline that holds a row."""
 
     EMBEDDING = "embedding"
     BLOCK = "block"
@@ -50,9 +50,9 @@ class Division(StrEnum):
     TENSOR = "tensor"
     """Divided by the tensor-parallel degree."""
     REPLICATED = "replicated"
-    """Parameters on every tensor-parallel rank; its tokens are divided by sequence parallelism."""
+    """Parameters on every tensor-parallel rank. Sequence parallelism divides the tokens."""
     EXPERT = "expert"
-    """Experts divided by the expert-parallel degree, each one's width by tensor parallelism."""
+    """Expert parallelism divides the experts, and tensor parallelism the width of each."""
 
 
 class SavedFormat(StrEnum):
@@ -68,18 +68,18 @@ class SavedFormat(StrEnum):
 
 
 class SavedWhen(StrEnum):
-    """Which software keeps the tensor for the backward pass."""
+    """The software that keeps a tensor for the backward pass."""
 
     ALWAYS = "always"
     UNFUSED = "unfused"
-    """Kept only where operations run one by one (eager Hugging Face)."""
+    """Kept only if operations run one by one (eager Hugging Face)."""
     FUSED = "fused"
-    """Kept only by fused kernels (compiled, Megatron-class, Liger), in place of the others."""
+    """Kept only by fused kernels (compiled, Megatron-class, Liger), instead of the unfused ones."""
     EAGER_ATTENTION = "eager_attention"
-    """Kept where the score matrix is materialised."""
+    """Kept if the score matrix is materialised."""
     FLASH_ATTENTION = "flash_attention"
     ADAPTER_COPY = "adapter_copy"
-    """A cast that eager autocast makes for an adapter in another format than its base."""
+    """A cast by eager autocast for an adapter whose format differs from that of its base."""
 
 
 class SavedTensor(Noun):
@@ -87,27 +87,27 @@ class SavedTensor(Noun):
 
     name: str
     elements_per_token: float
-    """Per token, or per token and key attended to where ``per_key``."""
+    """Elements per token, or per token and attended key if ``per_key``."""
     format: SavedFormat
     when: SavedWhen = SavedWhen.ALWAYS
     copy_of: SavedFormat | None = None
-    """Format of the tensor that this one copies; where both formats agree there is no copy."""
+    """Format of the tensor that this one copies. There is no copy if both formats are equal."""
     per_key: bool = False
     divided: bool = False
-    """True where tensor parallelism divides it whatever sequence parallelism does."""
+    """Whether tensor parallelism divides it, with or without sequence parallelism."""
     gathered: bool = False
-    """True where it stays whole even under sequence parallelism: the input of a divided matmul."""
+    """Whether sequence parallelism leaves it whole, as the input of a divided matmul."""
     backward: float = 0.0
-    """Of its size, what the fullest moment of the row's backward pass adds (gradients that pass)
-    or has freed (-1)."""
+    """Share of its size that the peak of the row's backward pass adds (temporary gradients) or has
+    freed (-1)."""
     remade: bool = False
-    """True where Megatron's selective recomputation drops it: cheap work makes it again."""
+    """Whether Megatron's selective recomputation drops it, because it is cheap to recompute."""
     by_kernel: bool = False
-    """True where a fused kernel writes it, whose results operator-wise recomputation keeps."""
+    """Whether a fused kernel writes it. Operator-wise recomputation keeps such results."""
     read_by: tuple[str, ...] | None = None
-    """None: needed whatever is trained. Else only the gradients of these weights need it, each
-    named by its adapter targets (``q+k+v`` where one matrix answers to several) or, where it has
-    none, by its role. Eager autocast casts a stream in fp32 once for each."""
+    """Weights whose gradients need it; None means that it is always needed. A weight is named by
+    its adapter targets (``q+k+v`` if one matrix has several) or, without a target, by its role.
+    Eager autocast casts an fp32 stream once for each."""
 
 
 class Phase(StrEnum):
@@ -115,17 +115,16 @@ class Phase(StrEnum):
 
     BOTH = "both"
     PROMPT = "prompt"
-    """Over the prompt alone: the encoder of a pair."""
+    """Only over the prompt: the encoder of a pair."""
     ANSWER = "answer"
-    """Over generated tokens alone: the decoder of a pair."""
+    """Only over generated tokens: the decoder of a pair."""
 
 
 class Operator(Noun):
-    """One row: an operation that ``layers`` layers hold alike.
+    """One row: an operation that is the same in ``layers`` layers.
 
-    All per-token figures are for one layer and one token that passes through the model. In a
-    network that takes whole images or samples (``ModelArchitecture.unit``), a "token" is one of
-    these.
+    All figures per token are for one layer and one token that passes through the model. In a
+    network for whole images or samples (``ModelArchitecture.unit``), a "token" is one of these.
     """
 
     name: str
@@ -133,78 +132,77 @@ class Operator(Noun):
     kind: OperatorKind
     part: Part
     layers: Annotated[int, Field(ge=1)]
-    """How many layers hold this row."""
+    """Number of layers with this row."""
     division: Division
     parameters: Annotated[int, Field(ge=0)] = 0
-    """Elements in one layer, all experts included. 0 where tied to another row."""
+    """Parameters in one layer, including all experts. 0 if tied to another row."""
     active_parameters: Annotated[int, Field(ge=0)] = 0
-    """Elements that one token uses in one layer (a tied head counts here)."""
+    """Parameters that one token uses in one layer (a tied head counts here)."""
     stored_bytes: float | None = None
-    """Bytes of one parameter in the published file, scales included, where its quantisation block
-    says so; None: as the weight format's rule has it."""
+    """Bytes of one parameter in the published file, including scales, if its quantisation block
+    states them. None uses the rule of the weight format."""
     in_features: int = 0
-    """Matmul rows: k of the product (per expert)."""
+    """Matmul rows: inner dimension k of the product (per expert)."""
     out_features: int = 0
-    """Matmul rows: n of the product (per expert)."""
+    """Matmul rows: output dimension n of the product (per expert)."""
     groups: int = 1
-    """Convolutions: independent groups of channels; as many as channels where depthwise."""
+    """Convolutions: independent groups of channels. A depthwise one has a group per channel."""
     minimal: bool = False
-    """Convolutions whose multiplications a minimal filtering algorithm can cut (Winograd's: dense,
-    3 x 3, steps of one)."""
+    """Whether a minimal filtering algorithm can reduce the convolution's multiplications
+    (Winograd's: dense, 3 x 3, stride 1)."""
     positions_per_token: float = 1.0
-    """Rows of the product for each token: pixels of a feature map, patches of an image."""
+    """Rows of the product per token: pixels of a feature map, patches of an image."""
     experts: int = 1
-    """Routed experts in the layer; 1 for everything that is not routed."""
+    """Routed experts in the layer; 1 for rows without routing."""
     active_experts: int = 1
     """Routed experts that one token visits."""
     expert_groups: int = 1
     active_groups: int = 1
-    """Groups of experts, and how many of them a token's experts lie in (node-limited routing)."""
+    """Number of expert groups that hold a token's experts (node-limited routing)."""
     target: str | None = None
-    """Adapter target this projection answers to: q, k, v, o, gate, up, down."""
+    """Adapter target of this projection: q, k, v, o, gate, up, down."""
     flops_per_token: float = 0.0
     """Forward FLOPs that do not depend on the context; a multiply-add counts 2."""
     flops_per_token_per_key: float = 0.0
-    """Attention rows: forward FLOPs per key attended to."""
+    """Attention rows: forward FLOPs per attended key."""
     input_gradient: bool = True
-    """False where nobody asks for the gradient of the input: the first layer of a network whose
-    input is no embedding. Its backward pass is one product, not two."""
+    """False if the gradient of the input is not needed: in the first layer of a network without an
+    embedding. The backward pass is then one product, not two."""
     frozen: bool = False
-    """Training leaves the row and all before it as they are: they run forward only."""
+    """Whether training leaves this row and all before it unchanged: they run forward only."""
     causal: bool = False
-    """A token attends to half of its sequence on average."""
+    """Whether attention is causal: on average, a token attends to half of its sequence."""
     window: int | None = None
-    """Largest number of keys attended to (sliding window)."""
+    """Largest number of attended keys (sliding window)."""
     keys: int | None = None
-    """Keys attended to where the network fixes them: patches of an image, text of a prompt. Then
-    the sequence length does not count."""
+    """Number of attended keys if the network fixes it: patches of an image, text of a prompt. The
+    sequence length then has no effect."""
     moved_elements_per_token: float = 0.0
-    """Elements read and written forward by a fused kernel (memory-bound rows)."""
+    """Memory-bound rows: elements that a fused kernel reads and writes in the forward pass."""
     moved_elements_per_token_unfused: float = 0.0
-    """The same where operations run one by one."""
+    """The same if operations run one by one."""
     launches: int = 1
-    """Kernel launches forward when nothing is fused."""
+    """Kernel launches of the forward pass without fusion."""
     host_s: float = 0.0
-    """Time that the host needs for one token in training while the device waits, when nothing is
-    fused. [s]"""
+    """Host time for one token in training while the device waits, without fusion. [s]"""
     heads: int = 0
     """Attention rows: query heads."""
     cache_heads: int = 0
-    """Heads of the cache; tensor parallelism divides by at most this many (1: replicated)."""
+    """Heads of the cache, the most by which tensor parallelism divides it (1: replicated)."""
     cache_elements_per_token: float = 0.0
-    """Elements that serving caches for one token in one layer, all heads."""
+    """Elements that serving caches for one token in one layer, for all heads."""
     state_elements_per_sequence: float = 0.0
-    """Recurrent state, independent of the context (state-space layers)."""
+    """Elements of the recurrent state, independent of the context (state-space layers)."""
     state_bytes_per_element: float = 2.0
-    """Size of one element of that state, whatever the format of the cache. [bytes]"""
+    """Size of one element of that state, independent of the cache format. [bytes]"""
     phase: Phase = Phase.BOTH
     largest: float = 1.0
-    """Elements of the largest input over those of the usual one: memory must hold the largest."""
+    """Elements of the largest input relative to the usual one. Memory must hold the largest."""
     waiting_elements: float = 0.0
-    """Of gradients that wait beside its backward pass: the shortcut's, around a residual's body."""
+    """Elements of gradients kept during its backward pass: those of the shortcut of a residual."""
     segment: int = 0
-    """Networks whose layers differ: the block, counted from 1, that recomputation makes again as a
-    whole; 0 for what it always keeps."""
+    """Networks whose layers differ: number of the block, from 1, that recomputation treats as a
+    whole; 0 if it is always kept."""
     segment_input: SavedTensor | None = None
-    """On the first row of such a block: what it is made again from."""
+    """On the first row of such a block: the input from which it is recomputed."""
     saved: tuple[SavedTensor, ...] = ()

@@ -1,6 +1,6 @@
-"""Building blocks of the operator table: linear layers, norms, and the tensors they keep.
+"""Building blocks of the operator table: linear layers, norms, and the tensors that they keep.
 
-Elements moved count 16-bit elements: an fp32 intermediate counts double.
+Moved elements are 16-bit elements: an fp32 intermediate counts double.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def linear(
     tied: bool = False,
     saved: tuple[SavedTensor, ...] = (),
 ) -> Operator:
-    """Row of a linear layer, or of one matrix in every expert of a layer."""
+    """Return the row of a linear layer, or of one matrix in every expert of a layer."""
     elements = in_features * out_features + (out_features if bias else 0)
-    # A tied matrix is counted where the embedding is; its bias is its own.
+    # The embedding counts a tied matrix; the bias is separate.
     held = out_features * bias if tied else elements
     return Operator(
         name=name,
@@ -77,7 +77,7 @@ def lone_linear(
     bias: bool = False,
     divided: bool = False,
 ) -> Operator:
-    """Row of a linear layer that no other shares its input with; ``divided``: by the ranks."""
+    """Return the row of a linear layer with its own input; ranks may divide the matrix."""
     reader = name.rpartition(".")[2]
     return linear(
         name,
@@ -101,32 +101,24 @@ def normalization(
     stream: SavedFormat = SavedFormat.STREAM,
     divided: bool = False,
 ) -> Operator:
-    """Row of a normalisation of ``rows`` vectors of ``width`` elements per token.
+    """Return the row of a norm over ``rows`` vectors of ``width`` elements per token.
 
     Parameters
     ----------
-    name : str
-    norm : Norm
-    layers : int
     width, rows : int
         Elements of one vector, and vectors per token (heads).
     scales : int, optional
         Elements of the learned scale; ``width`` by default.
-    part : Part
     stream : SavedFormat
-        Format of the input: the residual stream's, or that of a matmul's output.
+        Format of the input: that of the residual stream or of a matmul's output.
     divided : bool
-        True where tensor parallelism divides the vectors (heads).
-
-    Returns
-    -------
-    Operator
+        Whether tensor parallelism divides the vectors (heads).
 
     Notes
     -----
-    Unfused RMSNorm keeps its input in fp32 and the normalised vector that the scale multiplies;
-    a fused kernel keeps its input as it came. Both keep 4 bytes of statistics per vector (8 for
-    LayerNorm, whose PyTorch kernel is fused everywhere).
+    Unfused RMSNorm keeps its input in fp32 and the normalised vector that the scale multiplies. A
+    fused kernel keeps its input in the original format. Both keep 4 bytes of statistics per vector
+    (8 for LayerNorm, whose PyTorch kernel is always fused).
     """
     elements = float(width * rows)
     statistics = float(rows) if norm.kind is NormKind.RMS else 2.0 * rows
@@ -190,7 +182,7 @@ def elementwise(
     division: Division = Division.REPLICATED,
     saved: tuple[SavedTensor, ...] = (),
 ) -> Operator:
-    """Row of memory-bound work: elements moved by one fused kernel and by single operations."""
+    """Return a memory-bound row: elements moved by a fused kernel and by single operations."""
     return Operator(
         name=name,
         kind=kind,
@@ -207,7 +199,7 @@ def elementwise(
 def linear_input(
     width: int, read_by: tuple[str, ...], *, divided: bool = False, remade: bool = True
 ) -> SavedTensor:
-    """Input of linear layers, kept for the gradients of their weights.
+    """Return the input of linear layers, kept for the gradients of their weights.
 
     An undivided input of divided matrices stays whole under sequence parallelism.
     """

@@ -1,1 +1,1 @@
-"""Reading of weights files: GGUF and safetensors headers, stored bytes."""
+"""Reads weights files: GGUF and safetensors headers, stored bytes."""

@@ -1,7 +1,7 @@
 """Block layouts of ggml's tensor types: exact bytes of every quantisation.
 
 A quantised tensor is stored in blocks along its first dimension: a few scales, then the values.
-Sizes are those of ``GGML_QUANT_SIZES`` in ``gguf-py/gguf/constants.py`` of llama.cpp (MIT), which
+The sizes come from ``GGML_QUANT_SIZES`` in ``gguf-py/gguf/constants.py`` of llama.cpp (MIT), which
 restates the structures of ``ggml/src/ggml-common.h``; read on 2026-11-21.
 """
 
@@ -14,17 +14,17 @@ QK: Final = 256
 
 
 class GgmlType(NamedTuple):
-    """How one tensor type is stored."""
+    """Storage layout of one tensor type."""
 
     name: str
     block: int
     """Values in a block."""
     block_bytes: int
-    """Bytes of a block, scales included. [bytes]"""
+    """Size of a block, including scales. [bytes]"""
 
     @property
     def bytes_per_value(self) -> float:
-        """Bytes of one value, its share of the scales included."""
+        """Bytes of one value, including its share of the scales."""
         return self.block_bytes / self.block
 
 
@@ -65,7 +65,7 @@ GGML_TYPES: Final[dict[int, GgmlType]] = {
     41: GgmlType("q1_0", 128, 2 + 16),
     42: GgmlType("q2_0", 64, 2 + 16),
 }
-"""Tensor types by their number in a file. 4, 5, 31 to 33 and 36 to 38 were removed."""
+"""Tensor types by their number in a file. Numbers 4, 5, 31 to 33 and 36 to 38 were removed."""
 
 BY_NAME: Final[dict[str, GgmlType]] = {item.name: item for item in GGML_TYPES.values()}
 """The same types by name."""

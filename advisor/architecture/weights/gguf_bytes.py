@@ -11,10 +11,10 @@ from advisor.architecture.weights.ggml_types import BY_NAME
 from advisor.architecture.weights.gguf_recipes import RECIPES, Recipe
 
 GROUPED: Final = 4
-"""Query heads on one key-value head from which the value projection is worth more bits."""
+"""From this many query heads per key-value head on, the value projection gets more bits."""
 LARGE_LAYERS: Final = 80
 LARGE_GROUP: Final = 8
-"""Layers and group of Llama 70B, whose value projections are never below five bits."""
+"""Layers and query group of Llama 70B, whose value projections get at least five bits."""
 EIGHT_EXPERTS: Final = 8
 TOKENS: Final = "embedding.tokens"
 FP32_BYTES: Final = 4.0
@@ -34,30 +34,30 @@ NARROW: Final = {
     "q5_k": "q5_1",
     "q6_k": "q8_0",
 }
-"""Type with blocks of 32 that replaces one whose blocks of 256 do not divide the rows."""
+"""Type with blocks of 32 that replaces a type whose blocks of 256 do not divide the rows."""
 
 
 class Mixture(NamedTuple):
-    """What the rules of a model depend on."""
+    """Facts of a model on which the rules depend."""
 
     layers: int
     query_group: int
-    """Query heads on one key-value head."""
+    """Query heads per key-value head."""
     experts: int
 
 
 @lru_cache(maxsize=4096)
 def matrix_bytes(name: str, target: str | None, width: int, model: Mixture) -> float:
-    """Bytes of one value of a block's matrix, averaged over the layers.
+    """Return the bytes per value of a block's matrix, averaged over the layers.
 
     Parameters
     ----------
     name : str
         Key into ``RECIPES``.
     target : str or None
-        Projection: q, k, v, o, gate, up, down; None for every other one.
+        Projection: q, k, v, o, gate, up, down; None for all others.
     width : int
-        Input features, along which blocks lie. [elements]
+        Input features; quantisation blocks run along them. [elements]
     model : Mixture
         Layers, query group and experts.
 
@@ -74,7 +74,7 @@ def matrix_bytes(name: str, target: str | None, width: int, model: Mixture) -> f
 
 
 def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) -> str:
-    """Type of one projection in one layer."""
+    """Return the type of one projection in one layer."""
     if model.experts == EIGHT_EXPERTS and recipe.base not in _LOW_BASES:
         if target in ("k", "v"):
             return "q8_0"
@@ -95,7 +95,7 @@ def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) 
 
 
 def head_bytes(name: str, width: int) -> float:
-    """Bytes of one value of the output matrix, or of an embedding that is also the output.
+    """Return the bytes per value of the output matrix, or of an embedding tied to it.
 
     Parameters
     ----------
@@ -105,14 +105,14 @@ def head_bytes(name: str, width: int) -> float:
         Hidden size. [elements]
     """
     recipe = RECIPES[name]
-    # llama.cpp asks whether the base type's blocks divide the rows, not the head's.
+    # llama.cpp checks whether blocks of the base type divide the rows, not blocks of the head's.
     if width % BY_NAME[recipe.base].block:
         return stored("q8_0", width)
     return stored(recipe.head, width)
 
 
 def embedding_bytes(name: str, width: int) -> float:
-    """Bytes of one value of an embedding that is not the output matrix.
+    """Return the bytes per value of an embedding that is not the output matrix.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def embedding_bytes(name: str, width: int) -> float:
 
 
 def stored(type_name: str, width: int) -> float:
-    """Bytes of one value of ``type_name`` in rows of ``width`` values, replaced where it must be.
+    """Return the bytes per value of ``type_name``, replaced if its blocks do not divide the rows.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def stored(type_name: str, width: int) -> float:
 
 
 def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
-    """Bytes of one stored parameter of an operator.
+    """Return the bytes of one stored parameter of an operator.
 
     Parameters
     ----------
@@ -159,7 +159,6 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
         A row of ``model``.
     name : str
         Key into ``RECIPES``.
-    model : ModelArchitecture
 
     Returns
     -------
@@ -168,8 +167,8 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
 
     Notes
     -----
-    Norms, routers, position tables and whatever else is no matrix stay in fp32, as the converter
-    leaves them. Biases of a matrix are counted in its type.
+    Norms, routers, position tables and all else that is not a matrix stay in fp32, as the converter
+    leaves them. The biases of a matrix count in its type.
     """
     if row.kind is OperatorKind.EMBEDDING:
         if row.name != TOKENS:
@@ -189,17 +188,16 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
 
 
 def file_bytes(model: ModelArchitecture, name: str) -> float:
-    """Bytes of all parameters of a model in one mixture.
+    """Return the bytes of all parameters of a model in one mixture.
 
     Parameters
     ----------
-    model : ModelArchitecture
     name : str
         Key into ``RECIPES``.
 
     Returns
     -------
     float
-        Tokenizer and metadata, a few megabytes, left out. [bytes]
+        Size without tokenizer and metadata, which take a few megabytes. [bytes]
     """
     return sum(row.layers * row.parameters * row_bytes(row, name, model) for row in model.operators)

@@ -1,8 +1,8 @@
-"""From a GGUF header to the configuration that its model was converted from.
+"""Reads from a GGUF header the configuration from which its model was converted.
 
-Keys are those of docs/gguf.md in github ggml-org/ggml and of ``gguf-py/gguf/constants.py`` in
-llama.cpp (MIT). What the metadata leaves out (tied head, biases, widths of experts) is read from
-the tensor table.
+The keys follow docs/gguf.md in github ggml-org/ggml and ``gguf-py/gguf/constants.py`` in llama.cpp
+(MIT). Facts missing in the metadata (tied head, biases, widths of experts) come from the tensor
+table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODEL_TYPES: Final[dict[str, str]] = {
 """Families by ``general.architecture``, as ``model_type``."""
 
 ROUTED_THROUGHOUT: Final = frozenset({"gpt_oss", "minimax_m2", "mixtral"})
-"""Families whose ``intermediate_size`` is the width of an expert."""
+"""Families whose ``intermediate_size`` means the width of an expert."""
 
 FIELDS: Final[dict[str, str]] = {
     "embedding_length": "hidden_size",
@@ -61,19 +61,19 @@ FIELDS: Final[dict[str, str]] = {
     "expert_shared_count": "n_shared_experts",
     "leading_dense_block_count": "first_k_dense_replace",
 }
-"""Fields of a configuration by the key's part after the family."""
+"""Configuration fields by the part of the key after the family."""
 
 NOT_PARAMETERS: Final = ("rope_freqs", "rope_factors_long", "rope_factors_short")
-"""Tables of the position encoding, which a file stores as tensors."""
+"""Tables of the position encoding that a file stores as tensors."""
 
 
 def config_from_gguf(header: GgufHeader) -> dict[str, object]:
-    """Configuration of the model in a GGUF file.
+    """Return the configuration of the model in a GGUF file.
 
     Parameters
     ----------
     header : GgufHeader
-        Of the whole model: of all parts, where it is split.
+        Header of the whole model, with all parts if the file is split.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
     config["tie_word_embeddings"] = "output.weight" not in shapes
     kind = MODEL_TYPES[family]
     if not config.get("num_experts"):
-        # Dense files of routed families state zero experts.
+        # Dense files of families with routing state zero experts.
         config.pop("num_experts", None)
         config.pop("num_experts_per_tok", None)
     elif kind == "llama":
@@ -124,12 +124,12 @@ def config_from_gguf(header: GgufHeader) -> dict[str, object]:
 
 
 def block_count(metadata: Mapping[str, Value], family: str) -> int:
-    """Blocks of the model, layers that predict further tokens left out.
+    """Return the number of blocks, without multi-token prediction layers.
 
     Raises
     ------
     InputError
-        If the key is missing or no whole number.
+        If the key is missing or not a whole number.
     """
     key = f"{family}.block_count"
     blocks, further = metadata.get(key), metadata.get(f"{family}.nextn_predict_layers", 0)
@@ -139,17 +139,12 @@ def block_count(metadata: Mapping[str, Value], family: str) -> int:
 
 
 def counted(table: TensorTable, blocks: int) -> int:
-    """Parameters of the blocks, embedding and head in a table.
+    """Return the parameters of the blocks, the embedding and the head in a table.
 
     Parameters
     ----------
-    table : TensorTable
     blocks : int
-        Blocks of the model; those after them predict further tokens.
-
-    Returns
-    -------
-    int
+        Blocks of the model. Later ones are for multi-token prediction and do not count.
     """
     total = 0
     for tensor in table.tensors:
@@ -162,7 +157,7 @@ def counted(table: TensorTable, blocks: int) -> int:
 
 
 def _uniform(key: str, value: Value) -> Value:
-    """Return the one value of a key that may be given for each layer."""
+    """Return the single value of a key that may have one value per layer."""
     if not isinstance(value, tuple):
         return value
     if len(set(value)) != 1:
@@ -188,14 +183,14 @@ def _vocabulary(
 
 
 def _biases(config: dict[str, object], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Set flags by the tensors of the first block."""
+    """Set the bias flags from the tensors of the first block."""
     config["attention_bias"] = "blk.0.attn_q.bias" in shapes
     config["mlp_bias"] = "blk.0.ffn_up.bias" in shapes
     config["use_qk_norm"] = "blk.0.attn_q_norm.weight" in shapes
 
 
 def _experts(config: dict[str, object], kind: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Fill in widths of experts that older files leave out."""
+    """Set the widths of experts, which older files leave out."""
     if "num_experts" not in config:
         return
     for field, part in (
@@ -216,7 +211,7 @@ def _latent(
     family: str,
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Set the dimensions of latent attention; older files cache full heads."""
+    """Set the dimensions of latent attention. Older files cache full heads."""
     rope = metadata.get(f"{family}.rope.dimension_count")
     key = metadata.get(
         f"{family}.attention.key_length_mla", metadata.get(f"{family}.attention.key_length")

@@ -1,4 +1,4 @@
-"""The header of a GGUF file: metadata and tensor table; never the weights.
+"""Reads the header of a GGUF file, metadata and tensor table, but never the weights.
 
 Format: github ggml-org/ggml, docs/gguf.md (MIT), versions 2 and 3, little-endian: magic, version,
 number of tensors, number of metadata pairs; the pairs; the tensors with dimensions, type and
@@ -31,15 +31,15 @@ MAX_KEY: Final = 65_535
 """Longest key that the format allows. [bytes]"""
 MAX_HEADER_BYTES: Final = 100_000_000
 MAX_STRINGS: Final = 1_000_000
-"""Strings in arrays that are walked over: tokens and merges of the largest tokenizers fit."""
+"""Most strings in skipped arrays, enough for tokens and merges of the largest tokenizers."""
 KEPT_TEXT: Final = 4_096
 KEPT_ITEMS: Final = 4_096
-"""Longer texts and arrays (templates, tokens) are passed over."""
+"""Longer texts and arrays (templates, tokens) are skipped."""
 MAX_KEPT_BYTES: Final = 16_000_000
-"""Of keys, names, texts and numbers that are not passed over, as they lie in memory. [bytes]"""
+"""Most memory for the kept keys, names, texts and numbers. [bytes]"""
 NUMBER_BYTES: Final = 40
 MAX_TENSORS: Final = 50_000
-"""Experts are one tensor in this format: published files have about 2,000."""
+"""Most tensors. This format stores experts as one tensor; published files have about 2,000."""
 DEFAULT_ALIGNMENT: Final = 32
 MAX_ALIGNMENT: Final = 1 << 20
 
@@ -59,20 +59,16 @@ Value = Scalar | tuple[Scalar, ...]
 
 
 class GgufHeader(NamedTuple):
-    """What the header of one file says."""
+    """The header of one file."""
 
     version: int
     metadata: dict[str, Value]
-    """Scalars, short texts and short arrays of numbers; the others are left out."""
+    """Scalars, short texts and short arrays of numbers; longer values are left out."""
     table: TensorTable
 
 
 def read_gguf(path: Path) -> GgufHeader:
-    """Metadata and tensor table of a GGUF file.
-
-    Parameters
-    ----------
-    path : Path
+    """Return the metadata and the tensor table of a GGUF file.
 
     Returns
     -------
@@ -82,14 +78,14 @@ def read_gguf(path: Path) -> GgufHeader:
     Raises
     ------
     InputError
-        If the file cannot be read, is truncated or does not keep to the format.
+        If the file cannot be read, is truncated or violates the format.
     """
     with weights(path) as (stream, size):
         return _header(_Cursor(stream, size))
 
 
 class _Cursor:
-    """A file read forward, never past its end or past the largest header."""
+    """Reads a file forward, never beyond its end or the largest header."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream = stream
@@ -139,7 +135,7 @@ class _Cursor:
             refuse(f"{what} is not UTF-8 text", f"byte {self.position:,}", "UTF-8")
 
     def keep(self, size: int) -> None:
-        """Count what will be kept of the file."""
+        """Count the bytes that will be kept in memory."""
         self._kept += size
         if self._kept > MAX_KEPT_BYTES:
             most = f"at most {MAX_KEPT_BYTES:,} bytes"
@@ -176,7 +172,7 @@ def _header(cursor: _Cursor) -> GgufHeader:
     for _ in range(pairs):
         key = cursor.text(longest=MAX_KEY, what="a metadata key")
         if key in seen:
-            refuse("a metadata key is there twice", key[:60], "each key once")
+            refuse("a metadata key appears twice", key[:60], "each key once")
         seen.add(key)
         value = _value(cursor, cursor.u32())
         if value is not None:
@@ -185,7 +181,7 @@ def _header(cursor: _Cursor) -> GgufHeader:
 
 
 def _value(cursor: _Cursor, kind: int) -> Value | None:
-    """Return one metadata value; None where it is too long to matter."""
+    """Return one metadata value; None if it is too long to matter."""
     if kind in _SCALARS:
         scalar = _SCALARS[kind]
         value: Scalar = scalar.unpack(cursor.take(scalar.size))[0]
@@ -196,7 +192,7 @@ def _value(cursor: _Cursor, kind: int) -> Value | None:
             cursor.skip(length)
             return None
         cursor.keep(length)
-        # A name in another encoding changes no size.
+        # A name in another encoding does not change any size.
         return cursor.take(length).decode("utf-8", errors="replace")
     if kind == _ARRAY:
         return _array(cursor)
@@ -238,7 +234,7 @@ def _table(cursor: _Cursor, count: int, alignment: int) -> TensorTable:
     for _ in range(count):
         name = cursor.text(longest=MAX_NAME, what="a tensor's name")
         if name in names:
-            refuse("a tensor is there twice", name[:60], "each name once")
+            refuse("a tensor appears twice", name[:60], "each name once")
         names.add(name)
         tensor = _tensor(cursor, name)
         offset = cursor.u64()

@@ -1,10 +1,10 @@
-"""Which tensor gets which type in a quantised GGUF file: llama.cpp's mixtures.
+"""llama.cpp's mixtures: the type of each tensor in a quantised GGUF file.
 
 A file named ``Q4_K_M`` mixes types: most matrices in ``q4_k``, the output matrix and half of the
 value and down projections in ``q6_k``. The rules below restate ``llama_tensor_get_type_impl`` of
 ``src/llama-quant.cpp`` (llama.cpp, MIT, commit 007dbbf) for transformers, with an importance
-matrix and without overrides. For dense models they are exact; in routed ones the position of a
-projection is taken over all layers.
+matrix and without overrides. They are exact for dense models. For routed models, the position of a
+projection counts over all layers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 Where = Callable[[int, int], bool]
-"""Whether the rule holds for a layer out of so many."""
+"""Whether a rule applies, from the layer's index and the number of layers."""
 
 
 def _all(layer: int, layers: int) -> bool:
@@ -41,38 +41,38 @@ def _middle(layer: int, layers: int) -> bool:
 
 
 def _more_bits(layer: int, layers: int) -> bool:
-    """First and last eighth, and every third layer between."""
+    """Return whether the layer is in the first or last eighth, or every third in between."""
     first = layers // 8
     return layer < first or layer >= 7 * layers // 8 or (layer - first) % 3 == 2
 
 
 class Rule(NamedTuple):
-    """A projection, the type it gets, and in which layers; the first that holds decides."""
+    """A projection, its type, and the layers. The first rule that applies decides."""
 
     target: str
-    """q, k, v, o, gate, up or down, as ``Operator.target``."""
+    """The projection: q, k, v, o, gate, up or down, as in ``Operator.target``."""
     type: str
     where: Where = _all
     grouped: bool | None = None
-    """Holds only with (True) or without (False) grouped queries; None: with both."""
+    """Applies only with (True) or without (False) grouped queries; None means both."""
 
 
 class Recipe(NamedTuple):
     """One named mixture."""
 
     base: str
-    """Type of every matrix that no rule names."""
+    """Type of every matrix without a rule."""
     rules: tuple[Rule, ...] = ()
     head: str = "q6_k"
-    """Type of the output matrix; of the embedding where both are one."""
+    """Type of the output matrix, also if it is tied to the embedding."""
     embedding: str | None = None
-    """Type of a separate embedding; None: ``base``."""
+    """Type of a separate embedding; None means ``base``."""
     output_of_eight: str | None = "q5_k"
-    """Type of the attention output where there are eight experts; None: as the rules say."""
+    """Type of the attention output in models with eight experts; None follows the rules."""
 
 
 def _low(base: str, *, early: str, output: str | None) -> Recipe:
-    """Mixture of two bits and less: embeddings, values and the first layers get more."""
+    """Return a mixture of at most two bits; embeddings, values and first layers get more."""
     rules = [Rule("v", "q4_k", grouped=True), Rule("v", early, grouped=False)]
     rules.append(Rule("down", early, _first_eighth))
     if output is not None:
@@ -157,7 +157,7 @@ RECIPES: Final[dict[str, Recipe]] = {
     "iq1_m": _low("iq1_m", early="q2_k", output="iq2_xxs"),
     "iq1_s": _low("iq1_s", early="q2_k", output="iq2_xxs"),
 }
-"""Mixtures by the name in a file's name, largest first."""
+"""Mixtures by their name in file names, largest first."""
 
 FILE_TYPES: Final[dict[int, str]] = {
     0: "fp32", 1: "fp16", 2: "q4_0", 3: "q4_1", 7: "q8_0", 8: "q5_0", 9: "q5_1", 10: "q2_k",

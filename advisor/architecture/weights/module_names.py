@@ -1,7 +1,7 @@
-"""Which rows of the table the module names of a quantised file mean.
+"""Maps the module names of a quantised file to rows of the operator table.
 
-Names come as ``lm_head``, ``model.layers.3.self_attn*`` or regular expressions after ``re:``. They
-are read word by word: no pattern of a stranger's file is compiled.
+Names look like ``lm_head``, ``model.layers.3.self_attn*`` or regular expressions after ``re:``.
+They are read word by word: a pattern from an unknown file is never compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ATTENTION, MIXER, EXPERTS, SHARED, DENSE = "attention", "mixer", "experts", "sha
 _FEED_FORWARD: Final = (DENSE, EXPERTS, SHARED)
 
 _MIXERS: Final = ("linear_attn", "mamba")
-"""Words for recurrences; files without them call every mixer an attention (Kimi, DeepSeek V4)."""
+"""Words for recurrences. Files without them name every mixer attention (Kimi, DeepSeek V4)."""
 
 _PLACES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("self_attn", "attn", "attention", "self_attention"), (ATTENTION,)),
@@ -30,7 +30,7 @@ _PLACES: Final[dict[str, tuple[str, ...]]] = {
     "experts": (EXPERTS,),
     "mixer": (ATTENTION, MIXER, *_FEED_FORWARD),
 }
-"""Kinds of row by the words for them."""
+"""Kinds of rows by the words for them."""
 
 _PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "q_proj": ("q",),
@@ -53,12 +53,12 @@ _PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "in_proj": ("input",),
     "out_proj": ("o", "output"),
 }
-"""Adapter targets, or else last words of row names, by the names of projections."""
+"""Adapter targets, or last words of row names, by the names of projections."""
 
 _ELSEWHERE: Final = ("vision", "visual", "mm_projector", "mtp", "multi_modal", "audio", "embed")
-"""Beginnings of words for what is not in the table, or never quantised."""
+"""Prefixes of words for modules that are not in the table, or never quantised."""
 _NEVER: Final = frozenset({"gate", "router", "norm"})
-"""Words for routers and norms, which stay as they are."""
+"""Words for routers and norms, which are never quantised."""
 _HEADS: Final = frozenset({"lm_head", "head", "embed_out"})
 _STACKS: Final = frozenset({"layers", "blocks", "h", "block"})
 _MOST_WORDS: Final = 64
@@ -66,18 +66,18 @@ _MOST_WORDS: Final = 64
 
 @dataclass(slots=True)
 class Coverage:
-    """Which layers of which rows a list of names covers."""
+    """The rows and layers that a list of names covers."""
 
     linear: bool = False
     head: bool = False
     everywhere: set[tuple[str, str | None]] = field(default_factory=set)
-    """Kinds of row, with a projection or None for all of them."""
+    """Kinds of rows, with a projection or None for all projections."""
     layers: dict[tuple[str, str | None], set[int]] = field(default_factory=dict)
     depth: dict[str, int] = field(default_factory=dict)
-    """Layers that hold rows of a kind."""
+    """Number of layers with rows of each kind."""
 
     def share(self, row: Operator) -> float:
-        """Return the share of ``row``'s layers that is covered."""
+        """Return the covered share of the layers of ``row``."""
         if row.part is Part.HEAD:
             return float(self.head)
         kind = _kind(row)
@@ -96,13 +96,9 @@ def coverage(names: Iterable[str], operators: Sequence[Operator]) -> Coverage:
     Parameters
     ----------
     names : iterable of str
-        As the file lists them: names, globs or regular expressions after ``re:``.
+        The file's names, globs, or regular expressions after ``re:``.
     operators : sequence of Operator
-        Table of the model.
-
-    Returns
-    -------
-    Coverage
+        Operator table of the model.
     """
     names, depth = tuple(names), _depth(operators)
     found = Coverage(depth=depth)
@@ -137,7 +133,7 @@ def _add(found: Coverage, name: str, depth: dict[str, int], *, apart: bool) -> N
 def _meaning(
     words: list[str], depth: dict[str, int], *, apart: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """Return the kinds of row and projections that a name means, and whether it is understood."""
+    """Return the kinds of rows and projections of a name, and whether the name is understood."""
     kinds: tuple[str, ...] = tuple(depth)
     projections: tuple[str, ...] = ()
     started = False
@@ -159,7 +155,7 @@ def _meaning(
 
 
 def _index(name: str) -> str | None:
-    """Return the word after ``layers``, where it is a number or the beginning of one."""
+    """Return the word after ``layers``, if it is a number or the beginning of one."""
     words = name.split(".")
     for before, word in pairwise(words):
         if before.strip("*^") in _STACKS and word.rstrip("*$").isdecimal():
@@ -168,7 +164,7 @@ def _index(name: str) -> str | None:
 
 
 def _of_kind(kind: str, index: str, depth: dict[str, int]) -> set[int]:
-    """Return the layers that an index means; dense feed-forwards come before routed ones."""
+    """Return the layers of an index. Dense feed-forward layers come before routed ones."""
     number = index.rstrip("*")
     if len(number) > 5:
         return set()
@@ -187,7 +183,7 @@ def _of_kind(kind: str, index: str, depth: dict[str, int]) -> set[int]:
 
 
 def _alternatives(name: str) -> tuple[str, ...]:
-    """Return the names that a simple pattern stands for: one group ``(a|b)`` is written out."""
+    """Return the names of a simple pattern, which may have one group ``(a|b)``."""
     if not name.startswith("re:"):
         return (name,)
     plain = name[3:].replace("\\.", ".").replace(".*", "*").replace("*", "*.").replace("..", ".")
@@ -215,7 +211,7 @@ def _projections(row: Operator) -> tuple[str, ...]:
 
 
 def _depth(operators: Sequence[Operator]) -> dict[str, int]:
-    """Layers that hold rows of each kind; groups of layers that differ are added."""
+    """Return the number of layers with rows of each kind, summed over groups of layers."""
     groups: dict[tuple[str, str], int] = {}
     for row in operators:
         kind = _kind(row)

@@ -1,7 +1,7 @@
-"""From the tensor names and shapes of a Llama-like model to its configuration.
+"""Derives the configuration of a Llama-like model from its tensor names and shapes.
 
-Shapes tell widths, layers, biases and tying. They do not tell the number of heads where no norm
-of one head is there, nor how many experts a token visits.
+Shapes show widths, layers, biases and tying. They do not show the number of heads (unless a norm
+per head exists) or how many experts a token visits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from advisor.architecture.weights.tensor_table import TensorTable, refuse
 
 LIKELY_HEAD_DIMS: Final = (128, 64)
-"""Of the published Llama-like models; 128 is by far the commonest from 3B parameters on."""
+"""Head dimensions of published Llama-like models. From 3B parameters on, 128 is the usual one."""
 
 _EMBEDDING: Final = "embed_tokens.weight"
 _BUFFERS: Final = ".rotary_emb.inv_freq"
@@ -42,7 +42,7 @@ _REMEDY: Final = "Put the model's config.json beside the file, or give it instea
 
 
 def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Configuration of a Llama-like model.
+    """Return the configuration of a Llama-like model.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str
     dict
         Fields as in ``config.json``.
     tuple of str
-        What had to be assumed.
+        Assumptions.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def config_from_shapes(table: TensorTable) -> tuple[dict[str, object], tuple[str
 
 
 def parameter_count(table: TensorTable) -> int:
-    """Elements of a table, tables of the position encoding left out."""
+    """Return the elements of all tensors, without tables of the position encoding."""
     return sum(item.elements for item in table.tensors if not item.name.endswith(_BUFFERS))
 
 
@@ -112,7 +112,7 @@ def _prefix(shapes: Mapping[str, tuple[int, ...]]) -> str:
 def _first_block(
     shapes: Mapping[str, tuple[int, ...]], prefix: str
 ) -> tuple[dict[str, tuple[int, ...]], int]:
-    """Return the shapes of one block and the number of blocks, which must all be alike."""
+    """Return the shapes of one block and the number of blocks, which must all be equal."""
     blocks: dict[int, dict[str, tuple[int, ...]]] = {}
     for name, shape in shapes.items():
         match = _BLOCK.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
@@ -140,15 +140,15 @@ def _matrix(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, int]
 def _head_dim(
     block: Mapping[str, tuple[int, ...]], queries: int, keys: int
 ) -> tuple[int, tuple[str, ...]]:
-    """Return the width of a head, and that it was assumed where no norm tells it."""
+    """Return the width of a head, with a note if it is assumed because no norm shows it."""
     norm = block.get("self_attn.q_norm.weight")
     candidates = norm if norm is not None and len(norm) == 1 else LIKELY_HEAD_DIMS
     for size in candidates:
         if size and queries % size == 0 and keys % size == 0 and 0 < keys <= queries:
-            note = f"heads of {size} assumed: shapes do not tell them; cache and FLOPs are exact"
+            note = f"heads of {size} assumed (shapes do not show them); cache and FLOPs are exact"
             return size, () if norm is not None else (note,)
     return refuse(
-        "the width of a head cannot be told from the shapes",
+        "the shapes do not show the width of a head",
         (queries, keys),
         "projections that heads of 128 or 64 divide",
         _REMEDY,

@@ -1,4 +1,4 @@
-"""The header of a ``.safetensors`` file and the index of a sharded one; never the weights.
+"""Reads the header of a ``.safetensors`` file and the index of shards, but never the weights.
 
 Format: github huggingface/safetensors, README (Apache-2.0): eight bytes with the length of the
 header, little-endian; the header, a JSON object from tensor names to type, shape and offsets;
@@ -31,7 +31,7 @@ MAX_SHARDS: Final = 1_000
 MAX_INDEX_BYTES: Final = 5_000_000
 MAX_LEVELS: Final = 20
 MAX_PARTS: Final = 1_000_000
-"""Of a header, names, fields and values: 80,000 tensors. They take 60 MB while they are read."""
+"""Most names, fields and values in a header: 80,000 tensors. Reading them takes 60 MB."""
 
 BITS: Final[dict[str, int]] = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
@@ -45,35 +45,31 @@ _WANTED: Final = "a complete .safetensors file"
 
 
 class SafetensorsIndex(NamedTuple):
-    """A ``model.safetensors.index.json``: which tensor lies in which file."""
+    """A ``model.safetensors.index.json``: the file of each tensor."""
 
     total_bytes: int
-    """Of all tensors. [bytes]"""
+    """Size of all tensors. [bytes]"""
     files: tuple[str, ...]
     tensors: int
 
 
 def looks_like_safetensors(start: bytes) -> bool:
-    """Return whether the first nine bytes of a file are those of a safetensors header."""
+    """Return whether a file starts like a safetensors header; nine bytes are enough."""
     return len(start) > PREFIX and start[PREFIX:][:1] == b"{" and start.lstrip()[:1] != b"{"
 
 
 def read_safetensors(path: Path) -> TensorTable:
-    """Tensor table of a ``.safetensors`` file.
-
-    Parameters
-    ----------
-    path : Path
+    """Return the tensor table of a ``.safetensors`` file.
 
     Returns
     -------
     TensorTable
-        In the order of the header.
+        Tensors in the order of the header.
 
     Raises
     ------
     InputError
-        If the file cannot be read, is truncated or does not keep to the format.
+        If the file cannot be read, is truncated or violates the format.
     """
     with weights(path) as (stream, size):
         prefix = stream.read(PREFIX)
@@ -92,7 +88,7 @@ def read_safetensors(path: Path) -> TensorTable:
 
 
 def _decoded(raw: bytes) -> str:
-    # Any other character makes each one take four bytes.
+    # One other character would make every character take four bytes.
     if len(raw) > MAX_HEADER_BYTES // 4 and not raw.isascii():
         refuse("the safetensors header is not ASCII text", f"{len(raw):,} bytes", "plain names")
     try:
@@ -141,7 +137,7 @@ def _tensors(header: dict[str, object], *, data_bytes: int) -> tuple[Tensor, ...
             )
         end = stop
     if end != data_bytes:
-        what = "is truncated" if end > data_bytes else "has bytes that no tensor owns"
+        what = "is truncated" if end > data_bytes else "has bytes that belong to no tensor"
         refuse(f"the safetensors file {what}", f"{data_bytes:,} bytes", f"{end:,} bytes of tensors")
     return tuple(tensor for tensor, _ in placed)
 
@@ -180,18 +176,11 @@ def _whole(value: object) -> bool:
 def read_index(text: bytes) -> SafetensorsIndex:
     """Read a ``model.safetensors.index.json``.
 
-    Parameters
-    ----------
-    text : bytes
-
-    Returns
-    -------
-    SafetensorsIndex
-
     Raises
     ------
     InputError
-        If it is no usable JSON object, or total size or map are missing or unusable.
+        If the text is not a usable JSON object, or the total size or the map is missing or
+        unusable.
     """
     parsed = load_config_text(text, most=MAX_INDEX_BYTES)
     metadata, weight_map = parsed.get("metadata"), parsed.get("weight_map")
@@ -215,22 +204,17 @@ def read_index(text: bytes) -> SafetensorsIndex:
 
 
 def read_shards(index: SafetensorsIndex, folder: Path) -> TensorTable | None:
-    """Tensor table of all shards, or None where they do not all lie in ``folder``.
+    """Return the tensor table of all shards, or None if ``folder`` does not hold all of them.
 
     Parameters
     ----------
-    index : SafetensorsIndex
     folder : Path
-        Where the index lies.
-
-    Returns
-    -------
-    TensorTable or None
+        Folder of the index.
 
     Raises
     ------
     InputError
-        If a shard is unusable, or the shards hold other bytes than the index says.
+        If a shard is unusable, or the shards together have too many tensors.
     """
     paths = [folder / name for name in index.files]
     if not all(path.is_file() for path in paths):

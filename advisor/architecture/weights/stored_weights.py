@@ -1,4 +1,4 @@
-"""Bytes that each row of a quantised file takes: groups, zero-points, modules left out."""
+"""Bytes of each row in a quantised file, with groups, zero-points and unquantised modules."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from advisor.architecture.weights.module_names import HEAD, LINEAR, Coverage, co
 
 SIXTEEN_BITS: Final = 16.0
 SCALE_BITS: Final = 16.0
-"""A scale is an fp16 or bf16 number (AutoAWQ, GPTQModel, compressed-tensors)."""
+"""Bits of a scale: fp16 or bf16 (AutoAWQ, GPTQModel, compressed-tensors)."""
 WIDE_SCALE_BITS: Final = 32.0
-"""A scale of a block of fp8 weights, and of bitsandbytes without double quantisation, is fp32."""
+"""Bits of an fp32 scale: blocks of fp8 weights, bitsandbytes without double quantisation."""
 INDEX_BITS: Final = 32.0
-"""GPTQ files hold the group of each input as an int32, whether reordered or not."""
+"""Bits of an index: GPTQ files always store the group of each input as an int32."""
 NF4_BLOCK: Final = 64
 NF4_NESTED: Final = 256
-"""Weights of one constant, and constants of one fp32 number (arXiv:2305.14314, section 3)."""
+"""Weights per constant, and constants per fp32 number (arXiv:2305.14314, section 3)."""
 HQQ_GROUP: Final = 64
 DEFAULT_GROUP: Final = 128
-"""Groups of AWQ, GPTQ and AutoRound where the file does not say."""
+"""Group size of AWQ, GPTQ and AutoRound if the file does not state it."""
 
 SKIPPED: Final = ("modules_to_not_convert", "ignore", "llm_int8_skip_modules", "ignored_layers")
-"""Where methods list the modules that stay at 16 bits."""
+"""Fields in which methods list the modules that stay at 16 bits."""
 
 _GROUPED: Final = frozenset({"awq", "gptq", "gptq_marlin", "auto-round", "intel/auto-round"})
 _FP8: Final = frozenset({"fp8", "finegrained_fp8"})
@@ -42,18 +42,18 @@ _BY_ALGORITHM: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StoredFormat:
-    """What a quantised matrix holds."""
+    """Storage format of a quantised matrix."""
 
     bits: float
     group: int = 0
-    """Inputs, or weights of a block, that share what follows; 0: the matrix, -1: an input row."""
+    """Inputs, or weights of a block, that share the scale; 0 means the matrix, -1 an input row."""
     shared_bits: float = 0.0
     """Scale and zero-point of a group. [bits]"""
     index_bits: float = 0.0
-    """Of each input: the group that it belongs to. [bits]"""
+    """Size of the group index of each input. [bits]"""
 
     def bits_of(self, row: Operator) -> float:
-        """Return the mean bits of a weight of ``row``, of its last incomplete group too."""
+        """Return the mean bits per weight of ``row``, including its last incomplete group."""
         if not (row.in_features and row.out_features):
             return self.bits
         bits = self.bits + self.index_bits / row.out_features
@@ -66,7 +66,7 @@ class StoredFormat:
 
 @dataclass(frozen=True, slots=True)
 class StoredPart:
-    """One format and the modules that have it."""
+    """A format and the modules that use it."""
 
     format: StoredFormat
     modules: tuple[str, ...]
@@ -75,23 +75,22 @@ class StoredPart:
 def with_stored_bytes(
     operators: Sequence[Operator], config: Mapping[str, object]
 ) -> tuple[Operator, ...]:
-    """Rows with the bytes that a published quantised file holds for one of their parameters.
+    """Return the rows with the bytes per parameter of a published quantised file.
 
     Parameters
     ----------
-    operators : sequence of Operator
     config : mapping
-        With a ``quantization_config``, as the file states it.
+        Configuration with the file's ``quantization_config``.
 
     Returns
     -------
     tuple of Operator
-        As given where the block states no sizes that this module knows.
+        The rows, unchanged if the block states no sizes that this module knows.
 
     Raises
     ------
     InputError
-        If a field of the block is of the wrong type.
+        If a field of the block has the wrong type.
     """
     fields = ConfigFields(config)
     block = ConfigFields(fields.mapping("quantization_config") or {})
@@ -131,7 +130,7 @@ def _stored(
 
 
 def _requantized(block: ConfigFields) -> bool:
-    """Return whether layers of an fp8 file were made narrower, which the block then lists."""
+    """Return whether some layers of an fp8 file have a narrower format, listed in the block."""
     method = block.text("quant_method", "").lower()
     return method in _FP8 and block.mapping("quantized_layers") is not None
 
@@ -144,7 +143,7 @@ def _skipped(block: ConfigFields) -> tuple[str, ...]:
 
 
 def _parts(block: ConfigFields) -> tuple[StoredPart, ...]:
-    """Return the formats of a block and where they are used; none where it does not say."""
+    """Return the formats of a block and their modules; empty if the block does not state them."""
     method = block.text("quant_method", "").lower()
     if block.mapping("config_groups") and not _requantized(block):
         return _compressed(block)
@@ -158,7 +157,7 @@ def _parts(block: ConfigFields) -> tuple[StoredPart, ...]:
 
 
 def _single(method: str, block: ConfigFields) -> StoredFormat | None:
-    """Return the one format of a method without groups of modules."""
+    """Return the single format of a method without groups of modules."""
     if method in _GROUPED:
         bits = block.number("bits", 4, minimum=1, maximum=32)
         zero = 0.0 if method == "awq" and not block.flag("zero_point", True) else bits
@@ -191,13 +190,13 @@ def _single(method: str, block: ConfigFields) -> StoredFormat | None:
 
 
 def _group(block: ConfigFields, default: int) -> int:
-    """Return the inputs of a group; -1 is a whole row."""
+    """Return the inputs per group; -1 means a whole row."""
     size = int(block.number("group_size", default, minimum=-1, maximum=1e6))
     return size or -1
 
 
 def _compressed(block: ConfigFields) -> tuple[StoredPart, ...]:
-    """Return the groups of compressed-tensors and of NVIDIA's files; a list goes before "all"."""
+    """Return the groups of compressed-tensors and NVIDIA's files; listed modules come first."""
     parts = []
     for group in (block.mapping("config_groups") or {}).values():
         if not isinstance(group, Mapping):
@@ -226,7 +225,7 @@ def _of_weights(weights: ConfigFields) -> StoredFormat:
 
 
 def _listed(block: ConfigFields) -> tuple[StoredPart, ...]:
-    """Return the formats that NVIDIA's files list layer by layer."""
+    """Return the formats that NVIDIA's files list for each layer."""
     modules: dict[str, list[str]] = {}
     for name, stated in (block.mapping("quantized_layers") or {}).items():
         if isinstance(stated, Mapping):

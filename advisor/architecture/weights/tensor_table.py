@@ -1,4 +1,4 @@
-"""The tensor table of a weights file: names, shapes and exact bytes, read from the header alone."""
+"""The tensor table of a weights file: names, shapes and exact bytes, from the header only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tensor(NamedTuple):
     """Storage type in lower case: ``bf16``, ``f8_e4m3``, ``q4_k``, ..."""
     elements: int
     bytes: int
-    """Scales inside blocks included. [bytes]"""
+    """Size, including scales inside blocks. [bytes]"""
 
 
 class TensorTable(NamedTuple):
@@ -41,16 +41,16 @@ class TensorTable(NamedTuple):
 
     @property
     def elements(self) -> int:
-        """Elements of all tensors."""
+        """Number of elements in all tensors."""
         return sum(tensor.elements for tensor in self.tensors)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all tensors. [bytes]"""
+        """Size of all tensors. [bytes]"""
         return sum(tensor.bytes for tensor in self.tensors)
 
     def bytes_by_type(self) -> dict[str, int]:
-        """Bytes of each storage type, largest first. [bytes]"""
+        """Size of the tensors of each storage type, largest first. [bytes]"""
         found: dict[str, int] = {}
         for tensor in self.tensors:
             found[tensor.type] = found.get(tensor.type, 0) + tensor.bytes
@@ -62,20 +62,12 @@ class TensorTable(NamedTuple):
 
 
 def joined(tables: Iterable[TensorTable]) -> TensorTable:
-    """Table of a model whose tensors lie in several files.
-
-    Parameters
-    ----------
-    tables : iterable of TensorTable
-
-    Returns
-    -------
-    TensorTable
+    """Return the table of a model whose tensors are in several files.
 
     Raises
     ------
     InputError
-        If two files hold a tensor of one name.
+        If two files hold a tensor of the same name.
     """
     tensors: dict[str, Tensor] = {}
     for table in tables:
@@ -87,28 +79,23 @@ def joined(tables: Iterable[TensorTable]) -> TensorTable:
 
 
 def weights(path: Path) -> AbstractContextManager[tuple[BinaryIO, int]]:
-    """Open a file of weights: the stream and its size in bytes.
+    """Open a weights file; return the stream and its size in bytes.
 
     Raises
     ------
     InputError
-        If it is missing, unreadable, or a device or pipe, which would never end.
+        If it is missing, unreadable, or a device or pipe, which might never end.
     """
     return opened(path, allowed="a readable file", remedy="Correct the path.", field="model.config")
 
 
 def element_count(name: str, shape: tuple[int, ...]) -> int:
-    """Elements of a shape.
+    """Return the number of elements of a shape.
 
     Parameters
     ----------
     name : str
-        For the message.
-    shape : tuple of int
-
-    Returns
-    -------
-    int
+        Name of the tensor, for the message.
 
     Raises
     ------
@@ -132,8 +119,6 @@ def refuse(what: str, value: object, allowed: str, remedy: str = REMEDY) -> NoRe
         What is wrong.
     value : object
         What was found.
-    allowed : str
-    remedy : str
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""From a weights file on disk to the architecture: GGUF, safetensors, or the index of shards."""
+"""Reads the architecture from a weights file: GGUF, safetensors, or the index of shards."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ CLOSE: Final = 0.02
 _PART: Final = re.compile(r"(.+)-(\d{5})-of-(\d{5})(\.gguf|\.safetensors)")
 _PLAIN: Final = {"bf16": "bf16", "f16": "fp16", "f32": "fp32"}
 _UNPACKED: Final = frozenset({"bf16", "f16", "f32", "f64"})
-"""Types whose elements are parameters; smaller ones may pack several or hold scales."""
+"""Types whose elements are parameters. Smaller types may pack several or hold scales."""
 
 
 def is_weights_file(path: Path, start: bytes) -> bool:
-    """Return whether a file holds weights, by its first bytes, or is the index of some.
+    """Return whether a file holds weights, by its first bytes, or is an index of weights files.
 
     Parameters
     ----------
-    path : Path
     start : bytes
         At least the first nine bytes.
     """
@@ -60,23 +59,22 @@ def is_weights_file(path: Path, start: bytes) -> bool:
 
 
 def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
-    """Architecture of the model in a weights file, from its header alone.
+    """Return the architecture of the model in a weights file, from its header only.
 
     Parameters
     ----------
-    path : Path
     start : bytes
         At least the first nine bytes.
 
     Returns
     -------
     ModelArchitecture
-        ``evidence`` is ``derived`` where the parameters agree with the tensor table.
+        ``evidence`` is ``derived`` if the parameters agree with the tensor table.
 
     Raises
     ------
     InputError
-        If the file is unusable, or does not tell the architecture.
+        If the file is unusable, or does not show the architecture.
     """
     if start.startswith(MAGIC):
         return _from_gguf(path)
@@ -91,16 +89,7 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
 
 
 def read_start(path: Path, count: int = MAX_CONFIG_BYTES + 1) -> bytes:
-    """First ``count`` bytes of a file; by default one more than a configuration may have.
-
-    Parameters
-    ----------
-    path : Path
-    count : int
-
-    Returns
-    -------
-    bytes
+    """Return the first ``count`` bytes of a file; by default one more than a config may have.
 
     Raises
     ------
@@ -130,7 +119,7 @@ def _from_gguf(path: Path) -> ModelArchitecture:
 
 
 def _whole_gguf(path: Path) -> GgufHeader:
-    """Return the header of a file, with the tensors of its other parts."""
+    """Return the header of a file with the tensors of all its parts."""
     header = read_gguf(path)
     parts = header.metadata.get("split.count", 1)
     if not isinstance(parts, int) or parts <= 1:
@@ -138,10 +127,10 @@ def _whole_gguf(path: Path) -> GgufHeader:
     match = _PART.fullmatch(path.name)
     if match is None or int(match[3]) != parts or parts > 1000:
         refuse(
-            "the GGUF file is one of several parts, and its name does not tell the others",
+            "the GGUF file is one of several parts, but its name does not show the others",
             path.name,
             f"a name like model-00001-of-{parts:05}.gguf" if parts <= 1000 else "up to 1000 parts",
-            "Keep the names that the parts were published with.",
+            "Keep the published names of the parts.",
         )
     paths = [path.with_name(f"{match[1]}-{i:05}-of-{match[3]}.gguf") for i in range(1, parts + 1)]
     missing = [item.name for item in paths if not item.is_file()]
@@ -158,7 +147,7 @@ def _whole_gguf(path: Path) -> GgufHeader:
 
 
 def _mixture(model: ModelArchitecture, header: GgufHeader) -> tuple[str, tuple[str, ...]]:
-    """Return the weight format of a file, and how far it is from the file's own bytes."""
+    """Return the weight format of a file, and its difference from the file's own bytes."""
     number = header.metadata.get("general.file_type")
     named = FILE_TYPES.get(number) if isinstance(number, int) else None
     stored = header.table.bytes
@@ -173,7 +162,7 @@ def _mixture(model: ModelArchitecture, header: GgufHeader) -> tuple[str, tuple[s
     apart = file_bytes(model, nearest) / stored - 1
     side = "above" if apart > 0 else "below"
     return nearest, (
-        f"served weights are counted as {nearest}, {abs(apart):.1%} {side} the file's bytes",
+        f"served weights count as {nearest}, {abs(apart):.1%} {side} the file's bytes",
     )
 
 
@@ -182,7 +171,7 @@ def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:
     if table is not None:
         if table.bytes != index.total_bytes or len(table.tensors) != index.tensors:
             refuse(
-                "the shards do not hold what the index says",
+                "the shards do not match the index",
                 f"{table.bytes:,} bytes in {len(table.tensors):,} tensors",
                 f"{index.total_bytes:,} bytes in {index.tensors:,} tensors",
             )
@@ -190,17 +179,17 @@ def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:
     built = _configured(path)
     if built is None:
         refuse(
-            "the index names tensors and files, not shapes",
+            "the index names tensors and files, but not shapes",
             path.name,
-            "the index beside its shards or its config.json",
-            "Put the model's config.json beside the index, or give it instead.",
+            "the index in a folder with its shards or its config.json",
+            "Put the model's config.json into that folder, or give it instead.",
         )
     note = f"the files hold {index.total_bytes / GB:,.2f} GB in {index.tensors:,} tensors"
     return built.model_copy(update={"assumptions": (*built.assumptions, note)})
 
 
 def _configured(path: Path) -> ModelArchitecture | None:
-    """Return the architecture of the configuration beside a file, or None."""
+    """Return the architecture of the configuration in the same folder, or None."""
     beside = path.with_name(CONFIG)
     if not beside.is_file():
         return None
@@ -211,7 +200,7 @@ def _configured(path: Path) -> ModelArchitecture | None:
 
 
 def _from_table(table: TensorTable, path: Path, *, whole: bool) -> ModelArchitecture:
-    """Return the architecture of a table: by the configuration beside it, or by its shapes."""
+    """Return the architecture of a table, from the configuration in its folder or its shapes."""
     kinds = table.bytes_by_type()
     built = _configured(path)
     if built is None:
@@ -238,7 +227,7 @@ def _from_table(table: TensorTable, path: Path, *, whole: bool) -> ModelArchitec
 
 
 def _compared(model: ModelArchitecture, found: int) -> ModelArchitecture:
-    """Return the model, marked as assumed where the file holds other parameters."""
+    """Return the model, marked as assumed if the file's parameters differ."""
     if model.total_parameters == found:
         return model
     note = f"the file holds {found:,} parameters, the shape gives {model.total_parameters:,}"
@@ -248,6 +237,6 @@ def _compared(model: ModelArchitecture, found: int) -> ModelArchitecture:
 
 
 def _sizes(table: TensorTable) -> str:
-    """State the bytes of each storage type."""
+    """Return a note on the bytes of each storage type."""
     each = ", ".join(f"{size:,} in {kind}" for kind, size in table.bytes_by_type().items())
     return f"the file's tensors take {table.bytes:,} bytes: {each}"

@@ -1,4 +1,4 @@
-"""Live prices: fetched through ``gpuhunt``, kept in the user's cache, joined with the snapshot."""
+"""Live prices: fetch them through ``gpuhunt``, cache them, join them with the snapshot."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from advisor.foundation.resources import cache_path
 
 
 def cache_file() -> Path:
-    """Return where live prices are kept."""
+    """Return the path of the file that caches live prices."""
     return cache_path("prices.json")

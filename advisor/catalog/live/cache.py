@@ -1,4 +1,4 @@
-"""The cache file: written whole or not at all, and believed only if every byte is as written."""
+"""The cache file of live prices: written whole or not at all, and verified by its checksum."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from advisor.foundation.writing import write_whole
 
 FORMAT: Final = "gpu-advisor live prices"
 SCHEMA: Final = 1
-"""Raised whenever the content changes its form; other versions are not read."""
+"""Version of the file format. The reader refuses every other version."""
 MAX_BYTES: Final = 200_000_000
 CLOCK_TOLERANCE: Final = timedelta(days=1)
 
 
 class CacheRefusedError(Exception):
-    """Says why the cache is not used."""
+    """The cache cannot be used; the message says why."""
 
 
 class ClockError(CacheRefusedError):
-    """The cache is from the future: not it, the clock is wrong."""
+    """The cache has a date in the future, so the clock is wrong, not the cache."""
 
 
 def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
@@ -34,14 +34,13 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
 
     Parameters
     ----------
-    path : Path
     now : datetime
-        With time zone.
+        Current time, with time zone.
 
     Returns
     -------
     LivePrices or None
-        None if there is no cache.
+        None if no cache exists.
 
     Raises
     ------
@@ -51,8 +50,8 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise CacheRefusedError("it is too large")
-        if path.exists() and not path.is_file():  # a named pipe would be waited for
-            raise CacheRefusedError("it cannot be read: it is no file")
+        if path.exists() and not path.is_file():  # reading a named pipe would wait
+            raise CacheRefusedError("it cannot be read: it is not a regular file")
         head, _, body = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
         return None
@@ -68,19 +67,18 @@ def read_cache(path: Path, *, now: datetime) -> LivePrices | None:
     if prices.fetched_at > now + CLOCK_TOLERANCE:
         day = prices.fetched_at.date().isoformat()
         raise ClockError(
-            f"it was written on {day}, after today: the clock of this machine seems to be set back"
+            f"it was written on {day}, after today: the clock of this machine seems to be wrong"
         )
     return prices
 
 
 def write_cache(path: Path, prices: LivePrices) -> None:
-    """Write the prices: a reader sees the old file or the new one, never a part.
+    """Write the prices. A reader sees the old file or the new one, never a part.
 
     Parameters
     ----------
     path : Path
-        Its folder is created.
-    prices : LivePrices
+        Where to write. A missing folder is created.
 
     Raises
     ------
@@ -98,7 +96,7 @@ def write_cache(path: Path, prices: LivePrices) -> None:
         why = error.what if isinstance(error, TransferError) else why
         raise RefreshError(
             f"live prices cannot be kept: {why}",
-            remedy="Make room or give write permission, or set GPU_ADVISOR_CACHE_DIR.",
+            remedy="Free disk space, allow writing there, or set GPU_ADVISOR_CACHE_DIR.",
         ) from None
 
 
@@ -111,7 +109,7 @@ def _check_head(head: bytes, body: bytes) -> None:
         raise CacheRefusedError("it is damaged: its first line is not that of this program")
     if found.get("schema") != SCHEMA:
         raise CacheRefusedError(
-            f"it is of version {found.get('schema')}, this program reads version {SCHEMA}"
+            f"it has version {found.get('schema')}, but this program reads version {SCHEMA}"
         )
     if found.get("sha256") != sha256(body).hexdigest():
         raise CacheRefusedError("it is damaged: its checksum does not match")

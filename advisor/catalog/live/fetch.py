@@ -1,4 +1,4 @@
-"""Asks ``gpuhunt`` for the providers' catalogs; the only module that imports it."""
+"""Downloads the providers' catalogs through ``gpuhunt``; no other module imports it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     import gpuhunt
 
 Progress = Callable[[float, str], None]
-"""Called with the share that is done, 0 to 1, and what happens now."""
+"""Receives the completed share, 0 to 1, and a description of the current step."""
 
 SILENCE_S: Final = 30.0
-"""A server that says nothing for so long has failed. [s]"""
+"""A server that stays silent for this long has failed. [s]"""
 POLL_S: Final = 0.1
 _ONE_AT_A_TIME: Final = Lock()
-"""Log and socket settings belong to the whole process, which may serve several people."""
+"""One fetch at a time: log and socket settings are global, and the process may serve many users."""
 LOADING: Final = 0.8
-"""Share of the time that downloads take."""
+"""Share of the progress bar for the downloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What one provider answered."""
+    """The answer of one provider."""
 
     version: str = ""
     rows: tuple[Row, ...] = ()
     malformed: int = 0
     """Rows that gpuhunt could not read."""
     error: str = ""
-    """Why there are no rows."""
+    """Why there are no rows. Empty if the download worked."""
 
 
 class _Listener(logging.Handler):
-    """Hears from gpuhunt's log what happens to which provider; nothing reaches the terminal."""
+    """Follows the state of each provider in gpuhunt's log, and keeps the log off the terminal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _Listener(logging.Handler):
         self.malformed: Counter[str] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note downloads, unreadable rows, and the reason of a failure."""
+        """Record downloads, unreadable rows, and the reason for a failure."""
         args = record.args if isinstance(record.args, tuple) else ()
         provider = str(args[0]) if args else ""
         if provider not in PROVIDERS:
@@ -92,16 +92,15 @@ def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetche
 
     Parameters
     ----------
-    progress : callable
     online : bool
-        Ask the online providers too whose keys are in the environment.
+        Also ask the online providers whose keys are in the environment.
 
     Returns
     -------
     str
         Version of gpuhunt.
     mapping of str to Fetched
-        By gpuhunt's name of the provider, one for each.
+        The answers, by gpuhunt's name of the provider.
 
     Raises
     ------
@@ -109,7 +108,7 @@ def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetche
         If gpuhunt is not installed, or no provider could be loaded.
     """
     try:
-        # Only a refresh needs them; every command imports this module through the facade.
+        # Imported here because only a refresh needs them, but every command imports this module.
         from importlib.metadata import version
 
         import gpuhunt
@@ -118,7 +117,7 @@ def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetche
             "live prices need the package gpuhunt, which is not installed",
             remedy="Install it: pip install 'gpu-advisor[prices]'.",
         ) from None
-    progress(0.0, "Asking which prices are newest")
+    progress(0.0, "Looking for the newest prices")
     listener = _Listener()
     with _ONE_AT_A_TIME, _listening(listener), _timeout(SILENCE_S):
         try:
@@ -143,7 +142,7 @@ def fetch(*, progress: Progress, online: bool) -> tuple[str, Mapping[str, Fetche
 
 
 def day_of(catalog_version: str) -> str | None:
-    """Return the day that a catalog's version begins with, or None where no calendar has it.
+    """Return the day at the start of a catalog's version, or None if it is not a valid date.
 
     Examples
     --------
@@ -164,7 +163,7 @@ def day_of(catalog_version: str) -> str | None:
 def _load(
     package: ModuleType, started: SimpleQueue[str], progress: Progress, *, online: bool
 ) -> gpuhunt.Catalog:
-    """Download everything; progress is told by the caller's own thread, as interfaces need it."""
+    """Download everything. The caller's own thread reports progress, as interfaces require."""
 
     def load() -> gpuhunt.Catalog:
         if online:
@@ -187,7 +186,7 @@ def _load(
 
 
 def _read(catalog: gpuhunt.Catalog, name: str) -> Fetched:
-    """The downloaded list of an offline provider."""
+    """Return the downloaded list of an offline provider."""
     loaded = catalog.catalog.get(name)
     if loaded is None:
         return Fetched(error="it was not offered")
@@ -196,13 +195,13 @@ def _read(catalog: gpuhunt.Catalog, name: str) -> Fetched:
 
 
 def _ask(package: ModuleType, catalog: gpuhunt.Catalog, name: str) -> Fetched:
-    """What an online provider answers now; whatever it answers, the others go on."""
+    """Return the answer of an online provider. A failure does not stop the others."""
     if name not in {provider.NAME for provider in catalog.providers}:
         return Fetched(error="no key for it is in the environment")
     try:
         return Fetched(rows=tuple(_rows(catalog.query(provider=name, min_gpu_count=1))))
     except (package.GPUHuntError, OSError, LookupError, TypeError, ValueError) as error:
-        return Fetched(error=f"it answered with nonsense or not at all ({_reason(error)})")
+        return Fetched(error=f"it did not answer, or the answer is unusable ({_reason(error)})")
 
 
 def _rows(items: Iterable[gpuhunt.CatalogItem]) -> Iterator[Row]:
@@ -222,7 +221,7 @@ def _rows(items: Iterable[gpuhunt.CatalogItem]) -> Iterator[Row]:
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, in one line and without addresses: like reasons read alike."""
+    """Return the reason in one line, without addresses, so that equal reasons read the same."""
     cause = getattr(error, "reason", None) or error
     text = getattr(cause, "strerror", None) or str(cause).partition("\n")[0]
     return visible(str(text)[:120]) or type(error).__name__
@@ -245,7 +244,7 @@ def _listening(listener: logging.Handler) -> Iterator[None]:
 
 @contextmanager
 def _timeout(seconds: float) -> Iterator[None]:
-    """Gpuhunt sets no limit of its own: a server that stays silent would hold it for ever."""
+    """Set a socket timeout: gpuhunt sets none, and a silent server would block it forever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:

@@ -1,4 +1,4 @@
-"""The snapshot and the cached live prices, joined: the newer list of each provider counts."""
+"""Joins the snapshot with the cached live prices. Each provider's newer list wins."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from advisor.nouns.hardware import Confidence, Offer
 
 
 def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> Catalog:
-    """Return the catalog with the cached live prices, or with a word on why without.
+    """Return the catalog with the cached live prices, or with the reason why they are not used.
 
     Parameters
     ----------
     catalog : Catalog
         The shipped snapshot.
     path : Path
-        The cache.
+        The cache file.
     now : datetime, optional
-        The clock's by default.
+        Default: the current time.
 
     Returns
     -------
     Catalog
-        Its ``prices`` say what is in use. Offers of a provider are replaced for the accelerators
-        that its live list holds, unless the snapshot's are newer.
+        Its ``prices`` field says which prices are in use. A live list replaces the provider's
+        offers of the accelerators that it contains, unless the snapshot is newer.
     """
     try:
         live = read_cache(path, now=now or datetime.now(UTC))
@@ -75,8 +75,8 @@ def with_live(catalog: Catalog, path: Path, *, now: datetime | None = None) -> C
 def newest_dates(offers: Sequence[Offer]) -> Mapping[str, str]:
     """Return the newest day of a price of each provider.
 
-    A price known to the month or the year alone may be of its first day: it holds no list of that
-    month or year back.
+    A price with only a month or a year counts from the first day of it. So it does not block a
+    list from the same month or year.
     """
     newest: dict[str, str] = {}
     for offer in offers:
@@ -88,7 +88,7 @@ def newest_dates(offers: Sequence[Offer]) -> Mapping[str, str]:
 def carried_over(
     old: LivePrices | None, fetched: Mapping[str, LiveProvider]
 ) -> tuple[LiveProvider, ...]:
-    """Return the new lists, and the old ones of providers that did not answer this time."""
+    """Return the new lists, plus the old lists of providers that did not answer this time."""
     lists = {item.name: item for item in old.providers} if old else {}
     return tuple(item for _, item in sorted((lists | dict(fetched)).items()))
 

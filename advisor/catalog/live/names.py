@@ -1,4 +1,4 @@
-"""From the names of ``gpuhunt`` to the catalog's accelerators: a table, never a guess."""
+"""Maps the names of ``gpuhunt`` to the catalog's accelerators by a table, without guessing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from advisor.foundation.resources import data_path
 
 FILE: Final = "gpuhunt_names.csv"
 MEMORY_TOLERANCE: Final = 0.1
-"""Providers give GiB that the driver shows or GB as marketed; fractions of a card are far off."""
+"""Providers state GiB as the driver shows or GB as marketed. Fractions of a card differ by more."""
 
 PROVIDERS: Final = {
     "aws": "AWS",
@@ -27,14 +27,14 @@ PROVIDERS: Final = {
     "runpod": "RunPod",
     "verda": "Verda (DataCrunch)",
 }
-"""Offline catalogs of gpuhunt and the catalog's names for their providers."""
+"""Offline catalogs of gpuhunt, with the provider names of this catalog."""
 ONLINE: Final = {
     "digitalocean": "DigitalOcean",
     "hotaisle": "Hot Aisle",
     "jarvislabs": "JarvisLabs",
     "vultr": "Vultr",
 }
-"""Providers that gpuhunt asks itself, most with a key from the environment. Left out: Vast.ai and
+"""Providers that gpuhunt asks online, most with a key from the environment. Left out: Vast.ai and
 Lium (single machines that come and go), Seeweb (prices in euro given as dollars), Daytona
 (sandboxes) and Crusoe (a table typed by hand, in part estimated)."""
 TITLES: Final = PROVIDERS | ONLINE
@@ -49,10 +49,10 @@ class Name(Record):
     gpu_memory_gb: Gigabytes
     accelerator: Key
     devices: Count
-    """Accelerators of the catalog in one that gpuhunt counts (a TPU slice, a two-die module)."""
+    """Catalog accelerators in one device that gpuhunt counts (a TPU slice, a two-die module)."""
 
     def fits(self, provider: str, instance: str, gpu_name: str, gpu_memory_gb: float) -> bool:
-        """Whether this line is about such an instance."""
+        """Whether this line matches an instance."""
         return (
             fnmatchcase(gpu_name, self.gpu_name)
             and abs(gpu_memory_gb / self.gpu_memory_gb - 1) <= MEMORY_TOLERANCE
@@ -62,14 +62,14 @@ class Name(Record):
 
 
 def find_name(provider: str, instance: str, gpu_name: str, gpu_memory_gb: float) -> Name | None:
-    """Return the first line of the table that fits, or None.
+    """Return the first matching line of the table, or None.
 
     Parameters
     ----------
     provider, instance, gpu_name : str
         As gpuhunt spells them.
     gpu_memory_gb : float
-        Of one GPU. [GB or GiB]
+        Memory of one GPU. [GB or GiB]
 
     Examples
     --------
@@ -86,19 +86,19 @@ def find_name(provider: str, instance: str, gpu_name: str, gpu_memory_gb: float)
 
 @cache
 def names() -> tuple[Name, ...]:
-    """Return the table in its order.
+    """Return the lines of the table in file order.
 
     Raises
     ------
     CatalogError
-        If a line is broken; names it.
+        If a line is broken. The message names it.
     """
     pattern = ("provider", "instance", "gpu_name", "gpu_memory_gb")
     return tuple(read_table(data_path(FILE), Name, key=pattern))
 
 
 def check_names(known: Collection[str]) -> None:
-    """Refuse a table that leads to accelerators which the catalog lacks.
+    """Refuse a table that names an accelerator outside the catalog.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def check_names(known: Collection[str]) -> None:
     Raises
     ------
     CatalogError
-        With the line's accelerator.
+        The message names that accelerator.
     """
     for name in names():
         if name.accelerator not in known:

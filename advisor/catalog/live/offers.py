@@ -1,4 +1,4 @@
-"""Rows of gpuhunt -> offers: names by the table, facts that it lacks from the snapshot."""
+"""Turns rows of gpuhunt into offers; the snapshot supplies the facts that gpuhunt lacks."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from advisor.nouns.hardware import Confidence, Offer, Provenance
 
 MOST_GPUS: Final = 64
 MOST: Final = 1e6
-"""vCPUs, GiB of memory or US dollars an hour: beyond, the feed is wrong."""
+"""Largest plausible number of vCPUs, GiB of memory or US dollars per hour."""
 CLUSTER_FLAG: Final = "runpod-cluster"
-"""Sold from two machines up: not an instance that one can rent alone."""
+"""Flag of clusters that start at two machines: a single instance is not for rent."""
 ZONED: Final = "gcp"
-"""Its locations are zones; the last part is cut off."""
+"""This provider's locations are zones. Without its last part, a zone is a region."""
 COUNTRY: Final = re.compile(r"[A-Z]{2}")
-"""RunPod's community cloud is listed by country, its secure cloud by data centre."""
+"""RunPod lists its community cloud by country and its secure cloud by data centre."""
 
 
 Links = tuple[str, float | None]
-"""Between the accelerators of an instance, in words, and of the whole instance. [bytes/s]"""
+"""Name of the link between an instance's accelerators, and the instance's network [bytes/s]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Offers of one provider, and what was left out."""
+    """Offers of one provider, with counts of the rows that were left out."""
 
     offers: tuple[Offer, ...]
     """Ordered by key."""
     refused: int
     """Rows with impossible values."""
     unknown: Mapping[str, int]
-    """Rows by GPU and memory that the table of names does not know."""
+    """Number of rows whose GPU is not in the table of names, by GPU and memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,14 @@ def convert(
 
     Parameters
     ----------
-    rows : iterable of Row
     provider : str
-        As gpuhunt spells it.
+        Provider as gpuhunt spells it.
     date : str
         Day of the prices. ISO 8601.
     snapshot : sequence of Offer
-        The shipped offers: links and network, which gpuhunt does not state, are those of the
-        snapshot's instance of the same provider and name, or those that all its instances with
-        as many of the same accelerator share.
-
-    Returns
-    -------
-    Converted
+        The shipped offers. They supply links and network, which gpuhunt does not state: first
+        from the provider's instance of the same name, then from its instances with the same
+        number of the same accelerator, if all of those agree.
     """
     unknown: Counter[str] = Counter()
     refused = 0
@@ -123,7 +118,7 @@ def _possible(row: Row) -> bool:
 
 
 def _nameable(text: str) -> bool:
-    """Whether a name may stand in tables and files."""
+    """Whether a name is safe to show in tables and write to files."""
     try:
         return bool(display_name(text, field="the name"))
     except InputError:
@@ -131,7 +126,7 @@ def _nameable(text: str) -> bool:
 
 
 def _within(value: object, most: float) -> bool:
-    """Whether a feed's value is a number from 0 to ``most``; NaN is not."""
+    """Whether a value of the feed is a number from 0 to ``most``. NaN is not."""
     return isinstance(value, int | float) and 0 <= value <= most
 
 
@@ -141,7 +136,7 @@ def _plausible(found: _Named) -> bool:
 
 
 def _ambiguous(named: Mapping[tuple[str, str, str, int], object]) -> set[str]:
-    """Instance names that stand for several machines, with other or more accelerators."""
+    """Return instance names that mean several machines with different accelerators or counts."""
     machines: dict[str, set[tuple[str, int]]] = defaultdict(set)
     for instance, _, accelerator, count in named:
         machines[instance].add((accelerator, count))
@@ -149,7 +144,7 @@ def _ambiguous(named: Mapping[tuple[str, str, str, int], object]) -> set[str]:
 
 
 def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) -> Offer:
-    """One offer of the cheapest zone on demand and the cheapest as spot."""
+    """Return one offer with the on-demand and the spot price of the cheapest zone for each."""
     first, row = group[0], group[0].row
     on_demand = min((item.row.usd_per_hour for item in group if not item.row.spot), default=None)
     spot = min((item.row.usd_per_hour for item in group if item.row.spot), default=None)
@@ -181,7 +176,7 @@ def _offer(group: Sequence[_Named], *, provider: str, date: str, counted: bool) 
 
 
 def _known_links(snapshot: Sequence[Offer]) -> Mapping[tuple[str, str, int], set[Links]]:
-    """Links and network by provider, name or accelerator, and number of accelerators."""
+    """Return links and network by provider, by name or accelerator, and by accelerator count."""
     known: dict[tuple[str, str, int], set[Links]] = defaultdict(set)
     for offer in snapshot:
         for name in (slug(offer.instance_type), offer.accelerator):

@@ -1,4 +1,4 @@
-"""What a refresh brings, as it is kept in the cache, and what it did."""
+"""The live prices as the cache holds them, and the report of a refresh."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from advisor.nouns.hardware import Offer
 SOURCE = "gpuhunt-live"
 """Key of the source that live offers cite."""
 PRICE_BOUNDS_USD_PER_HOUR: Final = (0.005, 200.0)
-"""One accelerator: the snapshot's offers reach from 0.15 to 35.15; far beyond, the feed is wrong,
-as where a price stands in cents or for a year. [USD/h]"""
+"""Plausible prices of one accelerator. The snapshot's offers range from 0.15 to 35.15; a price far
+outside means a wrong feed, for example prices in cents or per year. [USD/h]"""
 
 
 class LiveProvider(Noun):
-    """Offers of one provider, all of one date."""
+    """Offers of one provider, all with the same date."""
 
     name: Name
-    """As in the catalog."""
+    """Provider name of the catalog."""
     version: Name
-    """Of its catalog, as gpuhunt states it."""
+    """Version of the provider's catalog, as gpuhunt states it."""
     date: IsoDay
     """Day of the prices. ISO 8601."""
     offers: Annotated[tuple[Offer, ...], Field(min_length=1)]
@@ -55,31 +55,31 @@ class LivePrices(Noun):
 
 
 class ProviderReport(Noun):
-    """What a refresh did for one provider."""
+    """The result of a refresh for one provider."""
 
     name: str
     outcome: Literal["taken", "kept", "failed"]
-    """``kept``: the download failed, earlier live prices stay; ``failed``: there are none."""
+    """``kept``: the download failed and earlier live prices stay. ``failed``: there are none."""
     date: str
-    """Day of the prices in use; empty where the snapshot stays."""
+    """Day of the prices in use. Empty if the snapshot stays in use."""
     offers: int
     refused: int
     """Rows with impossible values."""
     unknown: dict[str, int]
-    """Rows by GPU that the table of names does not know: left out, not guessed."""
+    """Number of rows left out because the table of names lacks their GPU, by GPU."""
     message: str
-    """Why it failed; empty where it did not."""
+    """Why the download failed. Empty if it worked."""
 
 
 class RefreshReport(Noun):
-    """What a refresh did."""
+    """The result of a refresh."""
 
     fetched_at: datetime
     path: str
-    """Where the prices are kept."""
+    """The cache file."""
     providers: tuple[ProviderReport, ...]
 
     @property
     def offers(self) -> int:
-        """Live offers in use now."""
+        """Number of live offers in use now."""
         return sum(item.offers for item in self.providers)

@@ -1,4 +1,4 @@
-"""Fetches live prices into the cache; whatever goes wrong, the prices in use stay."""
+"""Fetches live prices into the cache. If anything fails, the prices in use stay."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 
 MOST_REFUSED: Final = 0.5
-"""A provider whose answer has a larger share of impossible rows is not believed at all."""
+"""A provider's answer with a larger share of impossible rows is refused as a whole."""
 OLDEST: Final = timedelta(days=365)
-"""An older list is no list of prices, even of a provider that the catalog has no prices of."""
+"""An older list is refused, even if the catalog has no other prices of the provider."""
 
 
 def refresh_prices(
@@ -43,25 +43,21 @@ def refresh_prices(
     Parameters
     ----------
     progress : callable, optional
-        Called with the share that is done and what happens now.
+        Receives the completed share, 0 to 1, and a description of the current step.
     now : datetime, optional
-        The clock's by default; with time zone.
+        Time with time zone. Default: the current time.
     path : Path, optional
-        Where to keep them; the user's cache folder by default.
+        The cache file. Default: in the user's cache folder.
     snapshot : Catalog, optional
-        The catalog without live prices; the shipped one by default.
+        The catalog without live prices. Default: the shipped one.
     online : bool, optional
-        Ask providers without a published list too, with keys from the environment.
-
-    Returns
-    -------
-    RefreshReport
+        Also ask providers without a published list, with keys from the environment.
 
     Raises
     ------
     RefreshError
-        If gpuhunt is missing, nothing usable came, the clock is wrong or the cache cannot be
-        written. The cache is then as it was.
+        If gpuhunt is missing, no provider sent usable prices, the clock is wrong, or the cache
+        cannot be written. The cache then stays unchanged.
     """
     now, path, snapshot = (
         now or datetime.now(UTC),
@@ -95,11 +91,11 @@ def refresh_prices(
 
 
 def _quiet(share: float, text: str) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 def _current(path: Path, now: datetime, snapshot: Catalog) -> LivePrices | None:
-    """Earlier live prices, if they can be read; refuses to work with a clock that is wrong."""
+    """Return the earlier live prices if they can be read. A wrong clock raises ``RefreshError``."""
     newest = snapshot.newest_price_date
     if now.date().isoformat() < newest:
         raise RefreshError(
@@ -124,7 +120,7 @@ def _provider(
     title = TITLES[name]
     if answer.error:
         return None, _failed(title, answer.error)
-    # Providers that are asked themselves answer with the prices of the moment, without a version.
+    # Online providers answer with current prices, without a version.
     asked = name in ONLINE and not answer.version
     day = now.date().isoformat() if asked else day_of(answer.version)
     wrong = _wrong_day(day, answer.version, newest.get(title, ""), now)
@@ -136,7 +132,7 @@ def _provider(
     if read and refused / read > MOST_REFUSED:
         return None, _failed(title, f"{refused:,} of {read:,} rows are impossible", refused)
     if not found.offers:
-        return None, _failed(title, "it lists no accelerator of the catalog", refused)
+        return None, _failed(title, "its list has no accelerator of the catalog", refused)
     report = ProviderReport(
         name=title,
         outcome="taken",
@@ -150,7 +146,7 @@ def _provider(
 
 
 def _wrong_day(day: str | None, version: str, newest: str, now: datetime) -> str:
-    """Return why a list of this day is not taken; empty where it is."""
+    """Return why a list of this day is refused; empty if it is accepted."""
     if day is None:
         return f"its list {version[:40]!r} has no possible date"
     if day > (now + CLOCK_TOLERANCE).date().isoformat():

@@ -1,1 +1,1 @@
-"""A report beside data sheet, predictions and real training steps."""
+"""Compares a report with the data sheet, with predictions and with real training steps."""

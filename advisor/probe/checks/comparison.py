@@ -1,4 +1,4 @@
-"""Measured rates beside the data sheet's and beside the best that others published."""
+"""Compares measured rates with the data sheet and with the best published measurements."""
 
 from __future__ import annotations
 
@@ -21,30 +21,25 @@ class RateComparison(Noun):
     name: str
     measured: float
     at: str
-    """What reached it: the shape of the product, copy or triad."""
+    """How it was reached: the shape of the product, copy or triad."""
     catalog: float | None
-    """Data sheet's dense peak; None where the catalog has none."""
+    """Dense peak of the data sheet; None if the catalog has none."""
     achievable: float | None
-    """Best published rate of this card; None where nobody published one."""
+    """Best published rate of this card; None if none was published."""
 
     @property
     def share(self) -> float | None:
-        """Measured over the data sheet's. [fraction]"""
+        """Measured rate divided by the data sheet's. [fraction]"""
         return None if self.catalog is None else self.measured / self.catalog
 
 
 def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateComparison, ...]:
-    """Compare the best rate of each format, and of the memory, with what is published.
-
-    Parameters
-    ----------
-    found : DeviceReport
-    catalog : Catalog
+    """Compare the best rate of each format, and of the memory, with published rates.
 
     Returns
     -------
     tuple of RateComparison
-        In a fixed order; formats that were not measured are left out.
+        In a fixed order, without formats that were not measured.
     """
     card = None if found.catalog_key is None else catalog.accelerator(found.catalog_key)
     best = found.best_matmuls()
@@ -78,5 +73,5 @@ def compare_device(found: DeviceReport, catalog: Catalog) -> tuple[RateCompariso
 
 @cache
 def _achievable() -> dict[tuple[str, str], float]:
-    """Best published matmul rates by card and format. [FLOPs/s]"""
+    """Return the best published matmul rates by card and format. [FLOPs/s]"""
     return {(row.accelerator, row.format): row.achieved_tflops * TFLOP for row in read_achievable()}

@@ -1,4 +1,4 @@
-"""What the catalog's constants expect of the measured products: without this machine's report."""
+"""Predicts the measured products from the catalog's constants, without this machine's report."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ from advisor.probe.report import DeviceReport
 def expected_times_s(found: DeviceReport, catalog: Catalog) -> tuple[float | None, ...]:
     """Return the expected time of each measured product. [s]
 
-    Parameters
-    ----------
-    found : DeviceReport
-    catalog : Catalog
-
     Returns
     -------
     tuple of float or None
-        In the order of ``found.matmuls``; None where the catalog does not know the device, or
-        has no rate in the format.
+        In the order of ``found.matmuls``. None if the catalog does not know the device or has no
+        rate in the format.
     """
     if found.catalog_key is None:
         return (None,) * len(found.matmuls)

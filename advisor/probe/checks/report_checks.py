@@ -1,4 +1,4 @@
-"""The dry checks of a report: real training steps on the machine that was measured."""
+"""Checks a report against real training steps on the measured machine."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ def with_checks(
     Parameters
     ----------
     report : ProbeReport
-        Of this machine, just made.
+        A new report of this machine.
     shapes : tuple of StepShape, optional
-        Five small transformers on accelerators, one on processors.
+        Transformers to train. Default: five small ones on accelerators, one on processors.
     budget_s : float, optional
-        For the measured steps of each. [s]
-    cancelled : callable, optional
+        Time for the measured steps of each transformer. [s]
 
     Returns
     -------
     ProbeReport
-        With ``checks``; a check that failed is a sentence in ``problems``. Predictions rest on
-        the rates of the report itself.
+        The report with ``checks``. ``problems`` describes each failed check. The predictions use
+        the rates of the report.
     """
     kind = report.devices[0].device.kind
     shapes = shapes or (CPU_SHAPES if kind is DeviceKind.CPU else GPU_SHAPES)

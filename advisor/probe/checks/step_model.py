@@ -1,7 +1,7 @@
-"""A plain transformer in PyTorch, of the same shape as its operator table.
+"""A plain transformer in PyTorch with the shape of its operator table.
 
-Written as functions on tensors: eager operations one by one, as Hugging Face models run them, so
-that the estimate for unfused software is what it is compared with.
+It runs eager operations one by one, like Hugging Face models, so it is compared with the estimate
+for unfused software.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from advisor.probe.report import StepShape
 
 NORM_EPSILON: Final = 1e-6
 ROTARY_BASE: Final = 10_000.0
-"""Of rotary embeddings (Su et al. 2021, arXiv:2104.09864, section 3.4.3)."""
+"""Base of rotary embeddings (Su et al. 2021, arXiv:2104.09864, section 3.4.3)."""
 INITIAL_DEVIATION: Final = 0.02
-"""Of initial weights (Radford et al. 2019, GPT-2)."""
+"""Standard deviation of initial weights (Radford et al. 2019, GPT-2)."""
 
 Weights = dict[str, Any]
 
@@ -66,14 +66,7 @@ def architecture_of(shape: StepShape) -> ModelArchitecture:
 
 
 class StepModel:
-    """The weights of a shape on a device, and its loss.
-
-    Parameters
-    ----------
-    shape : StepShape
-    torch : module
-    device : torch.device
-    """
+    """The weights of a shape on a device, and its loss."""
 
     def __init__(self, shape: StepShape, torch: Any, device: Any) -> None:
         self._shape, self._torch, self._device = shape, torch, device
@@ -105,7 +98,7 @@ class StepModel:
         self._rotation = self._angles(hidden // shape.heads)
 
     def parameters(self) -> list[Any]:
-        """Return every trained tensor."""
+        """Return all trained tensors."""
         found = [self._embedding, self._norm, self._head]
         for layer in self._layers:
             for value in layer.values():

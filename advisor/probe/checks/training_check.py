@@ -1,4 +1,4 @@
-"""A dry check: one real training step, its time and peak memory beside the prediction."""
+"""Compares the time and peak memory of one real training step with the prediction."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ GPU_SHAPES: Final = (
     _GROUPED.model_copy(update={"recompute": True}),
     _EXPERTS,
 )
-"""Dense, grouped-query and mixture of experts, two of them with checkpointing; the middle pair
-has the widths of Llama 3.2 1B."""
+"""Dense, grouped-query and mixture-of-experts models, two of them with checkpointing. The middle
+pair has the widths of Llama 3.2 1B."""
 WARM_UP_STEPS: Final = 2
 FEWEST_STEPS: Final = 3
 MOST_STEPS: Final = 20
@@ -98,22 +98,21 @@ def check_step(
 
     Parameters
     ----------
-    shape : StepShape
     kind : DeviceKind
-        Where it runs: the first device of that kind.
-    accelerator : Accelerator
+        Kind of device; the first one of that kind runs the check.
     calibration : Calibration
-        With the machine's own constants where it was probed.
+        The constants, with the machine's own if it was probed.
     budget_s : float, optional
         Time to spend on the measured steps. [s]
     cancelled : callable, optional
-        Asked after each step.
+        Called after each step; True stops the check.
 
     Returns
     -------
     StepCheck
-        bf16 autocast over fp32 weights on accelerators, fp32 on processors; AdamW. Memory is what
-        PyTorch allocates for tensors, so None where it does not count them (processors).
+        The step uses AdamW, with bf16 autocast over fp32 weights on accelerators and fp32 on
+        processors. Memory is what PyTorch allocates for tensors; None if it does not count them
+        (processors).
 
     Raises
     ------
@@ -154,7 +153,7 @@ def check_step(
 def _predicted(
     shape: StepShape, precision: str, accelerator: Accelerator, calibration: Calibration
 ) -> tuple[Range, Range]:
-    """Return the step's time and the bytes of its tensors as the engine expects them."""
+    """Return the predicted time of the step and the predicted bytes of its tensors."""
     architecture = architecture_of(shape)
     layout = ParallelLayout(
         micro_batch=shape.micro_batch,
@@ -174,7 +173,7 @@ def _predicted(
         assumptions=(),
     )
     time = describe_time(architecture, run, layout, accelerator, node_for(accelerator), calibration)
-    # What PyTorch counts: tensors, without libraries and driver.
+    # PyTorch counts tensors only, without libraries and driver.
     facts = calibration.memory.model_copy(
         update={"workspace_bytes": 0.0, "communication_bytes": 0.0}
     )

@@ -1,1 +1,1 @@
-"""The devices of this machine, and the libraries that can measure them."""
+"""Finds the devices of this machine and the libraries that can measure them."""

@@ -1,4 +1,4 @@
-"""What a library has to offer so that the probe can measure with it."""
+"""The interface that a library must offer so that the probe can measure with it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from advisor.errors import ProbeError
 from advisor.probe.report import Device, NumberFormat, TransferKind
 
 ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
-"""Of one operand's element, by format. [bytes]"""
+"""Size of one element of an operand, by format. [bytes]"""
 RESULT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2, "int8": 4}
-"""Of one element of the product: fp8 products are written in 16 bits, int8 ones in 32. [bytes]"""
+"""Size of one element of the product: 16 bits for fp8 operands, 32 bits for int8. [bytes]"""
 
 
 def operand_and_result_bytes(number_format: str, m: int, n: int, k: int) -> float:
-    """Return what one product reads and writes: each operand and the result once. [bytes]
+    """Return the bytes that one product reads and writes: operands and result, each once. [bytes]
 
     Examples
     --------
@@ -28,40 +28,40 @@ def operand_and_result_bytes(number_format: str, m: int, n: int, k: int) -> floa
 
 
 class UnsupportedError(ProbeError):
-    """The device or the library lacks this; no other size of it is tried."""
+    """The device or the library does not support the operation, so no other size is tried."""
 
 
 class MemoryShortError(ProbeError):
-    """The device ran out of memory in the middle; other sizes are still tried."""
+    """The device ran out of memory; other sizes are still tried."""
 
 
 Work = Callable[[int], None]
-"""One call; the number says which of the rotating operands it takes."""
+"""One call. Its argument selects one of the rotating operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Operands on the device and the call that uses them."""
+    """Operands on the device, and the call that uses them."""
 
     work: Work
     moved_bytes: float
-    """Read plus written in one call. [bytes]"""
+    """Bytes read plus bytes written in one call. [bytes]"""
 
 
 class Backend(Protocol):
     """One library on one device.
 
-    Operands hold random numbers: multipliers of zeros draw less power and clock higher than any
-    real work (a data sheet's rate is then beaten for nothing).
+    Operands hold random numbers. With zeros, the multipliers would draw less power and clock higher
+    than in any real work.
     """
 
     @property
     def software(self) -> str:
-        """Library and version."""
+        """Name and version of the library."""
 
     @property
     def device(self) -> Device:
-        """What it runs on."""
+        """The device that it runs on."""
 
     @property
     def formats(self) -> tuple[NumberFormat, ...]:
@@ -69,42 +69,48 @@ class Backend(Protocol):
 
     @property
     def transfers(self) -> tuple[TransferKind, ...]:
-        """Ways of moving bytes that exist here."""
+        """Ways of moving bytes that this device has."""
 
     @property
     def sample_s(self) -> float:
-        """Length of one sample: long against the clock's resolution, short against a cancel. [s]"""
+        """Length of one sample: long enough for the clock, short enough for a quick cancel. [s]"""
 
     def free_bytes(self) -> float:
-        """Return what is free on the device now. [bytes]"""
+        """Return the free memory of the device. [bytes]"""
 
     def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
         """Return a product with ``sets`` rotating operands, so that no cache keeps them.
 
         Raises
         ------
-        UnsupportedError, MemoryShortError
+        UnsupportedError
+            If the device or the library does not support the product.
+        MemoryShortError
+            If the operands do not fit.
         """
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
-        """Return a movement over arrays of ``size_bytes``.
+        """Return a transfer of arrays of ``size_bytes``.
 
         Raises
         ------
-        UnsupportedError, MemoryShortError
+        UnsupportedError
+            If the device does not have this kind of transfer.
+        MemoryShortError
+            If the arrays do not fit.
         """
 
     def tiny(self) -> Prepared:
-        """Return the smallest operation, whose time is that of starting it."""
+        """Return the smallest operation: its time is the time to start it."""
 
     def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
-        """Run ``calls`` calls one after the other and return their time together. [s]
+        """Run ``calls`` calls one after the other and return their total time. [s]
 
-        By device events, or by a clock around a synchronised device.
+        Device events measure it, or a clock around a synchronised device.
         """
 
     def launch_s(self, work: Work, *, calls: int) -> float:
-        """Return the host's time to start ``calls`` calls, the device left behind. [s]"""
+        """Return the host's time to start ``calls`` calls, without waiting for the device. [s]"""
 
     def release(self) -> None:
-        """Give the operands' memory back."""
+        """Free the memory of the operands."""

@@ -1,4 +1,4 @@
-"""Which devices this machine has, and which library can measure them."""
+"""Finds the devices of this machine, and a library to measure each."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from advisor.probe.report import Condition, Device, DeviceKind
 
 
 class Library(StrEnum):
-    """Which library measures."""
+    """The library that measures."""
 
     AUTO = "auto"
-    """PyTorch where it finds an accelerator, else NumPy."""
+    """PyTorch if it finds an accelerator, otherwise NumPy."""
     NUMPY = "numpy"
     TORCH = "torch"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Devices of this machine: those to measure, and those that can only be described."""
+    """Devices of this machine: some can be measured, the others only described."""
 
     backends: tuple[Backend, ...]
     described: tuple[Device, ...] = ()
     problems: tuple[str, ...] = ()
     conditions: dict[int, Callable[[], Condition]] = field(default_factory=dict)
-    """By place in ``backends``: what tells its temperature, clock and load."""
+    """Function that reads temperature, clock and load, by index in ``backends``."""
 
 
 def find_devices(library: Library = Library.AUTO) -> Found:
-    """Find what can be measured; the processors alone where no accelerator can.
+    """Find the devices to measure: the accelerators, or the processors if there are none.
 
     Raises
     ------
     ProbeError
-        If PyTorch is asked for and not installed.
+        If the user chose PyTorch and it is not installed.
     """
     problems: list[str] = []
     nvml = _nvml(problems)
@@ -62,7 +62,7 @@ def find_devices(library: Library = Library.AUTO) -> Found:
             else "this PyTorch was built without CUDA, or is hidden from the card"
         )
         if library is Library.NUMPY:
-            why = "NumPy was asked for, which runs on the processors"
+            why = "the chosen library NumPy runs only on processors"
         problems = [*problems, f"{cards[0].name} is here but was not measured: {why}"]
     host = host_device()
     conditions = {0: host_condition}
@@ -84,7 +84,7 @@ def _nvml(problems: list[str]) -> Nvml | None:
 
 
 def _torch() -> Any:
-    """Return PyTorch; None where it is not installed."""
+    """Return PyTorch; None if it is not installed."""
     try:
         import torch
     except ImportError:
@@ -93,7 +93,7 @@ def _torch() -> Any:
 
 
 def _accelerators(torch: Any, nvml: Nvml | None) -> Found | None:
-    """Return the accelerators that PyTorch reaches; one of each name is measured."""
+    """Return the accelerators that PyTorch can use; one of each name is measured."""
     from advisor.probe.devices.torch_backend import TorchBackend
 
     if torch.cuda.is_available():
@@ -135,7 +135,7 @@ def _condition_of(nvml: Nvml | None, device: Device) -> Callable[[], Condition]:
 
 
 def _cuda_device(torch: Any, nvml: Nvml | None, place: int) -> Device:
-    """Describe a device of PyTorch, with what the driver adds about the same card."""
+    """Describe a PyTorch device, with further facts about the card from the driver."""
     properties = torch.cuda.get_device_properties(place)
     free, total = torch.cuda.mem_get_info(place)
     rocm = bool(torch.version.hip)

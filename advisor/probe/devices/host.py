@@ -1,4 +1,4 @@
-"""The processors and the memory of this machine, from what the system tells."""
+"""The processors and the memory of this machine, as the operating system reports them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PROC: Final = Path("/proc")
 CPU: Final = Path("/sys/devices/system/cpu")
 CGROUP: Final = Path("/sys/fs/cgroup")
 HOST_SAMPLE_S: Final = 0.001
-"""Short against the milliseconds for which a scheduler lets one program run. [s]"""
+"""Shorter than a scheduler's time slice of some milliseconds. [s]"""
 UNKNOWN_FREE_BYTES: Final = 2.0 * GIB
-"""What a probe takes at most where the system does not tell how much is free. [bytes]"""
+"""Most memory that a probe takes if the system does not report its free memory. [bytes]"""
 
 
 def host_device() -> Device:
@@ -44,7 +44,7 @@ def host_condition() -> Condition:
 
 
 def processor_name() -> str:
-    """Return the processors' name as the system has it."""
+    """Return the name of the processors as the system reports it."""
     match = re.search(r"^model name\s*:\s*(.+)$", _text(PROC / "cpuinfo"), re.MULTILINE)
     name = match[1] if match else platform.processor() or platform.machine() or "CPU"
     return name.strip()[:100]
@@ -57,7 +57,7 @@ def usable_cores() -> int:
 
 
 def cache_bytes() -> float | None:
-    """Return the size of the last level of cache; None where the system does not tell. [bytes]"""
+    """Return the size of the last-level cache; None if the system does not report it. [bytes]"""
     sizes = []
     for path in CPU.glob("cpu0/cache/index*/size"):
         match = re.fullmatch(r"(\d+)([KM]?)\s*", _text(path))
@@ -67,7 +67,7 @@ def cache_bytes() -> float | None:
 
 
 def free_memory_bytes() -> float:
-    """Return what this process may still take: of the machine, and of its container. [bytes]"""
+    """Return the memory that this process may still use, within machine and container. [bytes]"""
     free = _memory("MemAvailable")
     limit, used = _text(CGROUP / "memory.max").strip(), _text(CGROUP / "memory.current").strip()
     inside = float(limit) - float(used) if limit.isdigit() and used.isdigit() else None
@@ -81,7 +81,7 @@ def _memory(field: str) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """Return a file of the system; empty where this system has none."""
+    """Return the content of a system file; empty if this system does not have it."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Which card of the catalog a device is, by its name and memory."""
+"""Finds a device in the catalog by its name and memory."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.probe.report import Device, DeviceKind
 
 MEMORY_TOLERANCE: Final = 0.1
-"""Drivers hold back up to a tenth of a card's memory (error correction, firmware)."""
+"""Drivers reserve up to a tenth of a card's memory (error correction, firmware)."""
 MEANINGLESS: Final = re.compile(
     r"\(.*?\)|\b(?:nvidia|amd|intel|apple|tesla|geforce|radeon|instinct|generation|gen|with"
     r"|\d+-core|gpu|processor|cpu|core|hbm\w*|\d+\s?gb|sxm\d?|oam)\b|@.*"
 )
-"""Makers, sizes and the words for modules: drivers call the H200 on a module ``NVIDIA H200``, and
-name the form of the others (PCIe, NVL)."""
+"""Ignored words: makers, sizes and words for modules. Drivers call the H200 module ``NVIDIA H200``
+and add the form factor only for others (PCIe, NVL)."""
 
 
 def catalog_key(device: Device, catalog: Catalog) -> str | None:
-    """Return the key of the catalog's card, or None where none or several could be meant.
+    """Return the key of the matching card in the catalog, or None if none or several match.
 
-    What is left of both names has to be the same words, and the memory has to agree where the
-    device has its own.
+    The remaining words of both names must be equal. The memory must agree if the device has its
+    own.
     """
     wanted, on_host = _words(device.name), device.kind is DeviceKind.CPU
     found = [

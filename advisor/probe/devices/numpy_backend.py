@@ -1,4 +1,4 @@
-"""The processors of this machine, through NumPy and its BLAS: needs nothing else."""
+"""Measures the processors of this machine with NumPy and its BLAS."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from advisor.probe.report import Device, NumberFormat, TransferKind
 Floats = NDArray[np.float32]
 
 BLOCK_ELEMENTS: Final = 1 << 17
-"""A triad's block: its intermediate result (512 KiB) stays in the second-level cache, while the
-call's fixed cost stays under a few percent of its time."""
+"""Block of a triad. Its intermediate result (512 KiB) stays in the second-level cache, and the
+call's fixed cost stays below a few percent of its time."""
 RANDOM_ELEMENTS: Final = 1 << 20
-"""Random numbers made once and repeated: making each one anew takes longer than the test."""
+"""Random numbers are made once and repeated, because making them takes longer than the test."""
 
 
 class NumpyBackend:
-    """Measures the CPU. fp32 alone: BLAS has no kernels for fp16, bf16, fp8 or int8."""
+    """Measures the CPU, only in fp32: BLAS has no kernels for fp16, bf16, fp8 or int8."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -35,7 +35,7 @@ class NumpyBackend:
 
     @property
     def software(self) -> str:
-        """Library and version."""
+        """Name and version of NumPy and its BLAS."""
         blas = np.show_config("dicts")["Build Dependencies"]["blas"]
         return f"NumPy {np.__version__}, {blas['name']} {blas['version']}"
 
@@ -46,21 +46,21 @@ class NumpyBackend:
 
     @property
     def formats(self) -> tuple[NumberFormat, ...]:
-        """Those that BLAS multiplies."""
+        """Number formats that BLAS can multiply."""
         return ("fp32",)
 
     @property
     def transfers(self) -> tuple[TransferKind, ...]:
-        """Within the main memory."""
+        """Copy and triad within the main memory."""
         return (TransferKind.COPY, TransferKind.TRIAD)
 
     @property
     def sample_s(self) -> float:
-        """Shorter than a scheduler's turn: the median then leaves out other programs' turns. [s]"""
+        """Shorter than a time slice, so that the median leaves out other programs. [s]"""
         return HOST_SAMPLE_S
 
     def free_bytes(self) -> float:
-        """Return the memory that this process may still take. [bytes]"""
+        """Return the memory that this process may still use. [bytes]"""
         return free_memory_bytes()
 
     def matmul(self, *, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
@@ -124,21 +124,21 @@ class NumpyBackend:
         return Prepared(work, 12.0)
 
     def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
-        """Run the calls and return their time together. [s]"""
+        """Run the calls and return their total time. [s]"""
         start = perf_counter()
         for call in range(first, first + calls):
             work(call)
         return perf_counter() - start
 
     def launch_s(self, work: Work, *, calls: int) -> float:
-        """Return the time of the calls: nothing runs later on a CPU. [s]"""
+        """Return the time of the calls; on a CPU nothing runs asynchronously. [s]"""
         return self.elapsed_s(work, first=0, calls=calls)
 
     def release(self) -> None:
-        """Leave the memory to Python, which gives it back with the last reference."""
+        """Do nothing: Python frees the memory with the last reference."""
 
     def _filled(self, elements: int) -> Floats:
-        """Return random numbers, written by all processors: fresh memory is slow to touch."""
+        """Return random numbers. All processors write them, because the first touch is slow."""
         made = np.empty(elements, dtype=np.float32)
 
         def fill(part: slice) -> None:
@@ -150,7 +150,7 @@ class NumpyBackend:
         return made
 
     def _spread(self, task: Callable[[slice], None], elements: int) -> Work:
-        """Divide the elements over all processors: one alone cannot fill the bandwidth."""
+        """Divide the elements over all processors: one cannot use the full bandwidth."""
         step = -(-elements // self._workers)
         parts = [slice(at, min(at + step, elements)) for at in range(0, elements, step)]
         pool = self._pool

@@ -19,10 +19,10 @@ THROTTLING: Final = {
     0x0000000000000080: "hardware power brake",
     0x0000000000000100: "display clock setting",
 }
-"""Bits of nvmlClocksEventReasons (nvml.h, NVML API reference) that hold the clocks down; idle
+"""Bits of nvmlClocksEventReasons (nvml.h, NVML API reference) that mean throttling. Idle clocks
 and clocks set by an application do not count."""
 DRIVER_FILE: Final = Path("/dev/nvidiactl")
-"""There where the driver is loaded."""
+"""This file exists if the driver is loaded."""
 HOT: Final = ("software thermal slowdown", "hardware thermal slowdown")
 MHZ: Final = 1e6
 MILLI: Final = 1e-3
@@ -41,7 +41,7 @@ class Nvml:
         Raises
         ------
         ProbeError
-            If the Python package, the driver or a device is missing, in one sentence.
+            If the Python package, the driver or a device is missing.
         """
         try:
             import pynvml
@@ -58,7 +58,7 @@ class Nvml:
 
     @classmethod
     def of(cls, library: ModuleType) -> Nvml:
-        """Start a session with a given library.
+        """Start a session with the given library.
 
         Raises
         ------
@@ -76,19 +76,19 @@ class Nvml:
         return cls(library)
 
     def devices(self) -> tuple[Device, ...]:
-        """Describe every card; a field that the driver does not tell stays unknown."""
+        """Describe every card. A field that the driver does not report stays unknown."""
         return tuple(
             self._device(index) for index in range(int(self._library.nvmlDeviceGetCount()))
         )
 
     def index_of(self, uuid: str) -> int | None:
-        """Return the driver's number of a card; processes can be shown cards in another order."""
+        """Return the driver's index of a card; a process may see the cards in another order."""
         handle = self._ask(self._library.nvmlDeviceGetHandleByUUID, f"GPU-{uuid}")
         index = None if handle is None else self._ask(self._library.nvmlDeviceGetIndex, handle)
         return None if index is None else int(index)
 
     def condition(self, index: int) -> Condition:
-        """Return temperature, clock, power, load and throttling of a card now."""
+        """Return the current temperature, clock, power, load and throttling of a card."""
         library, handle = self._library, self._library.nvmlDeviceGetHandleByIndex(index)
         celsius = self._ask(library.nvmlDeviceGetTemperature, handle, library.NVML_TEMPERATURE_GPU)
         clock = self._ask(library.nvmlDeviceGetClockInfo, handle, library.NVML_CLOCK_SM)
@@ -126,7 +126,7 @@ class Nvml:
         )
 
     def _peers(self, index: int, handle: object) -> tuple[int, ...]:
-        """Return the cards at the other ends of the links; through a switch, the card itself."""
+        """Return the cards at the other ends of the links, or the card itself behind a switch."""
         library = self._library
         by_bus = {
             _text(info.busId): other
@@ -153,7 +153,7 @@ class Nvml:
         return tuple(names[:16])
 
     def _ask(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Return the driver's answer; None where this card or driver does not have it."""
+        """Return the driver's answer; None if this card or driver does not support the query."""
         try:
             return function(*arguments)
         except self._library.NVMLError:
@@ -165,7 +165,7 @@ def _handle(library: Any, index: int) -> Any:
 
 
 def _sentence(library: Any, error: Exception) -> str:
-    """Say why NVML did not start."""
+    """Return the reason why NVML did not start."""
     if isinstance(error, library.NVMLError_LibraryNotFound):
         return "no NVIDIA driver was found (NVML, its library, is missing)"
     if isinstance(error, library.NVMLError_DriverNotLoaded):
@@ -174,5 +174,5 @@ def _sentence(library: Any, error: Exception) -> str:
 
 
 def _text(value: str | bytes) -> str:
-    """Older versions of the binding return bytes."""
+    """Return text, also for older versions of the binding, which return bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""Cards in the text that ``nvidia-smi`` prints, for a machine that one can only read from."""
+"""Reads cards from the output of ``nvidia-smi``, for machines where the probe cannot run."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ DRIVER: Final = re.compile(r"Driver Version:\s*([\d.]{1,20})")
 
 
 def read_smi(text: str) -> tuple[Device, ...]:
-    """Read the cards of a table of ``nvidia-smi``.
+    """Read the cards from the table of ``nvidia-smi``.
 
     Parameters
     ----------
     text : str
-        What the command prints without options.
+        The output of the command without options.
 
     Returns
     -------
     tuple of Device
-        What the table does not tell stays unknown.
+        Fields that the table does not show stay unknown.
 
     Raises
     ------
     InputError
-        If there is no card in the text.
+        If the text contains no card.
     """
     text = text[:MAX_CHARACTERS]
     names, states = list(NAMED.finditer(text)), list(STATED.finditer(text))
     if not names or len(names) != len(states):
         raise InputError(
-            "no card was found in the text",
+            "the text contains no card",
             value=text[:60],
             allowed="the table that 'nvidia-smi' prints without options",
             remedy="Paste it whole, from the first line to the last.",

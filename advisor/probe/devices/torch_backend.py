@@ -1,4 +1,4 @@
-"""NVIDIA, AMD and Apple devices, and processors, through PyTorch."""
+"""Measures NVIDIA, AMD and Apple devices, and processors, with PyTorch."""
 
 from __future__ import annotations
 
@@ -41,15 +41,14 @@ DEVICE_SAMPLE_S: Final = 0.02
 
 
 class TorchBackend:
-    """One device of PyTorch.
+    """One PyTorch device.
 
     Parameters
     ----------
-    device : Device
     target : str
-        PyTorch's name of it: ``cuda:0``, ``mps`` or ``cpu``.
+        PyTorch's name of the device: ``cuda:0``, ``mps`` or ``cpu``.
     peer : int, optional
-        Number of a second device, for transfers between the two.
+        Index of a second device, for transfers between the two.
     """
 
     def __init__(self, device: Device, target: str, *, peer: int | None = None) -> None:
@@ -63,14 +62,14 @@ class TorchBackend:
 
     @property
     def software(self) -> str:
-        """Library and version."""
+        """Name and version of the library."""
         built = self._torch.version
         runtime = f", HIP {built.hip}" if built.hip else f", CUDA {built.cuda}"
         return f"PyTorch {self._torch.__version__}{runtime if self._events else ''}"
 
     @property
     def device(self) -> Device:
-        """What it runs on."""
+        """The device that it runs on."""
         return self._device
 
     @property
@@ -80,7 +79,7 @@ class TorchBackend:
 
     @property
     def transfers(self) -> tuple[TransferKind, ...]:
-        """Ways of moving bytes that exist here."""
+        """Ways of moving bytes that this device has."""
         within = (TransferKind.COPY, TransferKind.TRIAD)
         if self._device.kind is DeviceKind.CPU:
             return within
@@ -90,11 +89,11 @@ class TorchBackend:
 
     @property
     def sample_s(self) -> float:
-        """Long against the half microsecond that events resolve; of processors as NumPy's. [s]"""
+        """Much longer than the events' resolution of 0.5 us; processors use NumPy's value. [s]"""
         return HOST_SAMPLE_S if self._device.kind is DeviceKind.CPU else DEVICE_SAMPLE_S
 
     def free_bytes(self) -> float:
-        """Return what is free on the device now. [bytes]"""
+        """Return the free memory of the device. [bytes]"""
         if self._events:
             return float(self._torch.cuda.mem_get_info(self._target)[0])
         return free_memory_bytes()  # Apple's processors share the main memory
@@ -104,7 +103,10 @@ class TorchBackend:
 
         Raises
         ------
-        UnsupportedError, MemoryShortError
+        UnsupportedError
+            If the device or PyTorch does not support the product.
+        MemoryShortError
+            If the operands do not fit.
         """
         return self._guarded(
             f"{number_format} product of {m} x {k} by {k} x {n}",
@@ -114,7 +116,7 @@ class TorchBackend:
     def _matmul(self, number_format: str, m: int, n: int, k: int, sets: int) -> Prepared:
         torch = self._torch
         left = [self._random(m, k, number_format) for _ in range(sets)]
-        # Weights lie as n x k, as in a linear layer; fp8 kernels take no other layout.
+        # Weights are stored as n x k, as in a linear layer; fp8 kernels need this layout.
         right = [self._random(n, k, number_format).t() for _ in range(sets)]
         if number_format == "fp8":
             one = torch.ones((), device=self._target)
@@ -145,11 +147,14 @@ class TorchBackend:
         return Prepared(work, operand_and_result_bytes(number_format, m, n, k))
 
     def transfer(self, kind: TransferKind, *, size_bytes: int) -> Prepared:
-        """Return a movement over arrays of ``size_bytes``.
+        """Return a transfer of arrays of ``size_bytes``.
 
         Raises
         ------
-        UnsupportedError, MemoryShortError
+        UnsupportedError
+            If the device does not have this kind of transfer.
+        MemoryShortError
+            If the arrays do not fit.
         """
         name = f"{kind.value.replace('_', ' ')} of {size_bytes / 1e6:.0f} MB"
         return self._guarded(name, lambda: self._transfer(kind, size_bytes // 4))
@@ -170,7 +175,7 @@ class TorchBackend:
                 raise UnsupportedError(msg)
             remote = torch.empty(elements, device=f"{self._target.type}:{self._peer}")
             return Prepared(lambda _: remote.copy_(source, non_blocking=True), size)
-        # Pages that the system cannot move: the only ones that the device reads by itself.
+        # Pinned pages, because the device can read only those directly.
         host = torch.randn(elements)
         host = host.pin_memory() if self._events else host
         if kind is TransferKind.HOST_TO_DEVICE:
@@ -183,7 +188,7 @@ class TorchBackend:
         return Prepared(lambda _: one.add_(1.0), 8.0)
 
     def elapsed_s(self, work: Work, *, first: int, calls: int) -> float:
-        """Run the calls; time by device events where there are any, else by the clock. [s]
+        """Run the calls and return their time, from device events or from the clock. [s]
 
         Raises
         ------
@@ -211,7 +216,7 @@ class TorchBackend:
         return float(start.elapsed_time(end)) * 1e-3
 
     def launch_s(self, work: Work, *, calls: int) -> float:
-        """Return the host's time to queue the calls, whatever the device is doing. [s]"""
+        """Return the host's time to queue the calls, independent of the device. [s]"""
         self._synchronize()
         begin = perf_counter()
         for call in range(calls):
@@ -221,7 +226,7 @@ class TorchBackend:
         return queued
 
     def release(self) -> None:
-        """Give cached memory back to the device."""
+        """Return cached memory to the device."""
         if self._events:
             self._torch.cuda.empty_cache()
 
@@ -241,18 +246,23 @@ class TorchBackend:
             self._torch.mps.synchronize()
 
     def _guarded(self, what: str, action: Callable[[], T]) -> T:
-        """Turn PyTorch's errors into a sentence.
+        """Turn PyTorch's errors into those of the probe.
 
         Raises
         ------
-        MemoryShortError, UnsupportedError, ProbeError
+        MemoryShortError
+            If the device ran out of memory.
+        UnsupportedError
+            If the device or PyTorch does not support the operation.
+        ProbeError
+            If the device failed otherwise.
         """
         torch = self._torch
         try:
             return action()
         except torch.OutOfMemoryError:
             self.release()
-            msg = f"{what}: {self._device.name} ran out of memory; smaller sizes go on"
+            msg = f"{what}: {self._device.name} ran out of memory; smaller sizes are still measured"
             raise MemoryShortError(msg) from None
         except (NotImplementedError, TypeError, ValueError, AttributeError) as error:
             raise UnsupportedError(self._lacking(what, error)) from None

@@ -1,1 +1,1 @@
-"""The measuring loop: what is measured, how, and in which time."""
+"""The measuring loop: what the probe measures, how, and within which time."""

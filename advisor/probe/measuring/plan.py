@@ -1,4 +1,4 @@
-"""Which sizes are measured in which mode, and how much memory each takes."""
+"""The sizes that each mode measures, and the memory that each takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from advisor.probe.devices.backend import ELEMENT_BYTES, RESULT_BYTES
 from advisor.probe.report import DeviceKind, Mode, NumberFormat, TransferKind
 
 LIMITS_S: Final = {Mode.SHORT: 15.0, Mode.NORMAL: 120.0, Mode.THOROUGH: 600.0}
-"""Time of a whole probe. [s]"""
+"""Time limit of a whole probe. [s]"""
 
 Shape = tuple[int, int, int]
 """m, n and k of a product of m x k by k x n; m counts tokens."""
@@ -20,7 +20,7 @@ DECODING: Final = {
     Mode.NORMAL: (1, 4, 16, 32, 64, 128),
     Mode.THOROUGH: (1, 2, 4, 8, 16, 32, 64, 128, 256),
 }
-"""Tokens of one decoding step: products as thin as these stream their weights."""
+"""Tokens of one decoding step. Products this thin are limited by reading their weights."""
 GPU_LAYERS: Final = {
     Mode.SHORT: ((4096, 4096),),
     Mode.NORMAL: ((4096, 4096), (14336, 4096)),
@@ -53,9 +53,9 @@ STREAM_CACHES: Final = 4
 LEAST_STREAM_BYTES: Final = int(64 * MIB)
 GPU_STREAM_BYTES: Final = int(1024 * MIB)
 LINK_BYTES: Final = int(256 * MIB)
-"""Between memories: long enough that a transfer's start does not count."""
+"""Size of a transfer between memories, so large that its latency does not count. [bytes]"""
 COLD_CACHES: Final = 2
-"""Rotating operands together take at least this many caches, so that none finds its own there."""
+"""Total size of the rotating operands in units of the cache, so that none is still cached."""
 MOST_SETS: Final = 64
 
 
@@ -68,7 +68,7 @@ class MatmulTask:
     n: int
     k: int
     sets: int
-    """Operands that take turns."""
+    """Number of rotating operands."""
 
     @property
     def flops(self) -> float:
@@ -77,7 +77,7 @@ class MatmulTask:
 
     @property
     def needed_bytes(self) -> float:
-        """Memory: the operands, one random matrix in 32 bits on its way, the result. [bytes]"""
+        """Memory for the operands, one temporary 32-bit random matrix, and the result. [bytes]"""
         size = ELEMENT_BYTES[self.number_format]
         operands = self.m * self.k + self.k * self.n
         largest = 4 * max(self.m * self.k, self.k * self.n)
@@ -95,14 +95,14 @@ class MatmulTask:
 
 @dataclass(frozen=True, slots=True)
 class TransferTask:
-    """One movement to measure."""
+    """One transfer to measure."""
 
     kind: TransferKind
     size_bytes: int
 
     @property
     def needed_bytes(self) -> float:
-        """Memory: two arrays, for a triad three. [bytes]"""
+        """Memory for two arrays, or three for a triad. [bytes]"""
         return float(self.size_bytes) * (3 if self.kind is TransferKind.TRIAD else 2)
 
     @property
@@ -113,7 +113,7 @@ class TransferTask:
 
 @dataclass(frozen=True, slots=True)
 class LaunchTask:
-    """The start of the smallest operation."""
+    """The start of the smallest operation, to measure launch time."""
 
     needed_bytes: float = 0.0
     title: str = "launch of an operation"
@@ -134,7 +134,7 @@ def shapes(kind: DeviceKind, mode: Mode) -> tuple[Shape, ...]:
 
 
 def rotating_sets(needed: float, cache_bytes: float | None) -> int:
-    """Return how many operands take turns, so that the cache keeps none until its next turn.
+    """Return how many operands must rotate so that none stays in the cache until its next use.
 
     Examples
     --------
@@ -157,22 +157,14 @@ def plan_tasks(
     cache_bytes: float | None,
     sizes: tuple[Shape, ...] | None = None,
 ) -> tuple[Task, ...]:
-    """Return what is measured on a device, in order: what matters most comes first.
+    """Return the measurements of a device, the most important first.
 
     Parameters
     ----------
-    kind : DeviceKind
-    mode : Mode
-    formats : tuple of str
-    transfers : tuple of TransferKind
     cache_bytes : float or None
-        Last level of cache. [bytes]
+        Size of the last-level cache. [bytes]
     sizes : tuple of Shape, optional
-        Other products than the mode's.
-
-    Returns
-    -------
-    tuple of Task
+        Products to measure instead of the mode's.
     """
     cache = cache_bytes or 0.0
     stream = LEAST_STREAM_BYTES if kind is DeviceKind.CPU else GPU_STREAM_BYTES

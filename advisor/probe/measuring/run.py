@@ -1,4 +1,4 @@
-"""The probe: finds the devices, measures them within a time, and reports what it got."""
+"""The probe: finds the devices, measures them within a time limit, and returns a report."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from advisor.probe.report import (
 W = TypeVar("W", bound=StrEnum)
 
 RESERVE: Final = 0.04
-"""Share of the time that no measurement is given, for samples that take longer than planned."""
+"""Share of the time kept in reserve for samples that take longer than planned."""
 LONGEST_LIMIT_S: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the probe is."""
+    """Progress of the probe."""
 
     done: int
     total: int
     title: str
-    """What is measured now."""
+    """The current measurement."""
     elapsed_s: float
     limit_s: float
 
 
 def _silent(progress: Progress) -> None:
-    """Show nothing."""
+    """Ignore the progress."""
 
 
 def _never() -> bool:
@@ -74,31 +74,30 @@ def probe(
     library : Library or str, optional
         ``auto``, ``numpy`` or ``torch``.
     time_limit_s : float, optional
-        Another time than the mode's; it runs from when the library is loaded. [s]
+        Time limit instead of the mode's. It starts when the library is loaded. [s]
     memory_limit_bytes : float, optional
-        Never more than this, nor than half of what is free. [bytes]
+        Most memory to use. The probe never uses more than half of the free memory. [bytes]
     progress : callable, optional
         Called before each measurement.
     cancelled : callable, optional
-        Asked between samples; once it returns True the probe ends within a second and reports
-        what it has.
+        Called between samples. After it returns True, the probe ends within a second and returns
+        a partial report.
     sizes : tuple of (m, n, k), optional
-        Matrix products to measure in place of the mode's.
-    catalog : Catalog, optional
+        Matrix products to measure instead of the mode's.
     found : Found, optional
-        Devices to measure in place of this machine's.
+        Devices to measure instead of this machine's.
 
     Returns
     -------
     ProbeReport
-        Partial where something failed; ``problems`` says what and why.
+        Partial if something failed; ``problems`` says what and why.
 
     Raises
     ------
     InputError
-        If a word is unknown or a limit is out of bounds.
+        If a mode or library is unknown, or a limit is out of bounds.
     ProbeError
-        If PyTorch is asked for and not installed.
+        If the user chose PyTorch and it is not installed.
     """
     mode, library = _word(Mode, mode, "mode"), _word(Library, library, "library")
     limit_s = _limit(time_limit_s, LIMITS_S[mode], LONGEST_LIMIT_S, "time_limit_s")
@@ -106,7 +105,7 @@ def probe(
     catalog = catalog or load_catalog()
     created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = found or find_devices(library)
-    # Only now: PyTorch may need longer to load than the whole measurement has.
+    # The clock starts here, because PyTorch may take longer to load than the whole time limit.
     clock = Clock(limit_s, cancelled)
     sessions = [
         Session(backend, mode, most_bytes, sizes, found.conditions.get(place, Condition))
@@ -147,7 +146,7 @@ def probe(
 
 
 def plain_text(text: str) -> str:
-    """Return a library's message as a report may hold it: one line, no control characters."""
+    """Return a library's message for a report: one line without control characters."""
     return "".join(sign if sign.isprintable() else " " for sign in text)[:300]
 
 
@@ -172,7 +171,7 @@ def _limit(value: float | None, default: float, most: float, field: str) -> floa
             f"{field} is out of bounds",
             value=value,
             allowed=f"more than 0, at most {most:.4g}",
-            remedy="Give another limit, or none.",
+            remedy="Give another limit, or leave it out.",
             field=field,
         )
     return float(value)

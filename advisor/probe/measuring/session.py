@@ -1,4 +1,4 @@
-"""The measurements of one device, as they come in; what fails becomes a sentence."""
+"""The measurements of one device. A failure becomes a sentence in the report."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from advisor.probe.report import (
 )
 
 MEMORY_SHARE: Final = 0.5
-"""Of what is free: other programs of the machine go on."""
+"""Share of the free memory that the probe uses, so that other programs can go on."""
 BUSY: Final = 0.1
-"""Load before the probe from which its rates are doubtful."""
+"""If the load before the probe exceeds this, its rates are doubtful."""
 HELD: Final = 0.05
-"""Share of a card's memory that a driver alone does not take."""
+"""If a larger share of a card's memory is in use, other programs use it, not only the driver."""
 
 
 class Session:
-    """The measurements of one device, as they come in."""
+    """The measurements of one device."""
 
     def __init__(
         self,
@@ -76,11 +76,12 @@ class Session:
         self._rates: dict[str, float] = {}
 
     def run(self, task: Task, clock: Clock, *, budget_s: float) -> None:
-        """Measure one task; a failure becomes a sentence.
+        """Measure one task. A failure becomes a sentence in the report.
 
         Raises
         ------
         StoppedError
+            If the user cancels, or the time is over.
         """
         kind = task.number_format if isinstance(task, MatmulTask) else task.title
         if kind in self._lacking:
@@ -125,7 +126,7 @@ class Session:
             raise ProbeError(msg)
 
     def _within_memory(self, task: Task) -> Task:
-        """Return the task as it fits into the memory: with fewer rotating operands if need be."""
+        """Return the task, with fewer rotating operands if that is needed to fit into memory."""
         limit = min(self._most_bytes, MEMORY_SHARE * self.backend.free_bytes())
         if task.needed_bytes > limit and isinstance(task, MatmulTask):
             task = replace(task, sets=1)
@@ -138,10 +139,10 @@ class Session:
         return task
 
     def report(self, catalog: Catalog) -> DeviceReport:
-        """Return what was measured."""
+        """Return the measurements so far."""
         after = self._condition()
         if set(after.throttling) & set(HOT):
-            self.problems.append(f"{self._device.name} was too hot and slowed itself down")
+            self.problems.append(f"{self._device.name} got too hot and lowered its clocks")
         return DeviceReport(
             device=self._device,
             catalog_key=catalog_key(self._device, catalog),
@@ -153,7 +154,7 @@ class Session:
 
 
 def warnings_of(device: Device) -> list[str]:
-    """Say what makes a device's measurements doubtful before they begin."""
+    """Return warnings about conditions before the probe that make its measurements doubtful."""
     now, found = device.condition, []
     if now.busy_fraction is not None and now.busy_fraction > BUSY:
         found.append(

@@ -1,4 +1,4 @@
-"""The measuring loop: warm-up, samples until the time is used up, median and spread."""
+"""The measuring loop: warm-up, samples until the time is over, median and spread."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from advisor.probe.devices.backend import Backend, Prepared
 from advisor.probe.report import Timing
 
 LONGEST_CALL_S: Final = 0.5
-"""A single call cannot be stopped: longer ones would break the promise of a cancel within 1 s."""
+"""Longest call. A running call cannot be stopped, and a cancel must take effect within 1 s. [s]"""
 FEWEST_SAMPLES, MOST_SAMPLES = 3, 100_000
 WARM_UP_CALLS: Final = 2
 WARM_UP_SHARE: Final = 0.25
-"""Of the time of a measurement, for clocks to rise and libraries to choose a kernel."""
+"""Share of a measurement's time for clocks to rise and libraries to choose a kernel."""
 LAUNCHES: Final = 200
-"""Queued in one sample: well under the 1024 that a CUDA stream takes before it blocks the host."""
+"""Launches in one sample: well below the 1024 after which a CUDA stream blocks the host."""
 LONGEST_LAUNCH_S: Final = 0.5
-"""Thousands of launches are enough. [s]"""
+"""Longest time for launches: it gives thousands of them. [s]"""
 
 
 class StoppedError(ProbeError):
-    """The user cancelled, or the time is over; what was measured before is kept."""
+    """The user cancelled, or the time is over. Earlier measurements are kept."""
 
 
 class Clock:
-    """The time limit and the cancel of one probe."""
+    """The time limit and the cancellation of one probe."""
 
     def __init__(self, limit_s: float, cancelled: Callable[[], bool]) -> None:
         self._start = perf_counter()
@@ -37,12 +37,12 @@ class Clock:
 
     @property
     def elapsed_s(self) -> float:
-        """Since the probe began. [s]"""
+        """Time since the probe began. [s]"""
         return perf_counter() - self._start
 
     @property
     def left_s(self) -> float:
-        """Until the limit; negative after it. [s]"""
+        """Time until the limit; negative after it. [s]"""
         return self._limit_s - self.elapsed_s
 
     @property
@@ -65,26 +65,19 @@ def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clo
 
     Parameters
     ----------
-    backend : Backend
-    prepared : Prepared
     budget_s : float
-        Time to spend. At least three samples are taken, whatever they cost. [s]
-    clock : Clock
-
-    Returns
-    -------
-    Timing
+        Time to spend. At least three samples are taken, even if they take longer. [s]
 
     Raises
     ------
     StoppedError
-        If a cancel or the limit comes before the third sample.
+        If the user cancels or the time is over before the third sample.
     ProbeError
         If the device fails.
     """
     start = perf_counter()
     clock.check()
-    # The first call pays for compilation, allocation and the choice of a kernel.
+    # The first call includes compilation, allocation and the choice of a kernel.
     backend.elapsed_s(prepared.work, first=0, calls=1)
     once_s = max(backend.elapsed_s(prepared.work, first=1, calls=1), 1e-9)
     done = WARM_UP_CALLS
@@ -108,11 +101,12 @@ def measure(backend: Backend, prepared: Prepared, *, budget_s: float, clock: Clo
 
 
 def measure_launch(backend: Backend, *, budget_s: float, clock: Clock) -> Timing:
-    """Time the start of the smallest operation, as `measure` does.
+    """Time the start of the smallest operation.
 
     Raises
     ------
     StoppedError, ProbeError
+        As in `measure`.
     """
     calls, budget_s = LAUNCHES, min(budget_s, LONGEST_LAUNCH_S)
     work = backend.tiny().work
@@ -129,7 +123,7 @@ def _unfinished(samples: int, spent_s: float, budget_s: float) -> bool:
 
 
 def timing_of(samples: list[float], *, calls: int) -> Timing:
-    """Return median and spread of samples of one call's time.
+    """Return the median and the spread of one call's time over samples.
 
     Examples
     --------

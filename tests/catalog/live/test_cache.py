@@ -53,7 +53,9 @@ def test_no_cache_is_no_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("GPU_ADVISOR_CACHE_DIR", str(tmp_path / "nothing"))
 
     assert load_catalog() is load_snapshot()
-    assert load_catalog().prices.sentence == ("Prices of the snapshot that ships with the program.")
+    assert load_catalog().prices.sentence == (
+        "Prices come from the snapshot that ships with the program."
+    )
 
 
 def rewritten(content: bytes, *, schema: int = 1, form: str = "gpu-advisor live prices") -> bytes:
@@ -72,7 +74,7 @@ BODY = LIVE.model_dump_json().encode()
         (b"[]\n", "first line is not that of this program"),
         (rewritten(BODY)[:-40], "checksum does not match"),
         (rewritten(BODY).replace(b"1.23", b"1.24"), "checksum does not match"),
-        (rewritten(BODY, schema=2), "version 2, this program reads version 1"),
+        (rewritten(BODY, schema=2), "version 2, but this program reads version 1"),
         (rewritten(BODY, form="another"), "first line is not that of this program"),
         (rewritten(BODY.replace(b"1.23", b"-1.23")), "on_demand_usd_per_hour is broken"),
         (rewritten(BODY.replace(b"1.23", b"0.0")), "on_demand_usd_per_hour is broken"),
@@ -84,7 +86,7 @@ BODY = LIVE.model_dump_json().encode()
         (rewritten(BODY.replace(b'"date":"2026-11-20"', b'"date":"2026-11-19"')), "is broken"),
         (
             rewritten(BODY.replace(b'"2026-11-21T12:00:00Z"', b'"2099-01-01T12:00:00Z"')),
-            "clock of this machine seems to be set back",
+            "clock of this machine seems to be wrong",
         ),
     ],
 )
@@ -112,7 +114,7 @@ def test_a_pipe_in_its_place_is_not_waited_for(cache: Path) -> None:
     cache.unlink()
     os.mkfifo(cache)
 
-    assert "it is no file" in load_catalog().prices.problem
+    assert "it is not a regular file" in load_catalog().prices.problem
 
 
 def test_accelerators_that_left_the_catalog_are_passed_over(cache: Path) -> None:

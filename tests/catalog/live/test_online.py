@@ -76,7 +76,7 @@ def test_an_online_provider_that_fails_stops_nobody(
     found = outcomes()
 
     assert found["Vultr"][0] == "failed"
-    assert "nonsense or not at all" in found["Vultr"][1]
+    assert "the answer is unusable" in found["Vultr"][1]
     assert found["AWS"] == ("taken", "")
 
 
