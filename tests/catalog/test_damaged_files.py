@@ -15,6 +15,8 @@ from advisor.architecture.families.registry import family_of, refused_types, sup
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.scoring.published import published_runs
+from advisor.calibration.tables.engine_releases import histories
+from advisor.calibration.tables.guesses import model_names
 from advisor.catalog import load_catalog
 from advisor.catalog.checks import check_order
 from advisor.catalog.constants import load_calibration
@@ -308,6 +310,8 @@ LOADERS: dict[str, Callable[[], object]] = {
         refused_types(),
     ),
     "software.yaml": load_calibration,
+    "measurement_guesses.yaml": lambda: dict(model_names()),
+    "engine_releases.yaml": histories,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{

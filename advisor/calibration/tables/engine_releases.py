@@ -126,9 +126,10 @@ def _numbers(text: str) -> Release:
 
 
 @cache
-def _histories() -> dict[str, EngineHistory]:
-    histories = TypeAdapter(dict[str, EngineHistory])
-    return checked(histories.validate_python, read_yaml(data_path(FILE)), file=FILE)
+def histories() -> dict[str, EngineHistory]:
+    """Return what changed from release to release, by engine."""
+    adapter = TypeAdapter(dict[str, EngineHistory])
+    return checked(adapter.validate_python, read_yaml(data_path(FILE)), file=FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,7 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
     -------
     EngineRelease
     """
-    history = _histories().get(cell(row, "engine"), EngineHistory())
+    history = histories().get(cell(row, "engine"), EngineHistory())
     told, accelerator = history.told(row), cell(row, "accelerator")
     changes = [one for one in history.changes if one.concerns(told, accelerator)]
     update: dict[str, float] = {}
