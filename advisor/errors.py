@@ -73,7 +73,7 @@ class CatalogError(AdvisorError):
         named = {"entry": entry, "field": field}
         place = ", ".join(f"{what} {shown(name)}" for what, name in named.items() if name)
         where = ": ".join(filter(None, (shortened(file, MAX_SHOWN), place)))
-        super().__init__(f"{where}: got {shown(value)}. {remedy}")
+        super().__init__(f"{where}: got {'nothing' if value == '' else shown(value)}. {remedy}")
 
 
 class ResourceError(AdvisorError):
