@@ -85,7 +85,7 @@ def cost_time_chart(
         wall=axes.time_limit,
     )
     traces = [
-        _dots(beaten, axes, name="Beaten on both", color=theme.mark, hollow=True),
+        _dots(beaten, axes, name="Slower and dearer", color=theme.mark, hollow=True),
         _frontier(frontier, axes, theme),
         _chosen(chosen, axes, theme),
     ]

@@ -112,7 +112,7 @@ def uncertain_end(
     return {
         "type": "bar",
         "orientation": "h",
-        "name": "Could be needed too (range)",
+        "name": "Possible extra need (range)",
         "y": list(names),
         "x": gib.tolist(),
         "marker": {

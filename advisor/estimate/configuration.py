@@ -225,8 +225,8 @@ def _batch_notes(
         notes.append(f"{steps:,} denoising steps {guided} guidance for an image")
     if architecture.denoises:
         notes.append(
-            "published pipelines on an A100 took 1.2 to 2.2 times what is expected here in "
-            "eager PyTorch, 1.0 to 1.9 compiled, 0.9 to 1.1 in TensorRT"
+            "published pipelines on an A100 took 1.2 to 2.2 times the time expected here in eager "
+            "PyTorch, 1.0 to 1.9 times compiled, 0.9 to 1.1 times in TensorRT"
         )
     return tuple(notes)
 
@@ -281,17 +281,17 @@ def _training_notes(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> tuple[str, ...]:
-    lost: tuple[str, ...] = ()
+    interruptions: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
     spot = placement.interrupted
     if spot is not None:
-        hours = f"spot: {spot.expected:.3g} hours for an hour of work"
-        lost = (f"{hours}, interruptions and lost work included",)
+        hours = f"spot: an hour of work takes {spot.expected:.3g} hours"
+        interruptions = (f"{hours} with interruptions and lost work",)
     if run.loading is not None and run.loading.workers is None:
         host = (host_note(placement.node),)
     startup = duration(calibration.reliability.startup_s)
     return (
-        *lost,
+        *interruptions,
         *run.assumptions,
         *host,
         f"{run.recipe.title}, {run.optimizer.value} optimizer",

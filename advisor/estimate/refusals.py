@@ -18,7 +18,7 @@ from advisor.nouns.workload import Serving, Training
 
 
 def check_count(layout: ParallelLayout, count: int) -> None:
-    """Refuse a layout that does not occupy ``count`` accelerators.
+    """Refuse a layout that does not use exactly ``count`` accelerators.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def check_count(layout: ParallelLayout, count: int) -> None:
     if layout.accelerators == count:
         return
     raise InputError(
-        "the layout does not occupy the accelerators",
+        "the layout does not use the accelerators of the case",
         value=f"data {layout.data} x tensor {layout.tensor} x pipeline {layout.pipeline} x "
         f"context {layout.context} = {layout.accelerators}",
         allowed=f"a product of {count}",
@@ -115,8 +115,8 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
         ),
     )
     if architecture.unit is not Unit.TOKEN:
-        takes = f"1: {architecture.name} takes {architecture.unit.value}s, which only data "
-        takes += "parallelism divides"
+        takes = f"1: only data parallelism divides the {architecture.unit.value}s of "
+        takes += architecture.name
         divided = ("tensor", "pipeline", "context")
         problems += tuple((getattr(layout, name) > 1, name, takes) for name in divided)
         blocks = any(op.segment for op in architecture.operators)
@@ -125,9 +125,9 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
                 layout.recompute is Recompute.SELECTIVE
                 or (layout.recompute is Recompute.FULL and not blocks),
                 "recompute",
-                "none or full: a block is made again as a whole"
+                "none or full: a block is recomputed as a whole"
                 if blocks
-                else "none: no residual blocks that could be made again",
+                else "none: it has no residual blocks to recompute",
             ),
         )
     for wrong, name, allowed in problems:

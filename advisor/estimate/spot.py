@@ -24,11 +24,11 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     """
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)
-    lost = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
+    interruptions = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
     return time.model_copy(
         update={
             "run_hours": time.run_hours.times(hours),
-            "run_terms": (*time.run_terms, lost) if added_s > 0 else time.run_terms,
+            "run_terms": (*time.run_terms, interruptions) if added_s > 0 else time.run_terms,
             "goodput": Range(
                 low=share.low / hours.high,
                 expected=share.expected / hours.expected,

@@ -16,9 +16,9 @@ REASONS: Final = {
     RejectionCode.LATENCY: "Misses a latency target",
     RejectionCode.MEMORY: "Too little memory",
     RejectionCode.FORMAT: "Number format not supported",
-    RejectionCode.INFERENCE_ONLY: "Serves only",
-    RejectionCode.NOT_OFFERED: "Nobody rents it here",
-    RejectionCode.EXCLUDED: "Outside your list",
+    RejectionCode.INFERENCE_ONLY: "Only serves models",
+    RejectionCode.NOT_OFFERED: "No offer to rent",
+    RejectionCode.EXCLUDED: "Not on your list",
     RejectionCode.UNKNOWN: "Facts missing",
 }
 """Reasons in words, the nearest misses first."""
@@ -86,5 +86,5 @@ def verdicts(recommendation: Recommendation) -> dict[str, str]:
             place = (
                 f"number {plan.rank} when sorted by {OBJECTIVE_TITLES[ranking.objective].lower()}"
             )
-            found.setdefault(name, f"It is in the running: {place}. {plan.sentence} {plan.why}")
+            found.setdefault(name, f"It is one of the plans: {place}. {plan.sentence} {plan.why}")
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))

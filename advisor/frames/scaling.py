@@ -63,6 +63,6 @@ def scaling_table(found: Scaling) -> pd.DataFrame:
         "Efficiency",
         "Goodput",
         "Limited by",
-        "Arranged as",
+        "Layout",
     ]
     return pd.DataFrame(rows, columns=columns)

@@ -49,8 +49,8 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
         sections.append(
             Section(
                 f"Time of one step: {duration(time.step_s, with_range=True)}",
-                f"The run: {count(time.steps)} steps, the start, evaluation and what failures "
-                f"add = {duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
+                f"{count(time.steps)} steps with start-up, evaluation and failures take "
+                f"{duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
                 time.terms,
             )
         )
@@ -78,10 +78,10 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
 
 
 def _run_section(time: StepTime) -> Section:
-    """Return what the hours of the run are made of."""
+    """Return the parts of the run's hours."""
     note = (
-        f"{percent(time.goodput.expected)} of the time after the start trains, the rest goes to "
-        "failures, restarts and checkpoints"
+        f"{percent(time.goodput.expected)} of the time after the start-up is training; the rest "
+        "goes to failures, restarts and checkpoints"
     )
     if time.checkpoint_interval_s is not None:
         expected = time.interruptions

@@ -206,25 +206,25 @@ def _sentence(
 ) -> str:
     """Return the best mix in words, and the best proven kind where it holds unproven ones."""
     if not bought:
-        return "Nothing that this buys can do the work. Raise the budget, the power or the slots."
+        return "No cards that this buys can do the work. Raise the budget, the power or the slots."
     usd = cents.total(item.usd for item in bought)
     watts = sum(item.rated_w for item in bought)
     text = (
         f"Buy {' and '.join(_words(item) for item in bought)}: {money(usd)} with the machines "
-        f"around the cards, {watts:,.0f} W rated. Judged by the low end of the range."
+        f"around the cards, {watts:,.0f} W rated. The low end of each range decides."
     )
     for item in bought:
         if item.at_launch_price:
             text += (
-                f" {item.accelerator_name} stands at its {item.price_of}, which shops may not "
-                "keep: look up today's before you decide."
+                f" {item.accelerator_name} is priced at its {item.price_of}. Shops may ask another "
+                "price: look it up before you decide."
             )
     unproven = [item.accelerator_name for item in bought if not proven(item.accelerator)]
     other = next((item for item in kinds if proven(item.accelerator)), None)
     if unproven and other:
         text += (
-            f" No such work on {' or '.join(unproven)} was measured and scored; of the cards "
-            f"where it was, {_words(other)} for {money(other.usd)} do most."
+            f" No measurement of such work on {' or '.join(unproven)} was scored. Of the cards "
+            f"that have one, {_words(other)} for {money(other.usd)} do most."
         )
     return text
 

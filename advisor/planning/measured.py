@@ -86,7 +86,7 @@ def _narrowed(
                     "low": math.exp(-_less(-math.log(interval.low), gain)),
                     "high": math.exp(_less(math.log(interval.high), gain)),
                     "evidence": Evidence.MEASURED,
-                    "source": f"{interval.source}; kernels measured on the machine itself",
+                    "source": f"{interval.source}; kernels measured on this machine",
                 }
             )
     return result

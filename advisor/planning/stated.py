@@ -68,7 +68,7 @@ def hardware_systems(
     ]
     if owned and count > max(owned):
         raise InputError(
-            f"the hardware is more than the {accelerator.name} you own",
+            f"the case asks for more {accelerator.name} than you own",
             value=count,
             allowed=f"up to {max(owned)}",
             remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",

@@ -44,7 +44,7 @@ def fitted(
         cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
         words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
         limit = architecture.max_position_embeddings
-        notes.append(f"{words}, which the model's {limit:,} positions hold")
+        notes.append(f"{words}: the model has {limit:,} positions")
     if notes:
         architecture = architecture.model_copy(
             update={"assumptions": (*architecture.assumptions, *notes)}

@@ -166,7 +166,7 @@ def _serving(
         raise InputError(
             "the layout needs a link that this hardware lacks",
             value=f"tensor {layout.tensor}, pipeline {layout.pipeline}, expert {layout.expert}",
-            allowed="groups within one node, or nodes joined by a network",
+            allowed="groups within one node, or nodes connected by a network",
             remedy="Lower the degrees until each replica fits one node.",
             field="layout",
         )

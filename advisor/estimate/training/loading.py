@@ -59,15 +59,19 @@ def resolve_loading(
     size = architecture.sample.image_size if architecture.sample else None
     larger = max(1.0, (size or 0) ** 2 / IMAGE_PIXELS)
     if how is DataLoading.CACHED:
-        assumptions.append("images lie decoded in memory: no input pipeline")
+        assumptions.append("images are already decoded in memory: no input pipeline")
         return None
     worker_s = larger * (1.0 / DECODED_PER_S[how] + 1.0 / CROPPED_PER_S[how])
     if workload.worker_images_per_s is not None:
         worker_s = 1.0 / workload.worker_images_per_s
-    cores = workload.loader_workers or "one on each core"
+    workers = (
+        f"{workload.loader_workers} for each accelerator"
+        if workload.loader_workers
+        else "one on each core"
+    )
     assumptions.append(
-        f"JPEG images, of which a loader's worker decodes and augments {1.0 / worker_s:,.0f} a "
-        f"second ({cores}{' for each accelerator' if workload.loader_workers else ''})"
+        f"JPEG images: each loader worker decodes and augments {1.0 / worker_s:,.0f} a second "
+        f"({workers})"
     )
     return Loading(worker_s, workload.loader_workers, larger * IMAGE_BYTES, storage)
 

@@ -219,7 +219,7 @@ def _check_joined(
     if np.isfinite(step_s):
         return
     raise InputError(
-        "the layout spans machines that no network joins",
+        "the layout spans machines that no network connects",
         value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
         allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
         remedy="Lower the count, or choose an accelerator that is offered with a network.",

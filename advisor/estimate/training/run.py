@@ -224,7 +224,7 @@ def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> Non
         return
     known = [name for name in LORA_TARGETS if takes_adapters(architecture, (name,))]
     raise InputError(
-        f"{architecture.name} has none of the matrices that adapters are asked for",
+        f"{architecture.name} has none of the matrices that lora_targets names",
         value=", ".join(workload.lora_targets),
         allowed=", ".join(known) or "no adapters at all",
         remedy="Choose full fine-tuning (--task finetune), or other targets.",
@@ -257,7 +257,7 @@ def _sequence_length(
     if longest is not None and sequence > (1 if learned else 8) * longest:
         times = f"the {longest:,} learned" if learned else f"8 times the {longest:,}"
         raise InputError(
-            "workload.sequence_length exceeds what the model can be extended to",
+            "workload.sequence_length exceeds the length that the model can be extended to",
             value=sequence,
             allowed=f"up to {times} positions of {architecture.name}",
             remedy="Shorten the sequence or choose a long-context model.",

@@ -152,11 +152,11 @@ def what_fits(
         concurrency=concurrency,
         models=tuple(models),
         assumptions=(
-            f"a context of {in_words(context_tokens)} tokens, or the model's longest where shorter",
+            f"a context of {in_words(context_tokens)} tokens, or the model's longest if shorter",
             f"cache in {stored_format(system.accelerator, 'bf16')}",
             f"fine-tuning in {recipe_named(precision).title}, adamw, Hugging Face software",
             "one training sequence per card at a time",
-            "a fit is judged by the high end of the range",
+            "a model fits if the high end of its memory range fits",
         ),
     )
 

@@ -169,7 +169,7 @@ def check_owned(limits: Constraints) -> None:
     for name in ("providers", "regions", "accelerators"):
         if value := getattr(limits, name):
             raise InputError(
-                f"limits.{name} does not apply beside limits.owned: only owned cards are searched",
+                f"limits.{name} does not apply with limits.owned: only owned cards are searched",
                 value=", ".join(value),
                 allowed="cards that you own, or limits on renting",
                 remedy=f"Leave limits.{name} out, or limits.owned.",
@@ -177,7 +177,7 @@ def check_owned(limits: Constraints) -> None:
             )
     if limits.price_kind is PriceKind.SPOT:
         raise InputError(
-            "limits.price_kind does not apply beside limits.owned: nothing is rented",
+            "limits.price_kind does not apply with limits.owned: nothing is rented",
             value=limits.price_kind.value,
             allowed="cards that you own, or spot prices",
             remedy="Leave one of them out.",
@@ -201,7 +201,7 @@ def by_host_memory(systems: Sequence[System]) -> list[System]:
         parted += [
             replace(system, offers=tuple(offers), host_bytes=size)
             for size, offers in groups.items()
-        ] or [_assuming(system, "your machine has the memory that the layout keeps on the host")]
+        ] or [_assuming(system, "your machine has enough host memory for this layout")]
     return parted
 
 
@@ -215,7 +215,7 @@ def _measured_system(system: System, item: OwnedHardware) -> System:
     """Say among the assumptions where the rates come from, if they were measured."""
     if item.measured is None:
         return system
-    basis = f"rates of {system.accelerator.name} by the {item.measured.kernels.source}"
+    basis = f"rates of {system.accelerator.name} from the {item.measured.kernels.source}"
     return _assuming(system, basis)
 
 
