@@ -29,7 +29,6 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
         Rows of one quantity, as `advisor.frames.accuracy_frame` makes it.
     quantity : str
         Its name and unit, for the axes.
-    theme : Theme
 
     Returns
     -------

@@ -27,13 +27,8 @@ def spread_chart(
         As `advisor.frames.spread_frame` makes it.
     title, unit : str
         Of the quantity.
-    theme : Theme
     compact : bool, optional
         For a narrow screen: more room for the labels, a shorter title.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

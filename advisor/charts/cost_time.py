@@ -56,14 +56,8 @@ def cost_time_chart(
         As `advisor.frames.candidates_frame` makes it.
     chosen : DataFrame
         As `advisor.frames.picks_frame` makes it.
-    axes : Axes
-    theme : Theme
     compact : bool, optional
         For a phone: lower, with three labels.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

@@ -29,11 +29,6 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
         As `advisor.frames.curve_frame` makes it.
     title : str
         Of the quantity.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

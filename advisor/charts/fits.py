@@ -24,11 +24,6 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ----------
     frame : DataFrame
         As `advisor.frames.fits_memory_frame` makes it.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

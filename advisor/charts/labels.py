@@ -91,17 +91,12 @@ def place(
     ----------
     labels : sequence of Label
         Most important first; those without a free place are left out unless required.
-    plot : LogPlot
     at_most : int
         Labels placed in all.
     avoid : sequence of (float, float)
         Points that no label should cover, in axis units.
     wall : float, optional
         A vertical line with words along it that no label should cross, in axis units.
-
-    Returns
-    -------
-    list of Placed
     """
     taken = [_around(*plot.pixel(x, y)) for x, y in avoid]
     if wall is not None:

@@ -29,13 +29,8 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     ----------
     memory : DataFrame
         As `advisor.frames.memory_frame` makes it.
-    theme : Theme
     compact : bool, optional
         For a phone: names wrap earlier.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

@@ -33,11 +33,6 @@ def timeline_chart(
         As `advisor.frames.timeline_frame` makes it.
     months : tuple
         First, expected and last month in which owning overtakes; None where it does not.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------
@@ -104,13 +99,8 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     ----------
     frame : DataFrame
         As `advisor.frames.effects_frame` makes it.
-    theme : Theme
     compact : bool, optional
         For narrow screens: the ends of the inputs are left to the table.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------
@@ -189,11 +179,6 @@ def strip_chart(
         Hours a month in use, drawn as a level.
     ticks : str
         Format of the tick labels, e.g. ``$~s``.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
     """
     shapes = [_vertical(value, theme.text, 2)]
     if hours is not None:

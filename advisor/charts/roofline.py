@@ -28,7 +28,6 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
         As `advisor.frames.roofline_frame` makes it.
     bandwidth_bytes_per_s : float
         Measured. [bytes/s]
-    theme : Theme
 
     Returns
     -------

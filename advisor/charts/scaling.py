@@ -24,11 +24,6 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ----------
     frame : DataFrame
         As `advisor.frames.scaling_frame` makes it.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

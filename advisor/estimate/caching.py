@@ -28,9 +28,6 @@ def step_in_cache(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    candidates : Candidates
     tokens : ndarray
         Of one micro-batch. [tokens or samples]
 
@@ -58,9 +55,6 @@ def in_cache(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    candidates : Candidates
     tokens : ndarray
         That go through the network together. [tokens or samples]
     parameter_bytes : float

@@ -316,16 +316,8 @@ def estimate_configuration(
 
     Parameters
     ----------
-    case : Case
-    placement : Placement
-    architecture : ModelArchitecture
-    calibration : Calibration
     run : TrainingRun, optional
         The resolved training workload, where the caller has it already.
-
-    Returns
-    -------
-    Estimate
 
     Raises
     ------

@@ -31,8 +31,6 @@ def states_on_host(
     ----------
     states : StageStates
         Of one stage. [bytes]
-    run : TrainingRun
-    layout : LayoutArrays
     resident : ndarray
         Gathered ends and layers that stay when the weights are moved. [bytes]
 

@@ -49,8 +49,6 @@ def launch_time(
         Kernels launched. [1]
     kernels : ndarray
         Their time. [s]
-    hardware : HardwareArrays
-    software : SoftwareFacts
 
     Returns
     -------

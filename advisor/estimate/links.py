@@ -16,8 +16,6 @@ def group_link(
 
     Parameters
     ----------
-    candidates : Candidates
-    network : NetworkEfficiency
     ranks, stride : ndarray
         Group size, and distance of neighbours in accelerators.
 
@@ -49,8 +47,6 @@ def exchange_links(
 
     Parameters
     ----------
-    candidates : Candidates
-    network : NetworkEfficiency
     ranks, stride : ndarray
         Group size, and distance of neighbours in accelerators.
 

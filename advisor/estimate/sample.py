@@ -30,10 +30,6 @@ SIZES = ("image_size", "image_channels", "sequence_length", "decoder_sequence_le
 def sample_of(workload: Workload) -> SampleSize:
     """Size of one input, as far as the workload tells it.
 
-    Parameters
-    ----------
-    workload : Pretraining, FineTuning or Serving
-
     Returns
     -------
     SampleSize

@@ -43,11 +43,6 @@ RECALLED_FIELDS = (
 def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.DataFrame:
     """Return one row for each accelerator, cheapest believable rent included.
 
-    Parameters
-    ----------
-    catalog : Catalog
-    accelerators : sequence of Accelerator
-
     Returns
     -------
     DataFrame
@@ -110,7 +105,6 @@ def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -
 
     Parameters
     ----------
-    comparison : Comparison
     catalog : Catalog
         Holds the sources.
     card : int

@@ -37,7 +37,6 @@ def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> p
 
     Parameters
     ----------
-    found : DeviceReport
     expected_s : sequence of float or None
         Times by the catalog's constants, in the order of ``found.matmuls``. [s]
 

@@ -32,7 +32,6 @@ def shapes_table(
         Of the model in question. [elements]
     assumed : AssumedShape, optional
         Its shape, every field told; None leaves it out.
-    published : sequence of PublishedModel
 
     Returns
     -------

@@ -36,18 +36,10 @@ def answer_own(
 
     Parameters
     ----------
-    case : Case
     architecture : ModelArchitecture
         The model of the case, resolved.
-    catalog : Catalog
-    calibration : Calibration
-    economy : Economy
     today : date
         For the age of prices.
-
-    Returns
-    -------
-    Ownership
 
     Raises
     ------

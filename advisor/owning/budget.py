@@ -60,10 +60,6 @@ def buy_within(
     ----------
     case : Case
         With ``owning.budget_usd``; ``limits`` (deadline, latency, accelerators) apply.
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
-    economy : Economy
 
     Returns
     -------

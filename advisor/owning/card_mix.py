@@ -50,10 +50,6 @@ class Item:
 def best_mix(items: Sequence[Item]) -> dict[int, int]:
     """Return how many groups of which items have the highest value together.
 
-    Parameters
-    ----------
-    items : sequence of Item
-
     Returns
     -------
     dict of int to int

@@ -130,10 +130,8 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
     ----------
     spread : Spread
         The inputs with their bounds.
-    size : Size
     hours : float
         In use each month. [h]
-    months : int
     work : Work
         Run time and rate, for the cost of a run and of a million tokens.
 

@@ -45,13 +45,8 @@ def compare_processors(
 
     Parameters
     ----------
-    case : Case
     estimate : Estimate
         The work on the hardware compared with.
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
-    economy : Economy
 
     Returns
     -------

@@ -70,11 +70,6 @@ def tenancies(
     ----------
     case : Case
         Its limits on providers and regions apply.
-    accelerator : Accelerator
-    count : int
-    work : Work
-    catalog : Catalog
-    economy : Economy
     reliability : Reliability
         Time to save and to reload a checkpoint.
 

@@ -33,8 +33,6 @@ def with_measured(
 
     Parameters
     ----------
-    catalog : Catalog
-    calibration : Calibration
     limits : Constraints
         ``owned`` holds what was measured.
     only : str, optional

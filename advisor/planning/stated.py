@@ -133,9 +133,6 @@ def best_placement(
     ----------
     case : Case
         With ``hardware``.
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
 
     Returns
     -------

@@ -17,8 +17,6 @@ class TimeSpreads:
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    calibration : Calibration
     serving : bool
         Times per output token instead of hours of a run.
     frozen : bool
@@ -45,7 +43,6 @@ class TimeSpreads:
 
         Parameters
         ----------
-        accelerator : Accelerator
         precision : str
             Recipe or weight format.
         count : int

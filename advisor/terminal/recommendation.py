@@ -67,8 +67,6 @@ def show_recommendation(
 
     Parameters
     ----------
-    console : Console
-    recommendation : Recommendation
     top : int
         Plans for each objective.
     everything : bool

@@ -97,10 +97,6 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
     ----------
     engine : Engine
         Its reserve and communicators only fill in what a row leaves open.
-
-    Returns
-    -------
-    tuple of PeakRun
     """
     facts = engine.calibration.memory
     found = []
@@ -178,7 +174,6 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
 
     Parameters
     ----------
-    held_out : sequence of HeldOutPeak
     facts : MemoryFacts
         Stated bounds of reserve and context, which a range has beside the interval.
 
@@ -221,10 +216,6 @@ def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[st
 def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
     """80 % intervals on allocated bytes, by kind of the tables that PyTorch's accounting fills.
 
-    Parameters
-    ----------
-    engine : Engine
-
     Returns
     -------
     dict of str to Interval
@@ -264,7 +255,6 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     ----------
     kernels : dict
         The sections that the kernel tables and serving runs determine.
-    catalog : Catalog
 
     Returns
     -------

@@ -16,10 +16,6 @@ from advisor.nouns.efficiency import UNMEASURED, Interval
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     """80 % intervals of training time, from residuals of runs that the fit has not seen.
 
-    Parameters
-    ----------
-    held_out : sequence of HeldOut
-
     Returns
     -------
     dict of str to Interval

@@ -209,10 +209,6 @@ def drawn(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[flo
     groups : int
         Groups of runs behind the first: few of them say little about the next one.
 
-    Returns
-    -------
-    tuple of float
-
     Examples
     --------
     As many groups as the pool weighs: half way between, on a logarithmic scale.

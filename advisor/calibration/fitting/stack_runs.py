@@ -123,10 +123,6 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
     ----------
     engine : Engine
         The slowdowns of its constants are not used.
-
-    Returns
-    -------
-    tuple of TimedRun
     """
     rows = shipped_rows(TABLE)
     told = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]
@@ -194,10 +190,6 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
 
 def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     """Median over groups of measured over predicted time, for each stack.
-
-    Parameters
-    ----------
-    runs : sequence of TimedRun
 
     Returns
     -------

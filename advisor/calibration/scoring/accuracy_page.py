@@ -57,10 +57,6 @@ def score_tables(names: Iterable[str] = ALL_TABLES) -> dict[str, ValidationRepor
     ----------
     names : iterable of str
         Keys of ``ALL_TABLES``.
-
-    Returns
-    -------
-    dict of str to ValidationReport
     """
     folder = data_path(FOLDER).parent
     return {name: validate(folder / f"{name}.csv") for name in names}

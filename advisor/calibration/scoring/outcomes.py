@@ -20,7 +20,6 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     ----------
     row : mapping
         A row of a table of training runs.
-    engine : Engine
 
     Returns
     -------

@@ -188,7 +188,6 @@ def next_interval(
         Of runs that their prediction had not seen.
     groups : sequence of str
         What was held out together; every group weighs one.
-    share : float, optional
 
     Returns
     -------

@@ -100,13 +100,10 @@ def held_out(
 
     Parameters
     ----------
-    fit : EngineFit
     facts : ServingFacts
         Everything that is not fitted.
     values : dict of str to float
         The fit on all readings, where the others begin.
-    packs : sequence of Pack
-    calibration : Calibration
     """
     near = replace(
         fit,
@@ -195,7 +192,6 @@ def fit_serving_intervals(
 
     Parameters
     ----------
-    held_out : sequence of ServedReading
     others : sequence of ServedReading
         Of engines called directly, on which no constant was fitted.
 
@@ -286,7 +282,6 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     ----------
     kernels : dict
         The sections that the kernel tables determine.
-    catalog : Catalog
 
     Returns
     -------

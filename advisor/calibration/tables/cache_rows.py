@@ -78,7 +78,6 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of start-up logs.
-    engine : Engine
 
     Returns
     -------
@@ -140,8 +139,6 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
 
     Parameters
     ----------
-    row : mapping
-    engine : Engine
     quantity : str
         What is to be predicted.
 

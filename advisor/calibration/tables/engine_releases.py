@@ -175,10 +175,6 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
         Of today's engine.
     memory_bytes : float
         What the driver reports. [bytes]
-
-    Returns
-    -------
-    EngineRelease
     """
     history = _histories().get(cell(row, "engine"), EngineHistory())
     told, accelerator = history.told(row), cell(row, "accelerator")

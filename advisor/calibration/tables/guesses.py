@@ -101,7 +101,6 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
 
     Parameters
     ----------
-    row : mapping
     table : {"shape", "training", "serving"}
         Section of the file.
     unit : str, optional

@@ -105,7 +105,6 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
-    engine : Engine
 
     Returns
     -------
@@ -156,7 +155,6 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, ``attn`` where told.
-    engine : Engine
 
     Returns
     -------
@@ -175,11 +173,6 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, TrainingMemory]:
     """Return a row's kind, layout, and the tensors of its fullest moment.
-
-    Parameters
-    ----------
-    row : mapping
-    engine : Engine
 
     Returns
     -------

@@ -232,7 +232,6 @@ def stated(row: Row, noun: type[Noun], *, leave: Collection[str] = ()) -> dict[s
 
     Parameters
     ----------
-    row : mapping
     noun : type
         E.g. ``Pretraining`` or ``ParallelLayout``.
     leave : collection of str, optional

@@ -81,7 +81,6 @@ def read_packs(engine: Engine, kinds: Iterable[str]) -> tuple[Pack, ...]:
 
     Parameters
     ----------
-    engine : Engine
     kinds : iterable of str
         Values of the table's ``kind``.
     """

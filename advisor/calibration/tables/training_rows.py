@@ -74,7 +74,6 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of training runs.
-    engine : Engine
 
     Returns
     -------

@@ -115,17 +115,11 @@ def batch_times(
         A network that does not generate; see :func:`generates`.
     workload : Serving
         ``concurrency`` inputs at the same time over the whole deployment.
-    weight_format : WeightFormat
     candidates : Candidates
         ``data`` ranks share the batch; hardware rates are for the format of the weights.
-    calibration : Calibration
     stack : str, optional
         Name of the software; None takes what most batches run with, plain eager inference.
         Engines made for inference (TensorRT) are faster.
-
-    Returns
-    -------
-    BatchTimes
 
     Notes
     -----

@@ -75,10 +75,6 @@ def describe_batch(
         Inputs at the same time, their size, and for diffusion the passes for one image.
     layout : ParallelLayout
         ``data`` ranks share the batch.
-    accelerator : Accelerator
-    node : Node
-    weight_format : WeightFormat
-    calibration : Calibration
 
     Returns
     -------

@@ -20,11 +20,6 @@ def fitted(
 ) -> tuple[Workload, ModelArchitecture]:
     """Fit what a case leaves open about the lengths of requests to its model.
 
-    Parameters
-    ----------
-    workload : Pretraining, FineTuning or Serving
-    architecture : ModelArchitecture
-
     Returns
     -------
     tuple of Workload and ModelArchitecture
@@ -59,8 +54,6 @@ def shortened(
 
     Parameters
     ----------
-    workload : Serving
-    architecture : ModelArchitecture
     given : collection of str
         Fields that somebody gave.
 

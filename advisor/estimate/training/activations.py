@@ -200,26 +200,12 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
 
 
 def stream_bytes(run: TrainingRun) -> float:
-    """Size of one element of what a block hands on to the next. [bytes]
-
-    Parameters
-    ----------
-    run : TrainingRun
-
-    Returns
-    -------
-    float
-    """
+    """Size of one element of what a block hands on to the next. [bytes]"""
     return _policy(run, selective=False).format_bytes(SavedFormat.STREAM)
 
 
 def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
     """Bytes that all layers of these rows keep per token, adapters included.
-
-    Parameters
-    ----------
-    operators : iterable of Operator
-    run : TrainingRun
 
     Returns
     -------
@@ -240,11 +226,6 @@ def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBy
 
 def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
     """Return what selective recomputation keeps, beside the input of each block.
-
-    Parameters
-    ----------
-    operators : iterable of Operator
-    run : TrainingRun
 
     Returns
     -------
@@ -282,17 +263,7 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
 
 
 def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
-    """Gradients that pass through one layer of a row beside what it keeps. [bytes/token]
-
-    Parameters
-    ----------
-    operator : Operator
-    run : TrainingRun
-
-    Returns
-    -------
-    SavedBytes
-    """
+    """Gradients that pass through one layer of a row beside what it keeps. [bytes/token]"""
     if not any(tensor.backward for tensor in operator.saved):
         return SavedBytes()
     policy = _policy(run, selective=False)
@@ -301,17 +272,7 @@ def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
 
 
 def segment_input_bytes(operator: Operator, run: TrainingRun) -> float:
-    """Input of one block that recomputation makes again, on its first row. [bytes/sample]
-
-    Parameters
-    ----------
-    operator : Operator
-    run : TrainingRun
-
-    Returns
-    -------
-    float
-    """
+    """Input of one block that recomputation makes again, on its first row. [bytes/sample]"""
     entry = operator.segment_input
     if entry is None:
         return 0.0
@@ -321,11 +282,6 @@ def segment_input_bytes(operator: Operator, run: TrainingRun) -> float:
 
 def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[SavedBytes, ...]:
     """Bytes per token that pass through one layer while it goes backward.
-
-    Parameters
-    ----------
-    operators : iterable of Operator
-    run : TrainingRun
 
     Returns
     -------

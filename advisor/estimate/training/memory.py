@@ -79,8 +79,6 @@ def training_memory(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     layout : LayoutArrays
         One element per configuration.
     facts : MemoryFacts

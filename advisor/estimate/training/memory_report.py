@@ -105,17 +105,8 @@ def describe_memory(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    layout : ParallelLayout
-    accelerator : Accelerator
-    calibration : Calibration
     interval : Interval, optional
         Another one than the run's own, where its settings are guessed.
-
-    Returns
-    -------
-    MemoryBreakdown
     """
     interval = interval or memory_interval(run, calibration)
     widening = shape_widening(architecture)

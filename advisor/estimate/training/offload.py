@@ -35,15 +35,10 @@ def offload_time(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    candidates : Candidates
-    network : NetworkEfficiency
     updated : ndarray
         Parameters that this rank updates. [elements]
     weights : ndarray
         Working weights of this rank that live on the host, if they do. [elements]
-    micro_batches : ndarray
     cover_s : ndarray
         Computation of one micro-batch. [s]
 

@@ -43,11 +43,6 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
     ----------
     architecture : ModelArchitecture
         Shapes decide what Adafactor and Muon keep.
-    run : TrainingRun
-
-    Returns
-    -------
-    float
 
     Notes
     -----

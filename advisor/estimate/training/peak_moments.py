@@ -99,7 +99,6 @@ def block_phases(
     ----------
     states : StageStates
         Of one stage.
-    blocks : BlockBytes
     stored : ndarray
         Activations kept of all blocks of the stage. [bytes]
     loss : ndarray

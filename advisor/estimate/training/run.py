@@ -145,14 +145,8 @@ def resolve_training(
 
     Parameters
     ----------
-    workload : Pretraining or FineTuning
-    architecture : ModelArchitecture
     recipe : PrecisionRecipe
         The recipe to use; the caller chooses it when the workload leaves it open.
-
-    Returns
-    -------
-    TrainingRun
 
     Raises
     ------

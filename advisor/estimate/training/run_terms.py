@@ -15,7 +15,6 @@ def run_terms(
 
     Parameters
     ----------
-    reliability : Reliability
     accelerators : int
         Of the job; any failure stops all of them.
     training_s, evaluation_s : float

@@ -133,14 +133,8 @@ def backward_walk(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     facts : MemoryFacts
         Workspaces of convolutions.
-
-    Returns
-    -------
-    BackwardWalk
 
     Notes
     -----
@@ -239,7 +233,6 @@ def sample_phases(
 
     Parameters
     ----------
-    walk : BackwardWalk
     samples : ndarray
         Samples of a micro-batch on one rank.
     recompute : ndarray
@@ -250,10 +243,6 @@ def sample_phases(
         Logits and what the loss makes of them, at its backward pass. [bytes]
     two_tied : ndarray
         1 where both gradients of a table that the head shares exist before they are added, else 0.
-
-    Returns
-    -------
-    tuple of PeakPhase
     """
     held, none = states.held_gradients, 0.0 * samples
     gathered = np.maximum(states.at_first_block, states.at_last_block)

@@ -81,8 +81,6 @@ def stages_of(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     layout : LayoutArrays
         As asked for; see :func:`in_effect`.
 

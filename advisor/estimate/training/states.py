@@ -111,10 +111,6 @@ def stage_states(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    layout : LayoutArrays
-    stage : Stage
     facts : MemoryFacts
         Library workspaces.
 

@@ -85,12 +85,8 @@ def training_time(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     candidates : Candidates
         One element per configuration; hardware rates are for ``run.recipe.compute``.
-    network : NetworkEfficiency
-    software : SoftwareFacts
 
     Returns
     -------

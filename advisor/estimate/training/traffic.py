@@ -204,8 +204,6 @@ def exposed_exchange(
     ----------
     exchange_s, cover_s : ndarray
         The exchanges on their own, and the computation of the same micro-batch. [s]
-    layout : LayoutArrays
-    software : SoftwareFacts
 
     Returns
     -------

@@ -63,17 +63,8 @@ def as_candidates(
 
     Parameters
     ----------
-    options : sequence of Option
-    systems : sequence of System
-    architecture : ModelArchitecture
-    workload : Workload
-    calibration : Calibration
     on_frontier : set of Option
         Those that none beats in both cost and time.
-
-    Returns
-    -------
-    tuple of Candidate
     """
     serving = isinstance(workload, Serving)
     frozen = isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL

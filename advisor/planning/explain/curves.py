@@ -32,11 +32,8 @@ def memory_curves(
 
     Parameters
     ----------
-    case : Case
     placement : Placement
         Where it runs and how it is arranged; all else stays.
-    architecture : ModelArchitecture
-    calibration : Calibration
 
     Returns
     -------

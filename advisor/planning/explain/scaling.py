@@ -66,15 +66,8 @@ def scaling(
 
     Parameters
     ----------
-    case : Case
     placement : Placement
         Fixes accelerator, machine, precision and price.
-    architecture : ModelArchitecture
-    calibration : Calibration
-
-    Returns
-    -------
-    Scaling
 
     Raises
     ------

@@ -93,11 +93,6 @@ def what_fits(
         Prompt and answer together (serving), the sequence (training). [tokens]
     concurrency : int
         Sequences served at once, beside one alone.
-    calibration : Calibration
-
-    Returns
-    -------
-    Fits
 
     Raises
     ------

@@ -39,12 +39,6 @@ def cards_fit(
         Sequences served at once, beside one alone.
     everything : bool
         Every preset that writes text instead of a short list.
-    catalog : Catalog
-    calibration : Calibration
-
-    Returns
-    -------
-    Fits
 
     Raises
     ------

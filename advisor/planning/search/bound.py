@@ -33,15 +33,10 @@ class StepBound:
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    grid : LayoutGrid
     systems : HardwareArrays
         One element per system.
     card : ndarray
         Equal numbers for systems of the same accelerator, counted from 0.
-    network : NetworkEfficiency
-    software : SoftwareFacts
 
     Notes
     -----

@@ -62,12 +62,8 @@ def fewest_machines(
     ----------
     options : sequence of Option
         Of each accelerator, the fewest of the searched numbers that meet the limits.
-    systems : sequence of System
-    architecture : ModelArchitecture
     runs : dict of str to TrainingRun
         By recipe.
-    limits : Constraints
-    calibration : Calibration
     prices : sequence of Price
         Of each system.
 

@@ -25,12 +25,10 @@ class LayoutSpace:
 
     Parameters
     ----------
-    architecture : ModelArchitecture
     run : TrainingRun
         Fixes batch, sequence and method; precisions may differ later.
     counts : iterable of int
         Numbers of accelerators.
-    calibration : Calibration
     hosted : bool, optional
         Layouts with something in the host's memory, instead of those without.
     """

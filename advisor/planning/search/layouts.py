@@ -194,8 +194,6 @@ def layout_grid(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     counts : iterable of int
         Numbers of accelerators.
     hosted : bool, optional
@@ -203,10 +201,6 @@ def layout_grid(
     overlapping : bool, optional
         Whether the software can run exchanges between experts beside computation
         (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
-
-    Returns
-    -------
-    LayoutGrid
     """
     ordered = sorted(set(counts))
     rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted, overlapping=overlapping))

@@ -42,11 +42,8 @@ def neighbours(
 
     Parameters
     ----------
-    case : Case
     placement : Placement
         The chosen configuration.
-    architecture : ModelArchitecture
-    calibration : Calibration
     run : TrainingRun, optional
         The resolved training workload, where the caller has it already.
 

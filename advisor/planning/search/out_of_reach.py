@@ -26,10 +26,8 @@ def within_reach(
     ----------
     system : System
         With the run's number format.
-    run : TrainingRun
     flops : float
         Of the whole run, without recomputation. [FLOPs]
-    limits : Constraints
     has_layouts : callable
         Whether a number of accelerators can be laid out at all.
 

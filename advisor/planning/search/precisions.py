@@ -101,16 +101,8 @@ def search(
 
     Parameters
     ----------
-    case : Case
-    architecture : ModelArchitecture
-    systems : sequence of System
-    calibration : Calibration
     hosted : bool, optional
         Train with something in the host's memory: what is tried where nothing fits without.
-
-    Returns
-    -------
-    SearchResult
     """
     if isinstance(case.workload, Serving):
         return _search_serving(case, case.workload, architecture, systems, calibration)

@@ -105,17 +105,12 @@ def search_serving(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    workload : Serving
-    weight_format : WeightFormat
     kv_cache_format : str
         Key into ``precision.KV_CACHE_FORMATS``.
-    systems : sequence of System
     table : ndarray
         Of :func:`replica_table`.
     limits : Constraints
         Its latency targets.
-    calibration : Calibration
 
     Returns
     -------

@@ -112,16 +112,10 @@ def find_systems(
 
     Parameters
     ----------
-    catalog : Catalog
-    limits : Constraints
     training : bool
         Leave out parts that only serve.
     decoding : bool, optional
         Machines whose hosts have unlike numbers of cores are systems of their own.
-
-    Returns
-    -------
-    list of System
     """
     if limits.owned:
         owned = [

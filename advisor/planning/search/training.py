@@ -72,13 +72,10 @@ def search_training(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
     run : TrainingRun
         Holds the recipe.
-    systems : sequence of System
     space : LayoutSpace
         Holds the layouts of all counts of the systems.
-    calibration : Calibration
 
     Returns
     -------
