@@ -317,7 +317,7 @@ def estimate_configuration(
     Parameters
     ----------
     run : TrainingRun, optional
-        The resolved training workload, where the caller has it already.
+        The resolved training workload, if the caller has it already.
 
     Raises
     ------

@@ -33,7 +33,7 @@ TRAINING_INTERVAL = "training_time"
 
 
 def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
-    """Share of wall-clock time that trains. [fraction]"""
+    """Share of wall-clock time spent on training. [fraction]"""
     return np.asarray(
         goodput(
             accelerators=accelerators,

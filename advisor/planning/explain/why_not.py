@@ -1,4 +1,4 @@
-"""Why an accelerator that can do the work is in no plan: a limit missed, or better ones."""
+"""Why an accelerator that can do the work is in no plan: a missed limit or a better plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from advisor.planning.search.options import (
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The least cost and the least time of any configuration within the limits, upper ends."""
+    """Least cost and least time within the limits, both as upper ends of their ranges."""
 
     least_cost_usd: float
     least_time: float
