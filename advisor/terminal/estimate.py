@@ -1,4 +1,4 @@
-"""One configuration: its numbers, the terms they are made of, and every term explained."""
+"""One configuration: its numbers, their terms, and an explanation of every term."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
 
 
 def _unit(estimate: Estimate) -> str:
-    """Return what the work is counted in."""
+    """Return the unit of the work."""
     counted = estimate.time or estimate.serving
     return "token" if counted is None else counted.unit.value
 
@@ -250,7 +250,7 @@ def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
 
 
 def _terms(console: Console, estimate: Estimate) -> None:
-    """Print the terms of memory and time with formulas in short."""
+    """Print the terms of memory and time with their formulas."""
     titled = dict(sections(estimate))
     for title in (
         "Memory on each accelerator",

@@ -1,4 +1,4 @@
-"""The answer to a case: plans, trade-offs, and why the others lost."""
+"""The answer to a case: plans, trade-offs, and why the other accelerators lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REASONS: Final = {
     RejectionCode.EXCLUDED: "not on your list",
     RejectionCode.NOT_OFFERED: "no offer to rent",
 }
-"""Most useful to know first."""
+"""In the order of usefulness to the reader."""
 
 Item = TypeVar("Item")
 
@@ -183,7 +183,7 @@ def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) 
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
-    """Return at most ``number`` items, evenly spaced, the first and the last among them."""
+    """Return at most ``number`` evenly spaced items, including the first and the last."""
     if len(items) <= number:
         return list(items)
     return [items[round(step * (len(items) - 1) / (number - 1))] for step in range(number)]

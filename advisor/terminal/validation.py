@@ -13,7 +13,7 @@ from advisor.terminal.console import bullets, heading, paragraph, table
 COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")
 FARTHEST: Final = 5
 NAMED: Final = 6
-"""Rows named for each reason before the rest is counted."""
+"""Most rows that are named for each reason; the rest is counted."""
 
 
 def show_validation(console: Console, report: ValidationReport) -> None:
