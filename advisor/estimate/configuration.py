@@ -1,4 +1,4 @@
-"""One configuration in full: the function behind ``advisor.estimate`` and behind every plan."""
+"""The full estimate of one configuration, for ``advisor.estimate`` and every plan."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ METHOD_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a configuration runs, how it is arranged and what is paid for it."""
+    """Hardware, layout, precision and price of a configuration."""
 
     accelerator: Accelerator
     node: Node
@@ -75,11 +75,11 @@ class Placement:
     """Recipe (training) or weight format (serving)."""
     offer: Offer | None = None
     usd_per_hour: float | None = None
-    """All instances together; None where nothing rents this hardware. [USD/h]"""
+    """All instances together; None if no offer rents this hardware. [USD/h]"""
     instances: int = 0
     owned: bool = False
     interrupted: Range | None = None
-    """Spot: hours of the run for an hour of work."""
+    """Spot: hours of the run for each hour of work."""
 
 
 def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -123,7 +123,7 @@ def describe_workload(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What training or serving tells of itself: an estimate without parameters and cost."""
+    """The part of an estimate from training or serving, without parameters and cost."""
 
     memory: MemoryBreakdown
     flops: FlopCount
@@ -135,7 +135,7 @@ class _Work:
 
     @property
     def hours(self) -> Range | None:
-        """Of the whole run; None for a service."""
+        """Hours of the whole run; None for serving."""
         return self.time.run_hours if self.time else None
 
 
@@ -145,7 +145,7 @@ def _served(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> _Work:
-    """Estimate serving: of text with a cache, or of batches."""
+    """Estimate serving, for text with a cache or for batches."""
     weight_format = WEIGHT_FORMATS[placement.precision]
     check_context(workload, architecture)
     check_serves(placement.accelerator, weight_format)
@@ -238,7 +238,7 @@ def _trained(
     calibration: Calibration,
     run: TrainingRun | None,
 ) -> _Work:
-    """Estimate training; ``run``: the resolved workload, where the caller has it already."""
+    """Estimate training; ``run`` is the resolved workload, if the caller has it already."""
     accelerator, layout = placement.accelerator, placement.layout
     recipe = recipe_named(placement.precision)
     check_trains(accelerator, workload, recipe)
@@ -322,7 +322,7 @@ def estimate_configuration(
     Raises
     ------
     InputError
-        If the accelerator lacks the precision, or the layout does not occupy ``count``
+        If the accelerator lacks the precision, or the layout does not use exactly ``count``
         accelerators.
     """
     check_count(placement.layout, placement.count)

@@ -8,7 +8,7 @@ from advisor.foundation.quantities import Range
 
 
 def interrupted_time(time: StepTime, hours: Range) -> StepTime:
-    """Return the time of a run whose instances are taken back now and then.
+    """Return the time of a run on instances that can be taken back.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     Returns
     -------
     StepTime
-        With a longer run, the term that makes it longer, and a smaller share of it that trains.
+        With a longer run, the term of the interruptions, and a smaller goodput.
     """
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)

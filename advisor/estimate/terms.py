@@ -1,4 +1,4 @@
-"""What every term is called, its formula in symbols, and its source."""
+"""Title, formula in symbols and source of every term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terms of a serving estimate are called, their formulas and sources."""
+"""Titles, formulas and sources of the terms of a serving estimate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One training configuration in full: nouns in, ``Estimate`` parts out."""
+"""The full estimate of one training configuration."""
 
 from __future__ import annotations
 
