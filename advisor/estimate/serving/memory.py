@@ -30,9 +30,9 @@ from advisor.estimate.serving.demand import (
 from advisor.nouns.efficiency import Calibration
 
 LOADED_SHARE = 0.05
-"""Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep scales
-and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b 7 % (Marlin
-kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
+"""Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
+scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b 7 %
+(Marlin kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ def serving_memory(
     the larger of two moments. In the blocks: the widest operator's tensors and three copies of
     the residual stream, in 16 bits. After the blocks: the sampler's tensors of
     ``sampled_sequences`` rows of logits and the hidden states. Both reproduce start-up logs of
-    vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache and prefix sharing.
+    vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache, and prefix
+    sharing.
     """
     engine, process = calibration.serving, calibration.memory
     hidden = served.model.hidden_size

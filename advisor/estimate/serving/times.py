@@ -177,8 +177,8 @@ def serving_times(
         occupied = load.input_tokens / limit
         chunks = np.maximum(occupied, 1.0)
         decode_s = decode.total
-        # A lone request starts its step for the prompt alone; else the prompt takes a seat in
-        # a step that runs anyway.
+        # A single request starts a step only for its prompt; otherwise the prompt joins a step
+        # that runs anyway.
         running = np.where(batch > 1, decode_s, 0.0)
         extra = prefill_extra_s(
             prompt_overhead_s=prompt_s,
