@@ -143,7 +143,7 @@ class EngineRelease:
     """The driver's context comes out of the engine's share of the card."""
 
     def cache_room(
-        self, *, fraction: float, device: float, held: float, weights: float, passing: float
+        self, *, fraction: float, device: float, held: float, weights: float, transient: float
     ) -> float:
         """Return the bytes left for the cache.
 
@@ -153,14 +153,14 @@ class EngineRelease:
             The engine's share.
         device, held : float
             Memory of the card, and of it the driver's context and collective buffers. [bytes]
-        weights, passing : float
+        weights, transient : float
             Weights; activations, sampler, graphs and workspaces. [bytes]
         """
         if self.share is Share.AT_END:
-            return fraction * (device - held - weights - passing)
+            return fraction * (device - held - weights - transient)
         if self.share is Share.AT_START:
             return fraction * (device - held) - weights
-        return fraction * device - weights - passing
+        return fraction * device - weights - transient
 
 
 def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> EngineRelease:

@@ -262,7 +262,7 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     return total
 
 
-def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
+def transient_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
     """Gradients that pass through one layer of a row, without its kept tensors. [bytes/token]"""
     if not any(tensor.backward for tensor in operator.saved):
         return SavedBytes()
@@ -295,7 +295,7 @@ def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[Sav
     beside, scores = [SavedBytes()], [SavedBytes()]
     for op in operators:
         if op.kind is not OperatorKind.ATTENTION:
-            beside.append(passing_bytes(op, run))
+            beside.append(transient_bytes(op, run))
         elif _materialises_scores(op, policy):
             scores.append(_resolve(op, policy, backward=True))
     return (

@@ -244,7 +244,7 @@ def _blocks(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArr
         stored=stored,
         backward=np.asarray(
             backward_block_bytes(
-                kept=whole, passing=on_rank(beside), boundary=boundary, scores=on_rank(scores)
+                kept=whole, transient=on_rank(beside), boundary=boundary, scores=on_rank(scores)
             )
         ),
         input_apart=layout.recompute >= 2,

@@ -78,7 +78,7 @@ class PeakPhase:
     """Gathered weights, gradients in transit and temporaries."""
 
     @property
-    def passing(self) -> Floats:
+    def transient(self) -> Floats:
         """Memory that a step allocates and frees; the states stay."""
         return self.gradients + self.activations + self.logits + self.workspace
 
@@ -165,7 +165,7 @@ def update_phase(states: StageStates, none: Floats) -> PeakPhase:
 
 def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
     """Pick the moment at which the sum is largest, for each configuration."""
-    totals = [phase.passing for phase in phases]
+    totals = [phase.transient for phase in phases]
     shape = np.broadcast_shapes(*{np.shape(total) for total in totals})
     place = np.argmax(_stacked(totals, shape), axis=0)
     whole = np.broadcast_shapes(shape, states.weights.shape, states.optimizer.shape)

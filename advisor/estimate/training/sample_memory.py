@@ -19,7 +19,7 @@ from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.estimate.candidates import Floats
 from advisor.estimate.training.activations import (
     fold_saved_bytes,
-    passing_bytes,
+    transient_bytes,
     segment_input_bytes,
 )
 from advisor.estimate.training.peak_moments import (
@@ -49,7 +49,7 @@ class BackwardWalk:
 
     kept: Rows
     """Kept or recomputed tensors of one sample. [bytes/sample]"""
-    passing: Rows
+    transient: Rows
     """Gradients of input and output of this row for one sample. [bytes/sample]"""
     casts: Rows
     """16-bit copies of fp32 weights. [bytes]"""
@@ -70,7 +70,7 @@ class _Row:
     saved: float
     casts: float
     parameters: float
-    passing: float
+    transient: float
     lookup: float = 0.0
 
 
@@ -121,7 +121,7 @@ class _Moment(NamedTuple):
     remade: float
     casts: float
     remade_casts: float
-    passing: float
+    transient: float
     waiting: float
     lookup: float
 
@@ -152,7 +152,7 @@ def backward_walk(
     table = np.array(moments).T
     return BackwardWalk(
         kept=table[0:2],
-        passing=table[4],
+        transient=table[4],
         casts=table[2:4],
         gradients=1.0 - table[5] / max(start.parameters, 1.0),
         lookups=table[6],
@@ -192,7 +192,7 @@ def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Momen
                 remade=before.remade + saved,
                 casts=before.casts + casts,
                 remade_casts=before.remade_casts + casts,
-                passing=line.passing,
+                transient=line.transient,
                 waiting=before.parameters + done,
                 lookup=line.lookup,
             )
@@ -204,17 +204,17 @@ def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Momen
 def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool) -> _Row:
     wide = run.recipe.compute == "fp32"
     size = FORMAT_BYTES["fp32" if wide else "bf16"]
-    passing = size * moved_elements(operator) * operator.largest
+    transient = size * moved_elements(operator) * operator.largest
     if wide and operator.minimal:
-        passing *= 1.0 + facts.minimal_filter_workspace
-    passing += size * operator.waiting_elements * operator.largest
+        transient *= 1.0 + facts.minimal_filter_workspace
+    transient += size * operator.waiting_elements * operator.largest
     if operator.kind is OperatorKind.ATTENTION:
-        passing += passing_bytes(operator, run).per_token_bytes
+        transient += transient_bytes(operator, run).per_token_bytes
     return _Row(
         saved=fold_saved_bytes((operator,), run).per_token_bytes / operator.layers,
         casts=2.0 * matrix_elements(operator) * _casts(run) / operator.layers,
         parameters=float(operator.parameters),
-        passing=passing,
+        transient=transient,
         lookup=operator.parameters * FORMAT_BYTES[run.recipe.working]
         if tied and operator.kind is OperatorKind.EMBEDDING and not run.frozen
         else 0.0,
@@ -253,7 +253,7 @@ def sample_phases(
         return PeakPhase(FORWARD_END, held + none, left + casts, logits, gathered)
 
     def at_row(row: int) -> PeakPhase:
-        passed = samples * (walk.kept[:, row][remakes] + walk.passing[row])
+        passed = samples * (walk.kept[:, row][remakes] + walk.transient[row])
         passed = passed + walk.casts[:, row][remakes] + walk.lookups[row] * two_tied
         exist = np.maximum(held, states.gradients * walk.gradients[row])
         return PeakPhase(BACKWARD_END, exist, passed, none, gathered)
@@ -261,7 +261,7 @@ def sample_phases(
     return (
         at_loss(walk.casts_at_loss[0], loss * FORWARD_PEAK_OF_LOSS),
         at_loss(walk.casts_at_loss[remakes], loss),
-        *(at_row(row) for row in range(len(walk.passing))),
+        *(at_row(row) for row in range(len(walk.transient))),
         update_phase(states, none),
     )
 

@@ -60,14 +60,14 @@ class _Habits:
 class _EndGradients:
     """Gradients of embedding and head in transit at the end of a backward pass. [bytes]"""
 
-    passing: Floats
+    transient: Floats
     own: Floats
     """This rank's share of the gradients that are not reduced yet at the fuller moment."""
     undivided: Floats
     summed: Floats
 
 
-def sharded_passing(
+def sharded_transients(
     architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
 ) -> ShardedPassing:
     """Gathers and reductions of sharded stacks; see :func:`stage_states`. [bytes]"""
@@ -94,7 +94,7 @@ def sharded_passing(
         + habits.keeps * (stage.ends + one_layer) * gathered_size
         + (1 + ahead) * blocks
         + reduced,
-        at_end=habits.reduces * last.passing,
+        at_end=habits.reduces * last.transient,
         reduced_at_end=habits.reduces * last.own,
         waits=habits.waits,
         undivided_lookup=last.undivided * ~habits.reduces,
@@ -159,7 +159,7 @@ def _end_gradients(
     before = np.where(sums, after, ahead * reduced * gathered_size)
     first = sums | (before - own > after)
     return _EndGradients(
-        passing=np.where(first, before, after) + reduced * _message_format_bytes(run),
+        transient=np.where(first, before, after) + reduced * _message_format_bytes(run),
         own=first * own,
         undivided=(lookup - embedding) * gradient_size,
         summed=summed * gradient_size,

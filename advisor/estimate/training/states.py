@@ -28,7 +28,7 @@ from advisor.estimate.training.sharded_gathers import (
     gradient_bytes_per_parameter,
     master_format_bytes,
     pending_gradients,
-    sharded_passing,
+    sharded_transients,
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.nouns.efficiency import MemoryFacts
@@ -134,22 +134,22 @@ def stage_states(
     master = zero
     if run.recipe.master is not None:
         master = FORMAT_BYTES[run.recipe.master] * kept.from_zero1
-    passing = sharded_passing(architecture, run, layout, stage)
+    transient = sharded_transients(architecture, run, layout, stage)
     gradients = _gradients(architecture, run, layout, stage, kept)
     return StageStates(
         weights=_weights(run, layout, kept),
         master=master,
-        gradients=gradients.whole + passing.undivided_lookup,
-        gradients_at_last_block=np.where(passing.waits, 0.0, gradients.at_last_block),
-        gradients_at_end=gradients.whole - passing.reduced_at_end,
+        gradients=gradients.whole + transient.undivided_lookup,
+        gradients_at_last_block=np.where(transient.waits, 0.0, gradients.at_last_block),
+        gradients_at_end=gradients.whole - transient.reduced_at_end,
         optimizer=optimizer_bytes_per_parameter(architecture, run) * kept.from_zero1,
-        held_gradients=np.where(passing.waits, 0.0, gradients.held),
+        held_gradients=np.where(transient.waits, 0.0, gradients.held),
         always=zero + facts.workspace_bytes + gradients.buckets,
-        at_loss=passing.at_loss,
-        at_first_block=passing.at_first_block,
-        at_last_block=passing.at_last_block,
-        at_end=passing.at_end,
-        at_update=_at_update(architecture, run, layout, kept, passing.summed_lookup),
+        at_loss=transient.at_loss,
+        at_first_block=transient.at_first_block,
+        at_last_block=transient.at_last_block,
+        at_end=transient.at_end,
+        at_update=_at_update(architecture, run, layout, kept, transient.summed_lookup),
         host=zero,
     )
 
