@@ -18,7 +18,7 @@ MARGIN: Final = 1.25
 
 
 def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
-    """Return the efficiency of each number of accelerators beside perfect scaling.
+    """Return the efficiency of each number of accelerators, with perfect scaling.
 
     Parameters
     ----------

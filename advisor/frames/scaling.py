@@ -1,4 +1,4 @@
-"""Efficiency over the number of accelerators, as the scaling chart draws it."""
+"""Efficiency over the number of accelerators, for the scaling chart."""
 
 from __future__ import annotations
 

@@ -76,10 +76,10 @@ def progress_bar() -> Iterator[Told]:
     ) as bar:
         task = bar.add_task("", total=1.0)
 
-        def told(share: float, text: str) -> None:
+        def show(share: float, text: str) -> None:
             bar.update(task, completed=share, description=text)
 
-        yield told
+        yield show
 
 
 def _row(item: ProviderPrices) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Final
 
-from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.stack_runs import TABLE, TAILS, blank_training, origin
 from advisor.calibration.scoring.report import Summary, group_quantile, scored, summarise
 from advisor.calibration.tables.context import Engine, shipped_engine
@@ -192,7 +192,7 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
         behind = len({item.run.group for item in own})
-        low, high = drawn(_bounds(own, facts, groups), pool, behind)
+        low, high = pulled_to_pool(_bounds(own, facts, groups), pool, behind)
         found[name] = Interval(
             low=rounded(min(1.0, low), 3),
             high=rounded(max(1.0, high), 3),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.calibration.fitting.memory import START
-from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.serving import (
     LLAMA_CPP,
     SERVERS,
@@ -234,7 +234,7 @@ def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Int
         for items in (own, kin)
     )
     models = len({model_at_site(item.reading) for item in own})
-    low, high = drawn(bounds, pool, models)
+    low, high = pulled_to_pool(bounds, pool, models)
     groups = len({item.reading.group for item in own})
     return Interval(
         low=rounded(min(1.0, low), 3),

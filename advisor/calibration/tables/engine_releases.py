@@ -58,9 +58,11 @@ class Change(Noun):
     source: str
     date: datetime.date
 
-    def concerns(self, told: Release, accelerator: str) -> bool:
-        """Whether it is about this release on this card."""
-        known = _numbers(self.since) <= told and (not self.before or told < _numbers(self.before))
+    def concerns(self, version: Release, accelerator: str) -> bool:
+        """Whether it is about this version on this card."""
+        known = _numbers(self.since) <= version and (
+            not self.before or version < _numbers(self.before)
+        )
         return known and accelerator.startswith(self.accelerators)
 
 
@@ -98,7 +100,7 @@ class EngineHistory(Noun):
     changes: tuple[Change, ...] = ()
     reserve: Reserve | None = None
 
-    def told(self, row: Row) -> Release:
+    def release_of(self, row: Row) -> Release:
         """Return a row's release: stated, or what the words of ``engine_version`` mean."""
         return release(row, COLUMN, _numbers(self._meant(cell(row, "engine_version"))))
 
@@ -177,8 +179,8 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
         What the driver reports. [bytes]
     """
     history = _histories().get(cell(row, "engine"), EngineHistory())
-    told, accelerator = history.told(row), cell(row, "accelerator")
-    changes = [one for one in history.changes if one.concerns(told, accelerator)]
+    version, accelerator = history.release_of(row), cell(row, "accelerator")
+    changes = [one for one in history.changes if one.concerns(version, accelerator)]
     update: dict[str, float] = {}
     if history.reserve:
         update["memory_fraction"] = history.reserve.fraction(memory_bytes)

@@ -222,7 +222,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         sequence_parallel = flag(row, "seq_parallel")
     elif "base" in row:
         kind = "QLoRA" if choice(row, "base", BASES) is FineTuningMethod.QLORA else "LoRA"
-    told = {
+    columns = {
         "data": data,
         "tensor": tensor,
         "sharding": sharding,
@@ -230,7 +230,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         "recompute": recompute,
         "sequence_parallel": sequence_parallel,
     }
-    return kind, built(ParallelLayout, told | stated(row, ParallelLayout))
+    return kind, built(ParallelLayout, columns | stated(row, ParallelLayout))
 
 
 def _shard_group(row: Row) -> int:

@@ -19,8 +19,8 @@ from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.estimate.candidates import Floats
 from advisor.estimate.training.activations import (
     fold_saved_bytes,
-    transient_bytes,
     segment_input_bytes,
+    transient_bytes,
 )
 from advisor.estimate.training.peak_moments import (
     BACKWARD_END,
