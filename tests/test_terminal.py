@@ -87,7 +87,7 @@ def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) ->
             assert words(plan.title) in text
             assert words(plan.why) in text or "The same as" in text
     for item in [near for near in recommendation.plans[0].estimate.neighbours if near.fits][:3]:
-        assert f"x ({item.change})" in text.partition("Next layouts that fit, by time: ")[2]
+        assert f"x ({item.change})" in text.partition("Other layouts that fit, fastest first: ")[2]
     for candidate in recommendation.frontier:
         assert candidate.label in text
     for rejection in recommendation.rejections:
@@ -103,7 +103,7 @@ def test_the_short_form_counts_what_it_leaves_out(recommendation: Recommendation
     text = printed(lambda console: show_recommendation(console, recommendation))
 
     assert f"Why not the others (12 of {len(recommendation.rejections)})" in text
-    assert "--all shows the rest" in text
+    assert "--all and --json show the rest" in text
 
 
 def test_an_estimate_keeps_within_the_width(training: Estimate, serving: Estimate) -> None:
@@ -128,9 +128,9 @@ def test_explain_opens_every_term(training: Estimate) -> None:
 
 def test_the_arrangement_in_words(training: Estimate, serving: Estimate) -> None:
     assert arrangement(training) == (
-        f"Arranged as {training.precision}, data 4 x tensor 2, zero3, micro-batch 1, full recompute"
+        f"Layout: {training.precision}, data 4 x tensor 2, zero3, micro-batch 1, full recompute"
     )
-    assert arrangement(serving) == "Arranged as bf16, data 4 x tensor 2, experts over 4"
+    assert arrangement(serving) == "Layout: bf16, data 4 x tensor 2, experts over 4"
 
 
 def with_memory(estimate: Estimate, low: float, expected: float, high: float) -> Estimate:
@@ -158,8 +158,8 @@ def with_memory(estimate: Estimate, low: float, expected: float, high: float) ->
         (
             (45, 50, 57),
             (
-                "Does not fit: up to 13 GiB short; needs 50 GiB (45–57), 44 GiB usable on each "
-                "accelerator."
+                "Does not fit: needs 50 GiB (45–57), 44 GiB usable on each accelerator; up to 13 "
+                "GiB short."
             ),
         ),
     ],
@@ -188,7 +188,7 @@ def test_a_rented_plan_names_offer_date_and_source(training: Estimate) -> None:
     )
 
     assert offered(training.model_copy(update={"cost": cost})) == (
-        "Lambda, 2 instances of gpu_8x_h100, us-east-1: $47.84/h in all, price of 2026-10-01 "
+        "Lambda, 2 instances of gpu_8x_h100, us-east-1: $47.84/h in total, price of 2026-10-01 "
         "(lambda-pricing)."
     )
 

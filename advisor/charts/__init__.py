@@ -1,4 +1,4 @@
-"""Tables to Plotly figures: pure functions, a theme as argument, a sentence for each chart."""
+"""Plotly figures from tables: pure functions of table and theme, and each chart in words."""
 
 from plotly.graph_objects import Figure
 

@@ -1,4 +1,4 @@
-"""Measured against predicted, both axes logarithmic and alike."""
+"""Measured against predicted values, on equal logarithmic axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from advisor.charts.theme import Theme, axis, base_layout, log_ticks, refuse_emp
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25
-"""The dashed lines lie this far from the line of equality."""
+"""Distance of the dashed lines from the line of equality. [fraction]"""
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross")
 MARKER_PX: Final = 8
 TICKS: Final = 9
@@ -21,7 +21,7 @@ OTHERS: Final = "Other work"
 
 
 def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Figure:
-    """Return a point for each measurement: right on the solid line, dashed 25 % off.
+    """Return a point for each measurement, a solid line of equality, and dashed lines 25 % off.
 
     Parameters
     ----------
@@ -29,7 +29,6 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
         Rows of one quantity, as `advisor.frames.accuracy_frame` makes it.
     quantity : str
         Its name and unit, for the axes.
-    theme : Theme
 
     Returns
     -------
@@ -101,7 +100,7 @@ def accuracy_alt(frame: pd.DataFrame, *, quantity: str) -> str:
 
 
 def _tasks(frame: pd.DataFrame) -> pd.Series:
-    """Name the commonest kinds of work; the palette has five hues."""
+    """Return the most frequent kinds of work: the palette has five hues."""
     counts = frame["task"].value_counts()
     if len(counts) <= len(SYMBOLS):
         return frame["task"]

@@ -37,7 +37,7 @@ def limit_shapes(
 
 
 def limit_notes(axes: Axes, theme: Theme) -> list[dict[str, object]]:
-    """Return the words inside the shaded areas."""
+    """Return the labels inside the shaded areas."""
     notes: list[dict[str, object]] = []
     look: dict[str, object] = {
         "showarrow": False,
@@ -74,7 +74,7 @@ def limit_notes(axes: Axes, theme: Theme) -> list[dict[str, object]]:
 
 
 def time_text(value: float, axes: Axes) -> str:
-    """Return a value of the time axis in the unit people read."""
+    """Return a value of the time axis as text in a readable unit."""
     if axes.time_unit == "ms":
         return milliseconds(value * MILLISECOND)
     return duration(value * HOUR_S)

@@ -12,7 +12,7 @@ from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_emp
 ROW_PX: Final = 44
 FRAME_PX: Final = 90
 ROOM: Final = 1.18
-"""The axis ends at this multiple of the largest value, for the label beside it."""
+"""The axis ends at this multiple of the largest value, to leave room for its label."""
 NARROW_ROOM: Final = 2.2
 
 
@@ -27,13 +27,8 @@ def spread_chart(
         As `advisor.frames.spread_frame` makes it.
     title, unit : str
         Of the quantity.
-    theme : Theme
     compact : bool, optional
         For a narrow screen: more room for the labels, a shorter title.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

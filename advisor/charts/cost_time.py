@@ -1,4 +1,4 @@
-"""The cost-time chart: which plan is best, and at what price the next one is faster."""
+"""The cost-time chart: the best plans, and the price of a faster one."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from advisor.frames import Axes, as_points
 HEIGHT: Final = 430
 COMPACT_HEIGHT: Final = 320
 PLOT_PX: Final = (1000.0, 320.0)
-"""Approximate drawing area in which labels are placed: width, height. [px]"""
+"""Approximate width and height of the area for labels. [px]"""
 COMPACT_PLOT_PX: Final = (270.0, 200.0)
 LABELS: Final = 7
 COMPACT_LABELS: Final = 3
 LEAST_SPAN: Final = 5.0
-"""An axis spans at least this factor, so that it has two ticks or more."""
+"""An axis spans at least this factor, so that it has at least two ticks."""
 PAD: Final = 1.25
 """Factor beyond the outermost point."""
 EXCLUDED_PAD: Final = 1.7
-"""Factor beyond a limit, so that the excluded area is seen."""
+"""Factor beyond a limit, so that the excluded area is visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """The unit in which the time axis is labelled."""
+    """The unit of the time axis."""
 
     name: str
     size: float
@@ -56,19 +56,13 @@ def cost_time_chart(
         As `advisor.frames.candidates_frame` makes it.
     chosen : DataFrame
         As `advisor.frames.picks_frame` makes it.
-    axes : Axes
-    theme : Theme
     compact : bool, optional
         For a phone: lower, with three labels.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------
     ValueError
-        If there is no point at all.
+        If there is no point.
     """
     refuse_empty(points, "the cost-time chart needs at least one candidate")
     points, chosen = _with_heights(points, axes), _with_heights(chosen, axes)
@@ -85,7 +79,7 @@ def cost_time_chart(
         wall=axes.time_limit,
     )
     traces = [
-        _dots(beaten, axes, name="Beaten on both", color=theme.mark, hollow=True),
+        _dots(beaten, axes, name="Slower and dearer", color=theme.mark, hollow=True),
         _frontier(frontier, axes, theme),
         _chosen(chosen, axes, theme),
     ]
@@ -141,7 +135,7 @@ def time_scale(axes: Axes, x_range: tuple[float, float]) -> TimeScale:
 
 
 def _with_heights(frame: pd.DataFrame, axes: Axes) -> pd.DataFrame:
-    """Own hardware has no price: its height is the number of cards."""
+    """Owned hardware has no price, so its height is the number of cards."""
     if axes.priced:
         return frame[frame["cost"].notna()]
     count = frame["cards"].astype(float)
@@ -186,7 +180,7 @@ def _dots(
 
 
 def _frontier(frame: pd.DataFrame, axes: Axes, theme: Theme) -> dict[str, object]:
-    """A step holds each cost until a cheaper point is reached: waiting longer costs no more."""
+    """Draw the frontier as steps: each cost holds until the next cheaper point."""
     return _dots(frame, axes, name="Best trade-offs", color=theme.hues[0], hollow=False) | {
         "mode": "lines+markers",
         "line": {"shape": "hv", "width": 2, "color": theme.hues[0]},
@@ -223,7 +217,7 @@ def _crosses(frame: pd.DataFrame, color: str, *, priced: bool) -> dict[str, obje
 
 
 def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> list[Label]:
-    """The plans first, then the frontier from its ends inwards; on a phone the plans alone."""
+    """Return labels: the plans, then the frontier from its ends inwards; on a phone, only plans."""
     labels = [
         Label(
             item.time,
@@ -247,7 +241,7 @@ def _labels(frontier: pd.DataFrame, chosen: pd.DataFrame, *, compact: bool) -> l
 
 
 def _annotation(placed: Placed, theme: Theme) -> dict[str, object]:
-    """A text beside its point; a thin line leads to one that had to move away."""
+    """Return a text beside its point, with a thin line if it had to move away."""
     aside = {"left": ASIDE_PX, "right": -ASIDE_PX, "center": 0}[placed.xanchor]
     up = (ABOVE_PX + placed.lift_px) * (1 if placed.yanchor == "bottom" else -1)
     where: dict[str, object] = {"showarrow": False, "xshift": aside, "yshift": up}

@@ -1,4 +1,4 @@
-"""Memory against batch or length with the card's limit, and the speed below it."""
+"""Memory against batch or length with the card's limit, and below it the speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKER_PX: Final = 8
 CHOSEN_PX: Final = 13
 BAND_OPACITY: Final = 0.18
 HEADROOM: Final = 1.5
-"""The axis of memory ends at this multiple of the usable memory."""
+"""The memory axis ends at this multiple of the usable memory."""
 
 
 def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
@@ -29,11 +29,6 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
         As `advisor.frames.curve_frame` makes it.
     title : str
         Of the quantity.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------
@@ -110,7 +105,7 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
 
 
 def curve_alt(frame: pd.DataFrame, *, title: str, sentence: str) -> str:
-    """Return the finding, the axes and their range, for who cannot see the chart."""
+    """Return the chart in words: the finding, the axes and their ranges."""
     values = frame["value"]
     return (
         f"{sentence} Memory on each card in GiB, from {frame['expected_gib'].min():.1f} to "

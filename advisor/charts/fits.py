@@ -12,7 +12,7 @@ from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_emp
 ROW_PX: Final = 30
 FRAME_PX: Final = 130
 SHOWN_SHARE: Final = 1.6
-"""The axis ends at this multiple of the usable memory; longer bars run out of it."""
+"""The axis ends at this multiple of the usable memory; it cuts longer bars."""
 HUES: Final = {"Weights": 0, "Key-value cache": 3, "Overheads": 4}
 """The same hues as in the memory chart."""
 
@@ -24,11 +24,6 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
     ----------
     frame : DataFrame
         As `advisor.frames.fits_memory_frame` makes it.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

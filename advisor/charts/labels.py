@@ -1,4 +1,4 @@
-"""Where direct labels go, so that none covers another."""
+"""Placement of labels at points, so that none covers another."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ CHARACTER_PX = 6.6
 LINE_PX = 17.0
 MARKER_PX = 9.0
 ASIDE_PX = 8.0
-"""From a point to its text, sideways. [px]"""
+"""Horizontal distance from a point to its text. [px]"""
 ABOVE_PX = 4.0
-"""The same up or down. [px]"""
+"""Vertical distance from a point to its text. [px]"""
 EDGE_PX = 3.0
 """Background around a text. [px]"""
 PLACES = (
@@ -25,20 +25,20 @@ PLACES = (
     ("center", "bottom"),
     ("center", "top"),
 )
-"""Anchors of the text: ``left`` puts it to the right of its point, ``bottom`` above it."""
+"""Anchors of the text: ``left`` puts it right of its point, ``bottom`` above it."""
 LIFTS_PX = (0.0, 40.0, 80.0)
-"""How far from its point a text may be moved up or down, with a leader line. [px]"""
+"""How far a text may move up or down from its point, with a leader line. [px]"""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text that wants a place beside a point; x and y in axis units."""
+    """A text for a point; x and y in axis units."""
 
     x: float
     y: float
     lines: tuple[str, ...]
     required: bool = False
-    """Placed at any rate, even where it covers another."""
+    """Always placed, even if it covers another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +90,13 @@ def place(
     Parameters
     ----------
     labels : sequence of Label
-        Most important first; those without a free place are left out unless required.
-    plot : LogPlot
+        Most important first. Labels without a free place are left out, unless required.
     at_most : int
-        Labels placed in all.
+        Most labels in total.
     avoid : sequence of (float, float)
         Points that no label should cover, in axis units.
     wall : float, optional
         A vertical line with words along it that no label should cross, in axis units.
-
-    Returns
-    -------
-    list of Placed
     """
     taken = [_around(*plot.pixel(x, y)) for x, y in avoid]
     if wall is not None:

@@ -1,4 +1,4 @@
-"""The memory chart: what fills each accelerator, and how close the fullest comes to its limit."""
+"""The memory chart: what fills each accelerator, and how near it is to its limit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ROW_PX: Final = 84
 COMPACT_ROW_PX: Final = 110
 FRAME_PX: Final = 110
 LABELLED_SHARE: Final = 0.07
-"""A segment narrower than this share of the axis carries no number; the table has it."""
+"""A segment narrower than this share of the axis has no number; the table has it."""
 HALF_BAR: Final = 0.28
 NOTE_ROOM: Final = 0.25
-"""Room above the first bar for the words on its capacity line. [bars]"""
+"""Room above the first bar for the label of its capacity line. [bars]"""
 
 
 def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
@@ -29,13 +29,8 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
     ----------
     memory : DataFrame
         As `advisor.frames.memory_frame` makes it.
-    theme : Theme
     compact : bool, optional
         For a phone: names wrap earlier.
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------
@@ -83,7 +78,7 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
 
 
 def memory_alt(memory: pd.DataFrame) -> str:
-    """Return the chart in words: for each plan what is used of what is usable, and the range."""
+    """Return the chart in words: used and usable memory of each plan, with the range."""
     sentences = []
     for (plan, accelerator), terms in memory.groupby(["plan", "accelerator"], sort=False):
         first = terms.iloc[0]

@@ -1,4 +1,4 @@
-"""Charts of rent or buy: cumulative cost, what matters, and break-even across one input."""
+"""Charts of rent or buy: cumulative cost, effects of inputs, break-even across one input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN, RENT = 0, 3
 """Hues of the two sides in every chart of the page."""
 BAND_OPACITY: Final = 0.18
 LABEL_ROOM: Final = 0.4
-"""Room for the labels of a bar on either side, over the span of all bars."""
+"""Room for labels on each side, as a share of the span of all bars."""
 
 
 def timeline_chart(
@@ -32,12 +32,7 @@ def timeline_chart(
     frame : DataFrame
         As `advisor.frames.timeline_frame` makes it.
     months : tuple
-        First, expected and last month in which owning overtakes; None where it does not.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
+        First, expected and last month in which owning becomes cheaper; None if it does not.
 
     Raises
     ------
@@ -98,19 +93,14 @@ def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
 
 
 def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -> go.Figure:
-    """Return a tornado: renting less owning when each input is at its ends.
+    """Return a tornado: renting minus owning with each input at its ends.
 
     Parameters
     ----------
     frame : DataFrame
         As `advisor.frames.effects_frame` makes it.
-    theme : Theme
     compact : bool, optional
-        For narrow screens: the ends of the inputs are left to the table.
-
-    Returns
-    -------
-    Figure
+        For narrow screens: only the table shows the ends of the inputs.
 
     Raises
     ------
@@ -189,11 +179,6 @@ def strip_chart(
         Hours a month in use, drawn as a level.
     ticks : str
         Format of the tick labels, e.g. ``$~s``.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
     """
     shapes = [_vertical(value, theme.text, 2)]
     if hours is not None:

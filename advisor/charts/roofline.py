@@ -1,4 +1,4 @@
-"""The roofline of a machine: its own ceilings, and the products that were measured below them."""
+"""The roofline of a machine: its measured ceilings and products."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEIGHT: Final = 430
 PAD: Final = 1.6
 """Factor beyond the outermost point of an axis."""
 SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "star")
-"""Formats differ in shape too, for those who do not see the hues."""
+"""Formats also differ in shape, for readers who do not see the hues."""
 
 
 def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: Theme) -> go.Figure:
@@ -28,13 +28,12 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
         As `advisor.frames.roofline_frame` makes it.
     bandwidth_bytes_per_s : float
         Measured. [bytes/s]
-    theme : Theme
 
     Returns
     -------
     Figure
-        Filled marks are measured, hollow ones what the catalog's constants expect; the line is
-        the best rate of a format and the bandwidth.
+        Filled marks are measured; hollow marks are expected by the catalog's constants. The line
+        is the best rate of a format and the bandwidth.
 
     Raises
     ------

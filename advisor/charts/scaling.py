@@ -18,17 +18,12 @@ MARGIN: Final = 1.25
 
 
 def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
-    """Return the efficiency of each number of accelerators beside perfect scaling.
+    """Return the efficiency of each number of accelerators, with perfect scaling.
 
     Parameters
     ----------
     frame : DataFrame
         As `advisor.frames.scaling_frame` makes it.
-    theme : Theme
-
-    Returns
-    -------
-    Figure
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Colours and scales that the charts share: a light and a dark template, 1-2-5 ticks."""
+"""Colours and scales of all charts: a light and a dark template, 1-2-5 ticks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FONT_SIZE: Final = 14
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of one theme. Text and hues reach a contrast of 4.5 on page and panel, marks 3."""
+    """Colours of one theme. On page and panel, text and hues have a contrast of 4.5, marks of 3."""
 
     name: str
     page: str
@@ -56,7 +56,7 @@ DARK: Final = Theme(
 
 
 def theme_named(name: str | None) -> Theme:
-    """Return the theme a browser reports; light where it reports none."""
+    """Return the theme that a browser reports; light if it reports none."""
     return DARK if name == "dark" else LIGHT
 
 
@@ -68,7 +68,7 @@ def log_ticks(low: float, high: float, *, at_most: int) -> list[float]:
     low, high : float
         Ends of the axis, positive.
     at_most : int
-        Above this number only the powers of ten remain.
+        With more ticks, only the powers of ten remain.
 
     Raises
     ------
@@ -107,12 +107,12 @@ def refuse_empty(frame: pd.DataFrame, message: str) -> None:
 def uncertain_end(
     theme: Theme, *, names: Sequence[str | int], gib: pd.Series[float]
 ) -> dict[str, object]:
-    """Return the hatched ends of bars of memory: what could be needed too."""
+    """Return the hatched ends of memory bars: memory that could be needed too."""
     pattern = {"shape": "/", "fgcolor": theme.mark, "bgcolor": theme.page}
     return {
         "type": "bar",
         "orientation": "h",
-        "name": "Could be needed too (range)",
+        "name": "Possible extra need (range)",
         "y": list(names),
         "x": gib.tolist(),
         "marker": {
@@ -125,7 +125,7 @@ def uncertain_end(
 
 
 def base_layout(theme: Theme, *, height: int) -> dict[str, object]:
-    """Return what every chart has in common: page colour, fonts, legend on top, no dragging."""
+    """Return the common layout of charts: page colour, fonts, legend on top, no dragging."""
     return {
         "template": "none",
         "height": height,
@@ -168,7 +168,7 @@ def axis(theme: Theme, title: str, **more: object) -> dict[str, object]:
 
 
 def faint(color: str, opacity: float) -> str:
-    """Return a colour that lets the page shine through, for bands.
+    """Return a transparent colour for bands.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What of a small network stays in the cache of a processor from step to step."""
+"""The part of a small network that stays in a processor's cache between steps."""
 
 from __future__ import annotations
 
@@ -24,20 +24,17 @@ reach: a core of a Xeon X5650 reads a line of 64 bytes in 5.2 cycles (7-cpu.com/
 def step_in_cache(
     architecture: ModelArchitecture, run: TrainingRun, candidates: Candidates, tokens: Floats
 ) -> Candidates:
-    """Return configurations as their processors' caches serve a training step.
+    """Return configurations with the effect of processors' caches on a training step.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    candidates : Candidates
     tokens : ndarray
         Of one micro-batch. [tokens or samples]
 
     Returns
     -------
     Candidates
-        See :func:`in_cache`; parameters, gradients and states are counted unsharded.
+        As in :func:`in_cache`, with unsharded parameters, gradients and states.
     """
     each = (
         FORMAT_BYTES[run.recipe.master or run.recipe.working]
@@ -54,24 +51,21 @@ def in_cache(
     tokens: Floats,
     parameter_bytes: float,
 ) -> Candidates:
-    """Return configurations with the bandwidth that a processor's cache gives them.
+    """Return configurations with the bandwidth of a processor's cache.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    candidates : Candidates
     tokens : ndarray
-        That go through the network together. [tokens or samples]
+        Tokens or samples that pass together. [tokens or samples]
     parameter_bytes : float
         Held for each parameter. [bytes]
 
     Returns
     -------
     Candidates
-        Faster where what is held and what the rows move fit into the cache; unchanged where they
-        exceed it twice. Between the two the share that stays is taken to fall evenly, since what
-        is used in turn pushes itself out.
+        Faster if held data and moved data fit into the cache; unchanged if they exceed twice its
+        size. In between, the share that stays is assumed to fall linearly, because data that are
+        used in turn replace each other.
     """
     hardware = candidates.hardware
     if not np.any(hardware.cache_bytes):

@@ -1,7 +1,7 @@
 """Configurations as a struct of arrays: one row, or a million.
 
 Every field broadcasts to the same shape, so the estimate of one configuration and the search
-over all of them run the very same code.
+over all of them run the same code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 KEPT_BYTES: Final = 31 * 2**20
 # glibc gives freed memory back to the system beyond a threshold, which follows the largest block
 # of up to 32 MiB that was ever freed (mallopt(3)). Without this, every pass over the arrays below
-# would get its pages anew, for a third of its time.
+# would allocate its pages again, which takes a third of its time.
 np.empty(KEPT_BYTES, dtype=np.uint8)
 
 SHARDING_LEVEL = {level: index for index, level in enumerate(Sharding)}
@@ -33,7 +33,7 @@ RECOMPUTE_LEVEL = {level: index for index, level in enumerate(Recompute)}
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Arrays of one length, an element for each configuration."""
+    """Arrays of equal length, with one element per configuration."""
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Self:
         """Return the selected elements."""
@@ -44,7 +44,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Arrays that exclude each other and add up, an element for each configuration."""
+    """Exclusive shares that add up, with one element per configuration."""
 
     @property
     def total(self) -> Floats:
@@ -72,13 +72,13 @@ class LayoutArrays(Columns):
     """1 or 0."""
     virtual_stages: Floats
     offload: Floats
-    """Sum of the bits of what is on the host: 1 optimizer, 2 parameters, 4 activations."""
+    """Sum of the bits of what is on the host: optimizer 1, parameters 2, activations 4."""
     schedule: Floats
-    """0 plain, 1 overlapped, 2 from both ends."""
+    """Schedule: 0 plain, 1 overlapped, 2 from both ends."""
 
     @property
     def overlapped(self) -> NDArray[np.bool_]:
-        """Whether exchanges between experts run beside another micro-batch's computation."""
+        """Whether expert exchanges overlap with another micro-batch's computation."""
         return np.asarray(self.schedule == SCHEDULE_LEVEL[Schedule.OVERLAPPED])
 
     @property
@@ -122,7 +122,7 @@ class LayoutArrays(Columns):
         """Return element ``index`` as a noun."""
         sharding = list(Sharding)[int(self.sharding[index])]
         recompute = list(Recompute)[int(self.recompute[index])]
-        # The search makes thousands of these from values it enumerated itself.
+        # The search makes thousands of these, from values that need no validation.
         return ParallelLayout.model_construct(
             data=int(self.data[index]),
             tensor=int(self.tensor[index]),
@@ -143,7 +143,7 @@ class LayoutArrays(Columns):
 
 @dataclass(frozen=True, slots=True)
 class HardwareArrays(Columns):
-    """What each configuration runs on, for one compute format. All SI units."""
+    """Hardware of each configuration, for one compute format. All SI units."""
 
     memory_bytes: Floats
     """Reported by the driver."""
@@ -158,35 +158,35 @@ class HardwareArrays(Columns):
     matmul_half_tiles: Floats
     matmul_half_depth: Floats
     matmul16_overhead_s: Floats
-    """The same five of the 16-bit format, for what a quantised checkpoint leaves in 16 bits."""
+    """The same five for the 16-bit format, for matrices that quantised checkpoints keep there."""
     matmul16_compute: Floats
     matmul16_bandwidth: Floats
     matmul16_half_tiles: Floats
     matmul16_half_depth: Floats
     expert_overhead_s: Floats
-    """The same five of the grouped products of routed experts in the format served."""
+    """The same five for the grouped products of routed experts in the served format."""
     expert_compute: Floats
     expert_bandwidth: Floats
     expert_half_tiles: Floats
     expert_half_depth: Floats
     convolution_saving: Floats
-    """Work of a 3 x 3 convolution over that of the algorithm that the library chooses for it."""
+    """Work of a 3 x 3 convolution over the work of the library's algorithm for it."""
     sustained: Floats
-    """Share of the matmul rate that remains in a long run in 16 bits and more."""
+    """Share of the matmul rate that a long run keeps, in formats of 16 bits and more."""
     attention_overhead_s: Floats
     attention_forward: Floats
     attention_backward: Floats
     attention_half_keys: Floats
     attention_portable: Floats
     attention_scan: Floats
-    """Rate of FlashAttention-2 over that of the kernels above."""
+    """Rate of FlashAttention-2 over the rate of the kernels above."""
     elementwise_bandwidth: Floats
     fresh_memory: Floats
     """Rate of memory-bound kernels in training over that of inference."""
     cache_bandwidth: Floats
     """Share of the memory bandwidth at which decoding reads the key-value cache."""
     layer_overhead_s: Floats
-    """Launches of one layer by an engine with kernels of its own."""
+    """Launches of one layer by an engine with its own kernels."""
     prompt_layer_overhead_s: Floats
     """The same of a chunk of a prompt."""
     weight_expansion_s: Floats
@@ -202,9 +202,9 @@ class HardwareArrays(Columns):
     cache_bytes: Floats
     """Last-level cache of a processor; 0 where its effect is left out."""
     own_host: Floats
-    """1 for processors, whose kernels share the threads with the framework; else 0."""
+    """1 for processors, whose kernels share threads with the framework; otherwise 0."""
     shared_memory: Floats
-    """1 where accelerator and host have the same memory; else 0."""
+    """1 if accelerator and host share one memory; otherwise 0."""
 
     @classmethod
     def of(
@@ -257,8 +257,8 @@ def _rates(
     matmul = kernels.matmul.get(compute, kernels.matmul["default"])
     peaks = accelerator.peak_flops_per_s
     peak16 = next(peaks[name] for name in ("bf16", "fp16", "fp32") if name in peaks)
-    # The curve of 16 bits stands in for formats without one of their own. Filling and draining a
-    # tile takes its time whatever the arithmetic: counted in work, less at a lower peak.
+    # Formats without a curve of their own take the 16-bit curve. Filling and draining a tile takes
+    # a fixed time, so at a lower peak it is less work.
     own = compute in kernels.matmul
     backend = kernels.backend
     saturation = 1.0 if own else (matmul_peak(accelerator, compute) or peak16) / peak16
@@ -287,7 +287,7 @@ def _rates(
         "expert_half_tiles": expert.half_tiles * saturation,
         "expert_half_depth": expert.half_depth * saturation,
         "convolution_saving": _convolution_saving(accelerator, compute),
-        # Vector units draw less power than matrix units: their clocks stay.
+        # Vector units draw less power than matrix units, so their clocks stay high.
         "sustained": 1.0 if compute == "fp32" and "tf32" not in peaks else kernels.sustained,
         "attention_overhead_s": kernels.attention.overhead_s,
         "attention_forward": kernels.attention.forward,
@@ -325,10 +325,10 @@ def _convolution_saving(accelerator: Accelerator, compute: str) -> float:
 
 
 def matmul_peak(accelerator: Accelerator, compute: str) -> float | None:
-    """Return the dense peak of ``compute`` matmuls, or None where the card has no such format.
+    """Return the dense peak of ``compute`` matmuls, or None if the card lacks the format.
 
-    fp32 matmuls run as tf32 where the card has it (the PyTorch training default of the recipes
-    that name fp32 here). [FLOPs/s]
+    fp32 matmuls run as tf32 if the card has it: the recipes named fp32 here set it so in
+    PyTorch. [FLOPs/s]
     """
     peaks = accelerator.peak_flops_per_s
     if compute == "fp32":

@@ -1,4 +1,4 @@
-"""One configuration in full: the function behind ``advisor.estimate`` and behind every plan."""
+"""The full estimate of one configuration, for ``advisor.estimate`` and every plan."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ METHOD_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a configuration runs, how it is arranged and what is paid for it."""
+    """Hardware, layout, precision and price of a configuration."""
 
     accelerator: Accelerator
     node: Node
@@ -69,11 +69,11 @@ class Placement:
     """Recipe (training) or weight format (serving)."""
     offer: Offer | None = None
     usd_per_hour: float | None = None
-    """All instances together; None where nothing rents this hardware. [USD/h]"""
+    """All instances together; None if no offer rents this hardware. [USD/h]"""
     instances: int = 0
     owned: bool = False
     interrupted: Range | None = None
-    """Spot: hours of the run for an hour of work."""
+    """Spot: hours of the run for each hour of work."""
 
 
 def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -117,7 +117,7 @@ def describe_workload(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What training or serving tells of itself: an estimate without parameters and cost."""
+    """The part of an estimate from training or serving, without parameters and cost."""
 
     memory: MemoryBreakdown
     flops: FlopCount
@@ -129,7 +129,7 @@ class _Work:
 
     @property
     def hours(self) -> Range | None:
-        """Of the whole run; None for a service."""
+        """Hours of the whole run; None for serving."""
         return self.time.run_hours if self.time else None
 
 
@@ -139,7 +139,7 @@ def _served(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> _Work:
-    """Estimate serving: of text with a cache, or of batches."""
+    """Estimate serving, for text with a cache or for batches."""
     weight_format = WEIGHT_FORMATS[placement.precision]
     check_context(workload, architecture)
     check_serves(placement.accelerator, weight_format)
@@ -219,8 +219,8 @@ def _batch_notes(
         notes.append(f"{steps:,} denoising steps {guided} guidance for an image")
     if architecture.denoises:
         notes.append(
-            "published pipelines on an A100 took 1.2 to 2.2 times what is expected here in "
-            "eager PyTorch, 1.0 to 1.9 compiled, 0.9 to 1.1 in TensorRT"
+            "published pipelines on an A100 took 1.2 to 2.2 times the time expected here in eager "
+            "PyTorch, 1.0 to 1.9 times compiled, 0.9 to 1.1 times in TensorRT"
         )
     return tuple(notes)
 
@@ -232,7 +232,7 @@ def _trained(
     calibration: Calibration,
     run: TrainingRun | None,
 ) -> _Work:
-    """Estimate training; ``run``: the resolved workload, where the caller has it already."""
+    """Estimate training; ``run`` is the resolved workload, if the caller has it already."""
     accelerator, layout = placement.accelerator, placement.layout
     recipe = recipe_named(placement.precision)
     check_trains(accelerator, workload, recipe)
@@ -275,17 +275,17 @@ def _training_notes(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> tuple[str, ...]:
-    lost: tuple[str, ...] = ()
+    interruptions: tuple[str, ...] = ()
     host: tuple[str, ...] = ()
     spot = placement.interrupted
     if spot is not None:
-        hours = f"spot: {spot.expected:.3g} hours for an hour of work"
-        lost = (f"{hours}, interruptions and lost work included",)
+        hours = f"spot: an hour of work takes {spot.expected:.3g} hours"
+        interruptions = (f"{hours} with interruptions and lost work",)
     if run.loading is not None and run.loading.workers is None:
         host = (host_note(placement.node),)
     startup = duration(calibration.reliability.startup_s)
     return (
-        *lost,
+        *interruptions,
         *run.assumptions,
         *host,
         f"{run.recipe.title}, {run.optimizer.value} optimizer",
@@ -310,21 +310,13 @@ def estimate_configuration(
 
     Parameters
     ----------
-    case : Case
-    placement : Placement
-    architecture : ModelArchitecture
-    calibration : Calibration
     run : TrainingRun, optional
-        The resolved training workload, where the caller has it already.
-
-    Returns
-    -------
-    Estimate
+        The resolved training workload, if the caller has it already.
 
     Raises
     ------
     InputError
-        If the accelerator lacks the precision, or the layout does not occupy ``count``
+        If the accelerator lacks the precision, or the layout does not use exactly ``count``
         accelerators.
     """
     check_count(placement.layout, placement.count)

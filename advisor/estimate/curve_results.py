@@ -19,15 +19,15 @@ class CurvePoint(Noun):
     """On the fullest accelerator. [bytes]"""
     usable_bytes: float
     speed_per_s: Range
-    """Units of the whole job; generated tokens where it writes. [1/s]"""
+    """Units of the whole job; generated tokens for text. [1/s]"""
     unit: Unit = Unit.TOKEN
-    """What the speed counts."""
+    """Unit of the speed."""
     fits: bool
     """The high end of the range fits."""
 
 
 class Curve(Noun):
-    """What a quantity does to memory and speed, all else as it is."""
+    """Memory and speed against one quantity, with all else unchanged."""
 
     variable: Variable
     chosen: int
@@ -36,8 +36,8 @@ class Curve(Noun):
     """Smallest value first."""
     usable_bytes: float
     limit: int
-    """Largest value that fits, within 2 %; 0 where none does."""
+    """Largest value that fits, within 2 %; 0 if none fits."""
     open_ended: bool
-    """Nothing that was tried is too large: the limit is the largest value tried."""
+    """Every tried value fits, and the limit is the largest of them."""
     knee: int | None
     """Smallest value tried that reaches 95 % of the best speed that fits."""

@@ -16,7 +16,7 @@ from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.stacks import SelectiveRecompute
 
 LAST_PRODUCT: Final = "down"
-"""Adapter target of a block's last product."""
+"""Name that adapters use for a block's last product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def fold_parameters(architecture: ModelArchitecture) -> ParameterFold:
 
 
 def adapted(operator: Operator, run: TrainingRun) -> bool:
-    """Return whether an adapter sits on this row."""
+    """Return whether this row has an adapter."""
     return (
         run.frozen and operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
     )
@@ -77,9 +77,9 @@ def made_again(operator: Operator, architecture: ModelArchitecture) -> bool:
 
 
 def kept_products(operators: Iterable[Operator]) -> tuple[Operator, ...]:
-    """Products whose output PyTorch's selective recomputation keeps: every second of a block.
+    """Products whose output PyTorch's selective recomputation keeps: every second one of a block.
 
-    Those of routed experts are grouped kernels, which its policy does not name
+    Its policy does not include the grouped kernels of routed experts
     (pytorch/torchtitan@9dec370, torchtitan/parallelisms/parallelize_llama.py, ``_save_list``).
     """
     products = (
@@ -93,8 +93,8 @@ def kept_products(operators: Iterable[Operator]) -> tuple[Operator, ...]:
 def remade_by_selection(architecture: ModelArchitecture, run: TrainingRun) -> tuple[Operator, ...]:
     """Products that selective recomputation runs a second time.
 
-    None where only cheap work is made again; else what :func:`kept_products` leaves, but for a
-    block's last product, whose output no backward pass reads.
+    None if only cheap work is recomputed. Otherwise all that :func:`kept_products` leaves out,
+    except a block's last product, whose output no backward pass reads.
     """
     if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:
         return ()
@@ -124,7 +124,7 @@ def fold_adapters(architecture: ModelArchitecture, run: TrainingRun) -> tuple[in
 
 
 def trainable_parameters(architecture: ModelArchitecture, run: TrainingRun) -> int:
-    """Parameters that the optimizer updates: all that are not frozen, or the adapters alone."""
+    """Parameters that the optimizer updates: all that are not frozen, or only the adapters."""
     if run.frozen:
         return sum(fold_adapters(architecture, run))
     return sum(op.layers * op.parameters for op in architecture.operators if not op.frozen)
@@ -161,7 +161,7 @@ class FlopFold:
 
     @property
     def forward(self) -> float:
-        """All of them, adapters included."""
+        """Sum of all parts, including adapters."""
         return self.block_matmul + self.block_attention + self.head + self.adapters
 
 
@@ -170,7 +170,7 @@ def fold_flops(
 ) -> FlopFold:
     """Sum the table's forward FLOPs per token at a sequence length.
 
-    What an embedding computes (the patches of an image) counts with the blocks.
+    FLOPs of an embedding (the patches of an image) count with the blocks.
     """
     block = (*architecture.in_part(Part.EMBEDDING), *architecture.in_part(Part.BLOCK))
     matmul = sum(op.layers * op.flops_per_token for op in block)

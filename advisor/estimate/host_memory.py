@@ -1,4 +1,4 @@
-"""What a layout moves from the accelerator to its host, and what stays."""
+"""States and activations that a layout moves to the host, and those that stay."""
 
 from __future__ import annotations
 
@@ -31,26 +31,24 @@ def states_on_host(
     ----------
     states : StageStates
         Of one stage. [bytes]
-    run : TrainingRun
-    layout : LayoutArrays
     resident : ndarray
-        Gathered ends and layers that stay when the weights are moved. [bytes]
+        Gathered embedding, head and layers that stay when the weights move. [bytes]
 
     Returns
     -------
     StageStates
-        What is left on the accelerator, and what the host holds.
+        The rest on the accelerator, and the part on the host.
 
     Notes
     -----
-    With the optimizer go the master weights and a copy of the gradients, for the host does the
-    update (Ren et al. 2021, arXiv:2101.06840, section 4.1). Paged states are counted on the host:
-    they move there when the card runs short. Leaves out pinned buffers.
+    The master weights and a copy of the gradients move with the optimizer, because the host does
+    the update (Ren et al. 2021, arXiv:2101.06840, section 4.1). Paged states count on the host:
+    they move there when the card runs out of memory. Leaves out pinned buffers.
     """
     optimizer = offloads(layout, Offload.OPTIMIZER)
     paged = optimizer | (run.optimizer is Optimizer.PAGED_ADAMW_8BIT)
     parameters = offloads(layout, Offload.PARAMETERS)
-    # Fully sharded ranks gather what they need, which is counted as passing through.
+    # Fully sharded ranks gather what they need; that counts as a temporary.
     gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
     left = np.minimum(states.weights, np.where(gathers, 0.0, resident))
     host = (

@@ -1,4 +1,4 @@
-"""Times of the kernels of one row in one layer: forward, and of attention back as well.
+"""Times of the kernels of one row in one layer: forward, and for attention also backward.
 
 The same code serves one configuration and a million.
 """
@@ -20,10 +20,10 @@ from advisor.nouns.training_choices import AttentionKernel
 EXPANDED_BYTES = 2.5
 """One kernel reads a 4-bit weight and writes it in 16 bits. [bytes]"""
 UNPACKED_BYTES = 18.0
-"""The same by single operations, as PyTorch code for GPTQ has it: 35 ps for each parameter and
+"""The same by separate operations, as in PyTorch code for GPTQ: 35 ps for each parameter and
 three passes on A100 (QwenLM/Qwen, README: LoRA against Q-LoRA at 256 tokens). [bytes]"""
 SCAN_KEYS = 1024.0
-"""Keys of the attention that a chunked recurrence is compared with (calibration/kernels.py)."""
+"""Keys of the attention in the comparison with a chunked recurrence (calibration/kernels.py)."""
 DUALPIPE_GROUPED = 1.0
 """Rate of routed experts' products over that of one dense product in the code that DualPipe comes
 with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,025 for 2,048 x 7,168
@@ -31,7 +31,7 @@ with: 1,288 against 1,304 TFLOP/s for 7,168 x 4,096 matrices, 1,093 against 1,02
 FIRST_FLASH = 0.65
 """Rate of FlashAttention 1 over that of FlashAttention-2, which is 1.7 to 3 times as fast as it was
 in CUDA and 1.3 to 2.5 times as fast as in Triton (Dao 2023, arXiv:2307.08691, section 4.1). Within
-that, what leaves runs of 512 and of 65,536 tokens equally far off (MPT of llm-foundry)."""
+that range, it gives runs of 512 and of 65,536 tokens equal errors (MPT of llm-foundry)."""
 EAGER_SCORE_PASSES = 5.0
 """Times that unfused attention reads or writes the score matrix forward: product, scale and
 mask, softmax in and out, product."""
@@ -59,7 +59,7 @@ def matmul_forward(
     # Grouped products of all local experts fill the card together.
     rows = tokens * op.positions_per_token * op.active_experts
     weights = op.in_features * op.out_features * op.groups * local_experts / tensor
-    # A row- or column-parallel product has one of its two sides divided.
+    # Row or column parallelism divides one of the two sides of a product.
     sides = (op.in_features + op.out_features) * (1 + 1 / tensor) / 2
     streamed = rows * sides
     share: Floats | float = 1.0
@@ -67,7 +67,7 @@ def matmul_forward(
         share = np.where(layout.dual, DUALPIPE_GROUPED, software.grouped_compute)
     saved = hardware.convolution_saving if op.minimal else 1.0
     if op.kind is OperatorKind.CONVOLUTION:
-        # Neighbouring outputs share their inputs: both sides move once.
+        # Neighbouring outputs share their inputs, so both sides move once.
         streamed = tokens * op.moved_elements_per_token
     wide = operand_bytes >= FORMAT_BYTES["bf16"]
     rate = hardware.matmul_compute * (hardware.sustained if wide else 1.0)
@@ -109,7 +109,7 @@ def recurrence_passes(
 def is_product(op: Operator) -> bool:
     """Whether a row runs as matrix products: matrices, and convolutions that mix channels.
 
-    A depthwise convolution has one channel in each group: it moves data and hardly computes.
+    A depthwise convolution has one channel in each group: data movement limits it.
     """
     if op.kind is OperatorKind.CONVOLUTION:
         return op.out_features > 1
@@ -123,11 +123,11 @@ def adapter_forward(
     software: SoftwareFacts,
     tokens: Floats,
 ) -> Floats:
-    """Forward time of a row's adapter: memory-bound, the rank being small. [s]"""
+    """Forward time of a row's adapter, which is memory-bound because the rank is small. [s]"""
     if not adapted(op, run):
         return np.zeros_like(tokens)
     hardware = candidates.hardware
-    # The product is added to the layer's output: where it is made, or by a kernel of its own.
+    # The product is added to the layer's output, in the same kernel or in another one.
     writes = 2 if software.fused_elementwise else 3
     sides = (op.in_features + writes * op.out_features) * op.active_experts * op.positions_per_token
     return np.asarray(
@@ -215,7 +215,7 @@ def attention_passes(
 def _takes_math(op: Operator, run: TrainingRun) -> bool:
     """Whether PyTorch has no fused attention for a row.
 
-    Flash kernels compute in 16 bits, and the memory-efficient one in fp32 wants as many heads of
+    Flash kernels compute in 16 bits, and the memory-efficient fp32 kernel needs as many heads of
     keys as of queries.
     """
     if not 0 < op.cache_heads < op.heads:
@@ -234,7 +234,7 @@ def scan_forward(
     software: SoftwareFacts,
     tokens: Floats,
 ) -> Floats:
-    """Forward time of one recurrence in one layer: its arithmetic or its traffic. [s]"""
+    """Forward time of one recurrence in one layer: arithmetic or memory traffic. [s]"""
     hardware = candidates.hardware
     arithmetic = attention_time_s(
         flops=tokens * op.flops_per_token / candidates.layout.tensor,

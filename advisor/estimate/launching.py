@@ -1,4 +1,4 @@
-"""What the host adds to the kernels: launches, dispatch, copies to and from an accelerator."""
+"""Time that the host adds to kernels: launches, dispatch, copies from and to the host."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from advisor.estimate.candidates import Floats, HardwareArrays
 from advisor.nouns.stacks import SoftwareFacts
 
 DRIVER_S: Final = 2e-6
-"""Of the host's time for one eager call, what the driver takes to put a kernel into its queue: 1 to
-3 us of 5 to 25 (jiahuanglin.xyz, GPU kernel serving, lesson 18, read 2026-11-21). [s]"""
+"""Time of the driver to queue one kernel, a part of the host's time for one eager call: 1 to 3 us
+of 5 to 25 (jiahuanglin.xyz, GPU kernel serving, lesson 18, read 2026-11-21). [s]"""
 COPY_S: Final = 6e-6
-"""Of one copy between host and accelerator, however small: 5 to 7 us (Wu et al. 2026,
+"""Time of one small copy between host and accelerator: 5 to 7 us (Wu et al. 2026,
 arXiv:2602.21548, section 5.2). [s]"""
 STEP_COPIES: Final = 3.0
-"""Of a training step: its inputs and its labels to the accelerator, the loss back."""
+"""Copies of a training step: inputs and labels to the accelerator, the loss back."""
 ANSWER_COPIES: Final = 2.0
-"""Of a batch that is answered: inputs there, results back."""
+"""Copies of an inference batch: inputs to the accelerator, results back."""
 
 
 def queue_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFacts) -> Floats:
@@ -30,9 +30,9 @@ def queue_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFac
 
 
 def dispatch_time(launches: Floats, hardware: HardwareArrays, software: SoftwareFacts) -> Floats:
-    """Time that a framework takes from the kernels of a processor, whose threads it shares. [s]
+    """Time that a framework uses on a processor, where it shares threads with the kernels. [s]
 
-    No driver stands between the two. 0 for accelerators.
+    There is no driver in between. 0 for accelerators.
     """
     dispatch = launches * max(0.0, software.launch_s - DRIVER_S)
     return np.where(hardware.own_host > 0, dispatch, 0.0)
@@ -41,7 +41,7 @@ def dispatch_time(launches: Floats, hardware: HardwareArrays, software: Software
 def launch_time(
     launches: Floats, kernels: Floats, hardware: HardwareArrays, software: SoftwareFacts
 ) -> Floats:
-    """Time that launching kernels adds to them. [s]
+    """Time that launches add to the kernels. [s]
 
     Parameters
     ----------
@@ -49,21 +49,19 @@ def launch_time(
         Kernels launched. [1]
     kernels : ndarray
         Their time. [s]
-    hardware : HardwareArrays
-    software : SoftwareFacts
 
     Returns
     -------
     ndarray
-        What accelerators wait for their hosts, and what processors dispatch.
+        Waiting time of accelerators, and dispatch time of processors.
     """
     waits = np.maximum(0.0, queue_time(launches, hardware, software) - kernels)
     return waits + dispatch_time(launches, hardware, software)
 
 
 def copies_time(copies: float, hardware: HardwareArrays) -> Floats:
-    """Time of ``copies`` between host and accelerator, which the host waits for. [s]
+    """Time of ``copies`` between host and accelerator, for which the host waits. [s]
 
-    0 where both have the same memory. Leaves out the bytes, which loaders copy ahead.
+    0 if both share one memory. Leaves out the bytes, which loaders copy ahead.
     """
     return np.where(hardware.shared_memory > 0, 0.0, copies * COPY_S)

@@ -1,4 +1,4 @@
-"""The link that a group of accelerators communicates over."""
+"""The link over which a group of accelerators communicates."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ def group_link(
 
     Parameters
     ----------
-    candidates : Candidates
-    network : NetworkEfficiency
     ranks, stride : ndarray
         Group size, and distance of neighbours in accelerators.
 
     Returns
     -------
     tuple of ndarray
-        The bandwidth is 0 where the group needs a network and there is none.
+        The bandwidth is 0 if the group needs a network and there is none.
     """
     hardware = candidates.hardware
     slow = network.pcie_bandwidth or network.intra_bandwidth
@@ -45,12 +43,10 @@ def group_link(
 def exchange_links(
     candidates: Candidates, network: NetworkEfficiency, ranks: Floats, stride: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """What an all-to-all exchange runs over: ranks beside each other, and both bandwidths.
+    """Links of an all-to-all exchange: ranks in one node, and both bandwidths.
 
     Parameters
     ----------
-    candidates : Candidates
-    network : NetworkEfficiency
     ranks, stride : ndarray
         Group size, and distance of neighbours in accelerators.
 

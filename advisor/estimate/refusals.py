@@ -1,4 +1,4 @@
-"""What no configuration can be estimated with: refused with what is allowed, and a remedy."""
+"""Checks of a configuration; each refusal states the allowed values and a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from advisor.nouns.workload import Serving, Training
 
 
 def check_count(layout: ParallelLayout, count: int) -> None:
-    """Refuse a layout that does not occupy ``count`` accelerators.
+    """Refuse a layout that does not use exactly ``count`` accelerators.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def check_count(layout: ParallelLayout, count: int) -> None:
     if layout.accelerators == count:
         return
     raise InputError(
-        "the layout does not occupy the accelerators",
+        "the layout does not use the accelerators of the case",
         value=f"data {layout.data} x tensor {layout.tensor} x pipeline {layout.pipeline} x "
         f"context {layout.context} = {layout.accelerators}",
         allowed=f"a product of {count}",
@@ -37,7 +37,7 @@ def check_count(layout: ParallelLayout, count: int) -> None:
 
 
 def check_trains(accelerator: Accelerator, workload: Training, recipe: PrecisionRecipe) -> None:
-    """Refuse training on an accelerator that no software trains on, or in this precision.
+    """Refuse training on an accelerator without training software or without this precision.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def check_trains(accelerator: Accelerator, workload: Training, recipe: Precision
 
 
 def check_serves(accelerator: Accelerator, weight_format: WeightFormat) -> None:
-    """Refuse weights in a format that the accelerator does not compute with.
+    """Refuse weights in a format in which the accelerator does not compute.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def check_serves(accelerator: Accelerator, weight_format: WeightFormat) -> None:
 
 
 def _data_remedy(count: int, layout: ParallelLayout) -> str:
-    """Say which degree of data parallelism fills the count, or that none does."""
+    """Return a remedy: the data-parallel degree that matches the count, if there is one."""
     model_parallel = layout.accelerators // layout.data
     if count % model_parallel == 0:
         return f"Set data to {count // model_parallel} or change the count."
@@ -92,7 +92,7 @@ def _data_remedy(count: int, layout: ParallelLayout) -> str:
 
 
 def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> None:
-    """Refuse degrees that the model's shape cannot be divided by."""
+    """Refuse degrees that do not divide the model's shape."""
     stages = layout.pipeline * layout.virtual_stages
     heads, experts = architecture.num_attention_heads, architecture.num_experts
     problems: tuple[tuple[bool, str, str], ...] = (
@@ -115,8 +115,8 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
         ),
     )
     if architecture.unit is not Unit.TOKEN:
-        takes = f"1: {architecture.name} takes {architecture.unit.value}s, which only data "
-        takes += "parallelism divides"
+        takes = f"1: only data parallelism divides the {architecture.unit.value}s of "
+        takes += architecture.name
         divided = ("tensor", "pipeline", "context")
         problems += tuple((getattr(layout, name) > 1, name, takes) for name in divided)
         blocks = any(op.segment for op in architecture.operators)
@@ -125,9 +125,9 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
                 layout.recompute is Recompute.SELECTIVE
                 or (layout.recompute is Recompute.FULL and not blocks),
                 "recompute",
-                "none or full: a block is made again as a whole"
+                "none or full: a block is recomputed as a whole"
                 if blocks
-                else "none: no residual blocks that could be made again",
+                else "none: it has no residual blocks to recompute",
             ),
         )
     for wrong, name, allowed in problems:
@@ -169,7 +169,7 @@ def check_context(workload: Serving, architecture: ModelArchitecture) -> None:
 
 
 def check_batch(layout: ParallelLayout, run: TrainingRun) -> None:
-    """Refuse more ranks than a batch has sequences for."""
+    """Refuse more data-parallel sequences than the batch has."""
     taken = layout.data * layout.micro_batch
     if taken > run.global_batch:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What an estimate returns: memory, FLOPs, time, serving figures and cost, with their terms."""
+"""Results of an estimate: memory, FLOPs, time, serving figures and cost, with terms."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Parameters(Noun):
 
     total: int
     without_head: int
-    """The total less the matrix that makes logits: as base classes (``...Model``) have it."""
+    """The total without the matrix that makes logits, as in base classes (``...Model``)."""
     text_tower: int
-    """The total less encoders of images and sound."""
+    """The total without encoders of images and sound."""
     active: int
-    """What one token uses: the total less the experts that it does not visit."""
+    """Parameters that one token uses: the total without the experts it does not visit."""
     active_without_embedding: int
-    """The same less the tables of which a token only looks a row up, as some publishers count."""
+    """The same without embedding tables, as some publishers count."""
     trainable: int
     """Parameters that the optimizer updates (adapters only for LoRA)."""
     evidence: Evidence
@@ -44,14 +44,14 @@ class MemoryBreakdown(Noun):
     """Reserved by the allocator above what is allocated."""
     total_bytes: Range
     usable_bytes: float
-    """What the driver reports for this accelerator (training), or what a serving engine may fill
-    of it: its memory fraction, graphs and context. [bytes]"""
+    """Memory that the driver reports (training) or that a serving engine may fill: its memory
+    fraction, graphs and context. [bytes]"""
     fits: bool
-    """True only if the high end of the range fits."""
+    """Whether the high end of the range fits."""
     peak_moment: str
     """``forward_end`` | ``backward_end`` | ``optimizer_step`` | ``serving``."""
     host_bytes: Range = Range.exact(0.0)
-    """What one accelerator needs of its host's memory: states or activations moved there."""
+    """Host memory for one accelerator: states or activations that moved there."""
     limiting_stage: str = ""
     """Which pipeline stage is the fullest: ``first`` | ``last`` | ``all``."""
     terms: tuple[Term, ...]
@@ -63,7 +63,7 @@ class FlopCount(Noun):
     model_per_step: float
     """Forward and backward without recomputation. [FLOPs]"""
     hardware_per_step: float
-    """Recomputation included. [FLOPs]"""
+    """Including recomputation. [FLOPs]"""
     per_token: float
     """Model FLOPs per trained token (training) or per generated token (serving). [FLOPs]"""
     terms: tuple[Term, ...]
@@ -79,17 +79,17 @@ class StepTime(Noun):
     """Whole job. [tokens/s]"""
     tokens_per_s_per_accelerator: Range
     unit: Unit = Unit.TOKEN
-    """What is counted as a token here: tokens, or whole images or samples."""
+    """The unit that ``tokens`` means here: tokens, whole images or samples."""
     images_per_s: Range | None = None
-    """Whole job, where the network takes images: the same as ``tokens_per_s``. [images/s]"""
+    """Whole job, for networks that take images: the same as ``tokens_per_s``. [images/s]"""
     model_flops_utilization: Range
     """Model FLOPs achieved over the dense peak of the compute format. [fraction]"""
     goodput: Range
-    """Share of wall-clock time that trains: the rest is failures, restarts, checkpoints."""
+    """Share of wall-clock time for training; the rest is failures, restarts, checkpoints."""
     startup_s: Range
     """From renting to the first step."""
     run_hours: Range
-    """Start-up, all steps, evaluation, and what failures and checkpoints add."""
+    """Start-up, all steps, evaluation, failures and checkpoints."""
     interruptions: float = 0.0
     """Unplanned interruptions to expect during the run."""
     checkpoint_interval_s: float | None = None
@@ -98,7 +98,7 @@ class StepTime(Noun):
     """Exclusive shares that sum to ``run_hours.expected``. [s]"""
     bound_by: str
     """Largest share of the step: ``compute`` | ``bandwidth`` | ``network`` | ``bubble`` |
-    ``launch`` | ``host``; ``input`` wherever the step waits for the input pipeline."""
+    ``launch`` | ``host``; ``input`` if the step waits for the input pipeline."""
     terms: tuple[Term, ...]
     """Exclusive shares that sum to ``step_s.expected``. [s]"""
 
@@ -106,26 +106,26 @@ class StepTime(Noun):
 class ServingEstimate(Noun):
     """Continuous batching at the steady concurrency of the workload.
 
-    A network that writes no tokens answers a batch as one: an image, or what an encoder makes of
-    a sequence, is then the only token of its answer, and both latencies are those of the batch.
+    A network that writes no tokens processes a batch at once. Its image, or its encoded sequence,
+    counts as the only token of the answer, and both latencies are those of the batch.
     """
 
     ttft_ms: Range
     tpot_ms: Range
-    """Time per output token after the first, prefill interference included. [ms]"""
+    """Time per output token after the first, including prefill interference. [ms]"""
     streams: bool = True
-    """False where an answer has so few tokens that a time between them means little."""
+    """False if an answer has too few tokens for a meaningful time between them."""
     output_tokens_per_s: Range
     """Whole deployment. [tokens/s]"""
     requests_per_s: Range
     max_concurrency: int
-    """Requests of this length whose cache fits the whole deployment at once."""
+    """Requests of this length that fit in the cache of the whole deployment at once."""
     max_context_tokens: int
     """Longest context of one sequence at the workload's concurrency, limited by memory."""
     unit: Unit = Unit.TOKEN
-    """What one output is: a token, an image, or a sample (a whole sequence)."""
+    """Unit of the output: a token, an image, or a sample (a whole sequence)."""
     images_per_s: Range | None = None
-    """Whole deployment, where the network takes images. [images/s]"""
+    """Whole deployment, for networks that take images. [images/s]"""
     replicas: int
     bound_by: str
     terms: tuple[Term, ...]
@@ -136,7 +136,7 @@ class CostBreakdown(Noun):
     """Money for the run (training) or for a month (serving)."""
 
     usd_per_hour: Range | None = None
-    """Whole instances, all of them; None where nothing offers this hardware. [USD/h]"""
+    """All whole instances together; None if no offer has this hardware. [USD/h]"""
     rent_usd: Range | None = None
     """Run (training) or month of 730 h (serving). [USD]"""
     usd_per_million_tokens: Range | None = None
@@ -160,28 +160,28 @@ class WayOut(Noun):
     """A change that makes a case fit, computed by the engine for this case."""
 
     change: str
-    """What to change, as an instruction."""
+    """The change, as an instruction."""
     sacrifice: str
-    """What is given up: ``time`` | ``cards`` | ``load`` | ``numerics`` | ``method``."""
+    """The sacrifice: ``time`` | ``cards`` | ``load`` | ``numerics`` | ``method``."""
     needed_bytes: float
-    """High end of the total afterwards. [bytes]"""
+    """High end of the total after the change. [bytes]"""
     usable_bytes: float
     """[bytes]"""
     saved_bytes: float
-    """High end of the total before, less that afterwards; 0 where a larger card fits the case
-    although it takes more there. [bytes]"""
+    """High end of the total before the change minus the one after it; 0 if the case fits on a
+    larger card but needs more there. [bytes]"""
     host_bytes: float = 0.0
-    """What one accelerator then needs of its host's memory, at most. [bytes]"""
+    """Most host memory for one accelerator after the change. [bytes]"""
     time_ratio: float
-    """Time of the run (training) or per output token (serving) over that of a card with enough
-    memory for the case as asked. Under 1 is faster."""
+    """Time of the run (training) or per output token (serving) over the time of the unchanged case
+    on a card with enough memory. Under 1 is faster."""
 
 
 class Neighbour(Noun):
     """A layout one step away from the estimated one, on the same accelerators."""
 
     change: str
-    """What changes, from and to."""
+    """The change, from and to."""
     layout: ParallelLayout
     time_s: float
     """Of a step (training) or per output token (serving). [s]"""
@@ -191,11 +191,11 @@ class Neighbour(Noun):
     """High end of the total on the fullest accelerator. [bytes]"""
     fits: bool
     note: str = ""
-    """Which slower links the tensor-parallel group needs, if any."""
+    """Slower links that the tensor-parallel group needs, if any."""
 
 
 class Estimate(Noun):
-    """Everything about one configuration."""
+    """The full estimate of one configuration."""
 
     model: str
     workload: str
@@ -218,8 +218,8 @@ class Estimate(Noun):
     missed_limits: tuple[str, ...] = ()
     """A sentence for each limit of the case that it does not meet."""
     ways_out: tuple[WayOut, ...] = ()
-    """Where the memory does not fit: what would make it fit, smallest sacrifice first."""
+    """If the memory does not fit: changes that make it fit, smallest sacrifice first."""
     curves: tuple[Curve, ...] = ()
-    """Against batch and length, where they were asked for."""
+    """Curves over batch and length, if asked for."""
     neighbours: tuple[Neighbour, ...] = ()
-    """Layouts one step away, fastest first; of plans only the first of each ranking has them."""
+    """Layouts one step away, fastest first; only the first plan of each ranking has them."""

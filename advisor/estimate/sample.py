@@ -1,4 +1,4 @@
-"""What a workload says about the size of one input, and whether the network has such an input."""
+"""Size of one input from the workload, and the check that the network takes such an input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIT_FIELDS = {
     Unit.IMAGE: ("image_size", "image_channels"),
     Unit.SAMPLE: ("sequence_length", "decoder_sequence_length", "image_size", "image_channels"),
 }
-"""Fields of a workload that say how large one input is, by what the network takes."""
+"""Fields of a workload with the size of one input, by the unit that the network takes."""
 
 LOADING_FIELDS = (
     "data_loading",
@@ -29,11 +29,7 @@ SIZES = ("image_size", "image_channels", "sequence_length", "decoder_sequence_le
 
 
 def sample_of(workload: Workload) -> SampleSize:
-    """Size of one input, as far as the workload tells it.
-
-    Parameters
-    ----------
-    workload : Pretraining, FineTuning or Serving
+    """Size of one input, as far as the workload states it.
 
     Returns
     -------
@@ -45,7 +41,7 @@ def sample_of(workload: Workload) -> SampleSize:
         return SampleSize(
             image_size=size,
             image_channels=channels,
-            # Nobody's length is the network's own: what it was trained on.
+            # Without a stated length, the network takes the length that it was trained on.
             sequence_length=workload.input_tokens
             if "input_tokens" in workload.model_fields_set
             else None,
@@ -60,7 +56,7 @@ def sample_of(workload: Workload) -> SampleSize:
 
 
 def check_sample_fields(workload: Workload, architecture: ModelArchitecture) -> None:
-    """Refuse fields of the workload that the network has no use for.
+    """Refuse fields of the workload that the network does not use.
 
     Raises
     ------
@@ -117,12 +113,12 @@ def _useless(
 
 
 def _sizes(architecture: ModelArchitecture) -> tuple[str, ...]:
-    """Fields that say how large one input of the network is."""
+    """Fields with the size of one input of the network."""
     sample = architecture.sample
     if architecture.unit is not Unit.SAMPLE or sample is None:
         return UNIT_FIELDS[architecture.unit]
-    # A size that was asked for stands in the sample even of networks that take no image; those
-    # that do have the other one too.
+    # The sample holds an asked size even if the network takes no image; networks that take one
+    # have the other size too.
     other = {"image_size": "image_channels", "image_channels": "image_size"}
     return tuple(
         name

@@ -8,7 +8,7 @@ from advisor.foundation.quantities import Range
 
 
 def interrupted_time(time: StepTime, hours: Range) -> StepTime:
-    """Return the time of a run whose instances are taken back now and then.
+    """Return the time of a run on instances that can be taken back.
 
     Parameters
     ----------
@@ -20,15 +20,15 @@ def interrupted_time(time: StepTime, hours: Range) -> StepTime:
     Returns
     -------
     StepTime
-        With a longer run, the term that makes it longer, and a smaller share of it that trains.
+        With a longer run, the term of the interruptions, and a smaller goodput.
     """
     share = time.goodput
     added_s = sum(item.value for item in time.run_terms) * (hours.expected - 1.0)
-    lost = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
+    interruptions = term(RUN_TIME, "spot", added_s, "s", f"x {hours.expected - 1.0:.3g}")
     return time.model_copy(
         update={
             "run_hours": time.run_hours.times(hours),
-            "run_terms": (*time.run_terms, lost) if added_s > 0 else time.run_terms,
+            "run_terms": (*time.run_terms, interruptions) if added_s > 0 else time.run_terms,
             "goodput": Range(
                 low=share.low / hours.high,
                 expected=share.expected / hours.expected,

@@ -1,4 +1,4 @@
-"""What every term is called, its formula in symbols, and its source."""
+"""Title, formula in symbols and source of every term."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ TRAINING_TIME: dict[str, TermText] = {
         "Norms, activations, residuals, adapters", "bytes / (bandwidth e_m)", "williams2009"
     ),
     "recompute": TermText(
-        "Recomputation", "forward of what the policy did not keep", "korthikanti2022"
+        "Recomputation",
+        "forward pass of the layers whose activations are not kept",
+        "korthikanti2022",
     ),
     "launch": TermText(
         "Waiting for kernel launches",
@@ -97,12 +99,12 @@ TRAINING_TIME: dict[str, TermText] = {
     "optimizer": TermText("Optimizer update", "state bytes moved / bandwidth", "williams2009"),
     "offload": TermText(
         "Waiting for the host",
-        "states moved / PCIe + host's update, and weights and activations that computation does "
-        "not hide",
+        "states moved / PCIe + update on the host + moves of weights and activations that "
+        "computation does not hide",
         "ren2021",
     ),
     "software": TermText(
-        "Gaps and stragglers of the software", "(slowdown - 1) x sum of the above", None
+        "Software overhead: idle gaps and slow ranks", "(slowdown - 1) x sum of the above", None
     ),
     "input": TermText(
         "Waiting for images",
@@ -113,23 +115,25 @@ TRAINING_TIME: dict[str, TermText] = {
 
 
 RUN_TIME: dict[str, TermText] = {
-    "startup": TermText("Start-up", "renting to the first step: boot, data, compilation", None),
+    "startup": TermText(
+        "Start-up", "from renting to the first step: boot, data, compilation", None
+    ),
     "training": TermText("Training steps", "steps x time of a step", None),
     "evaluation": TermText(
         "Evaluation", "evaluation tokens / tokens per step x time of a step x forward share", None
     ),
     "checkpoints": TermText(
-        "Saving checkpoints", "time to save / best interval, for each second", "daly2006"
+        "Saving checkpoints", "time of the steps x time to save / best interval", "daly2006"
     ),
     "lost_work": TermText(
-        "Work done again after failures",
-        "half an interval for each failure; failures grow with the accelerators",
+        "Work repeated after failures",
+        "half an interval for each failure; failures grow with the number of accelerators",
         "daly2006",
     ),
     "restarts": TermText("Restarts", "failures x time to restart", "llama3"),
     "spot": TermText(
-        "Spot instances taken back",
-        "sum of the above x (checkpoints, work done again and restarts for an hour of work)",
+        "Interruptions of spot instances",
+        "sum of the above x (checkpoints, repeated work and restarts for an hour of work)",
         "daly2006",
     ),
 }

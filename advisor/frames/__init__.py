@@ -1,7 +1,7 @@
-"""Results as tables: what the charts draw, the page lists and the CSV files hold.
+"""Results as tables for the charts, the page and the CSV files.
 
-The only part below the interface that knows pandas. Columns carry their unit in the name; those
-called time and cost take it from `Axes`.
+Below the interface, only this package uses pandas. A column's name states its unit; the columns
+time and cost take theirs from `Axes`.
 """
 
 import pandas as pd
@@ -81,7 +81,7 @@ from advisor.planning.explain.sentences import CURVE_TITLES, curve_sentence, way
 from advisor.planning.fits.results import VERDICT_TITLES
 
 Table = pd.DataFrame
-"""What the page passes on without looking inside."""
+"""Names that the page only passes on."""
 
 __all__ = [
     "CURVE_TITLES",

@@ -32,12 +32,12 @@ QUANTITY_TITLES: Final = {
     "kv_tokens": "Tokens in the key-value cache",
     "weights_gib": "Memory of served weights (GiB)",
 }
-"""Columns of the tables in words, in the order in which the page offers them."""
+"""Columns of the tables in words, in the order of the page."""
 SCALES: Final = {"peak_total": GIB}
-"""Divisors for the screen."""
+"""Divisors of values for the screen."""
 DIGITS: Final = 3
 YEAR: Final = 4
-"""Longer whole numbers are written with thousands separators."""
+"""Whole numbers with more digits get thousands separators."""
 BREAK: Final = re.compile(r"([;|])(?=\S)")
 """Where a long word may end a line."""
 
@@ -50,12 +50,12 @@ def quantities(runs: Iterable[PublishedRun]) -> list[str]:
 
 
 def quantity_title(name: str) -> str:
-    """Return a quantity in words; a column that has none stands for itself."""
+    """Return a quantity in words, or the column's name if it has none."""
     return QUANTITY_TITLES.get(name, name)
 
 
 def accuracy_frame(runs: Sequence[PublishedRun]) -> pd.DataFrame:
-    """Return one row for each measurement, as the chart and the CSV file hold it.
+    """Return one row for each measurement, for the chart and the CSV file.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def accuracy_frame(runs: Sequence[PublishedRun]) -> pd.DataFrame:
 
 
 def accuracy_summary(runs: Sequence[PublishedRun]) -> Summary | None:
-    """Return the errors of measurements of one quantity, None where there are none."""
+    """Return the errors of measurements of one quantity; None if there are none."""
     if not runs:
         return None
     return summary(runs[0].row.quantity, "all", [run.row for run in runs])
@@ -120,7 +120,7 @@ def accuracy_by_task(runs: Sequence[PublishedRun]) -> pd.DataFrame:
 
 
 def farthest_off(runs: Sequence[PublishedRun], *, most: int) -> list[PublishedRun]:
-    """Return the worst predictions, one of each group of like measurements, worst first."""
+    """Return the worst predictions, one per group of similar measurements, worst first."""
     worst: dict[str, PublishedRun] = {}
     for run in sorted(runs, key=lambda run: -abs(run.row.error_pct)):
         worst.setdefault(run.row.group, run)
@@ -130,7 +130,7 @@ def farthest_off(runs: Sequence[PublishedRun], *, most: int) -> list[PublishedRu
 
 
 def runs_table(runs: Sequence[PublishedRun]) -> pd.DataFrame:
-    """Return measurements as text, one row each: four columns, for a phone shows no more."""
+    """Return measurements as text, one row each, in four columns: a phone shows no more."""
     several = len({run.row.quantity for run in runs}) > 1
     return pd.DataFrame(
         [
@@ -152,7 +152,7 @@ def _run(run: PublishedRun) -> str:
 
 
 def settings_table(run: PublishedRun) -> pd.DataFrame:
-    """Return what the source tells about a run as text, one row for each setting."""
+    """Return the settings that the source states about a run as text, one row each."""
     return pd.DataFrame(
         [
             {

@@ -41,20 +41,15 @@ RECALLED_FIELDS = (
 
 
 def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.DataFrame:
-    """Return one row for each accelerator, cheapest believable rent included.
-
-    Parameters
-    ----------
-    catalog : Catalog
-    accelerators : sequence of Accelerator
+    """Return one row for each accelerator, with the cheapest credible rent.
 
     Returns
     -------
     DataFrame
         Eight columns: name, memory [GiB], bandwidth [GB/s], dense 16-bit rate [TFLOPS], power
-        [W], rent of one card [USD/h], purchase price [USD], and of when both prices are, marked
-        where they are old or of the launch. Numbers are
-        missing where not known; a name ends with ``(?)`` where some value is only recalled.
+        [W], rent of one card [USD/h], purchase price [USD], and the dates of both prices, marked
+        if they are old or from the launch. Unknown numbers are missing. A name ends with ``(?)``
+        if some value is only recalled.
     """
     compared = compare_all([item.key for item in accelerators], catalog)
     return pd.DataFrame(
@@ -85,8 +80,8 @@ def catalog_table(catalog: Catalog, accelerators: Sequence[Accelerator]) -> pd.D
 
 
 def _priced(card: ComparedCard) -> str:
-    """Return of when the prices to rent and to buy are, and which kind the latter is."""
-    # "launch 2022" of "launch price of 2022": the column is narrow.
+    """Return the dates of the prices to rent and to buy, and the kind of the latter."""
+    # The column is narrow: "launch price of 2022" becomes "launch 2022".
     words = card.accelerator.price_words().replace(" price", "").replace(" of", "")
     rent = marked(card.offer.price_date) if card.offer else "-"
     lowest = " (from)" if card.offer and card.offer.is_from else ""
@@ -106,13 +101,12 @@ def comparison_table(comparison: Comparison, *, differences: bool) -> pd.DataFra
 
 
 def fact_sources_table(comparison: Comparison, catalog: Catalog, *, card: int) -> pd.DataFrame:
-    """Return where each value of one card comes from.
+    """Return the source of each value of one card.
 
     Parameters
     ----------
-    comparison : Comparison
     catalog : Catalog
-        Holds the sources.
+        The catalog with the sources.
     card : int
         Position in the comparison.
     """
@@ -155,13 +149,13 @@ def card_offers_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
 
 
 def commitments_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
-    """Return what a term costs per card with the providers that rent the compared cards.
+    """Return the price of each commitment per card, from providers of the compared cards.
 
     Returns
     -------
     DataFrame
-        One row for each plan and card; empty where no provider's plan is known. The price is
-        the cheapest of that provider on demand, times the plan's ratio. [USD/h]
+        One row for each plan and card; empty if no provider's plan is known. The price is the
+        provider's cheapest on-demand price times the plan's ratio. [USD/h]
     """
     plans = load_economy().commitments
     return pd.DataFrame(
@@ -187,7 +181,7 @@ def commitments_table(comparison: Comparison, catalog: Catalog) -> pd.DataFrame:
 
 
 def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> pd.DataFrame:
-    """Return one quantity of cards.
+    """Return one quantity of cards with its range.
 
     Returns
     -------
@@ -204,13 +198,13 @@ def spread_frame(metric: Metric, keys: Sequence[str], catalog: Catalog) -> pd.Da
 
 
 def _label(metric: Metric, item: Spread) -> str:
-    """The value, and its range where it has one."""
+    """Return the value, and its range if it has one."""
     value, low, high = (_figure(metric, number) for number in (item.middle, item.low, item.high))
     return value if item.low == item.high else f"{value} ({low} to {high})"
 
 
 def _figure(metric: Metric, number: float) -> str:
-    """Prices to the cent, ratios to three digits, specifications as they are."""
+    """Return prices to the cent, ratios to three digits, specifications unchanged."""
     if metric.specification is None:
         return f"{number:,.2f}"
     return plain(number, 3) if metric.per_rent else f"{number:,.1f}".removesuffix(".0")

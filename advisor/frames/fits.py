@@ -12,11 +12,11 @@ from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
 ABSENT: Final = "-"
-"""A figure that a model has not."""
+"""Shown for a figure that a model does not have."""
 
 
 def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
-    """Return the models of one verdict as text, one row each; empty where there are none."""
+    """Return the models of one verdict as text, one row each; empty if there are none."""
     margin = "Short by" if verdict is Verdict.DOES_NOT_FIT else "To spare"
     together = f"Longest context, {fits.concurrency} at once"
     table = pd.DataFrame(
@@ -32,12 +32,12 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
             for model in fits.having(verdict)
         ]
     )
-    # Of what does not fit, most columns say nothing.
+    # For a model that does not fit, most columns would be empty.
     return table.loc[:, [name for name in table if (table[name] != ABSENT).any()]]
 
 
 def training_fits_table(fits: Fits) -> pd.DataFrame:
-    """Return the longest training sequences as text, for models that some method can train."""
+    """Return the longest training sequences as text, for models that any method can train."""
     return pd.DataFrame(
         [
             {"Model": model.preset}

@@ -1,4 +1,4 @@
-"""What a probe measured, as tables."""
+"""Measurements of a probe, as tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 def rates_table(rows: Sequence[RateComparison]) -> pd.DataFrame:
-    """Return the best rate of each format and of the memory beside the published ones, as text."""
+    """Return the best rates of formats and memory, with the published ones, as text."""
     return pd.DataFrame(
         [
             {
@@ -37,7 +37,6 @@ def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> p
 
     Parameters
     ----------
-    found : DeviceReport
     expected_s : sequence of float or None
         Times by the catalog's constants, in the order of ``found.matmuls``. [s]
 
@@ -62,7 +61,7 @@ def roofline_frame(found: DeviceReport, expected_s: Sequence[float | None]) -> p
 
 
 def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> pd.DataFrame:
-    """Return the measured products as text, beside the expected rates."""
+    """Return the measured products with the expected rates, as text."""
     return pd.DataFrame(
         [
             {
@@ -81,7 +80,7 @@ def products_table(found: DeviceReport, expected_s: Sequence[float | None]) -> p
 
 
 def transfers_table(found: DeviceReport) -> pd.DataFrame:
-    """Return the movements of bytes as text."""
+    """Return the measured memory transfers as text."""
     return pd.DataFrame(
         [
             {
@@ -95,7 +94,7 @@ def transfers_table(found: DeviceReport) -> pd.DataFrame:
 
 
 def checks_table(report: ProbeReport) -> pd.DataFrame:
-    """Return the training steps beside their predictions, as text; empty where none ran."""
+    """Return the training steps with their predictions, as text; empty if none ran."""
     columns = ["Model", "Step", "Step, predicted", "Tensors", "Tensors, predicted"]
     return pd.DataFrame([check_cells(each) for each in report.checks], columns=columns)
 

@@ -33,7 +33,7 @@ MEMORY_GROUPS: Final[tuple[tuple[str, tuple[tuple[str, str], ...]], ...]] = (
         ),
     ),
 )
-"""Five groups, for five hues, and the fields of ``MemoryBreakdown`` in each."""
+"""Five groups, one for each hue, with their fields of ``MemoryBreakdown``."""
 
 
 def memory_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
@@ -43,7 +43,7 @@ def memory_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
     -------
     DataFrame
         ``plan, accelerator, group, gib, total_gib, total_low_gib, total_high_gib, usable_gib``;
-        a group that is zero in all plans is left out.
+        without groups that are zero in all plans.
     """
     rows = []
     for pick in chosen:

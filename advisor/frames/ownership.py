@@ -51,7 +51,7 @@ def timeline_table(found: Ownership) -> pd.DataFrame:
 
 
 def effects_frame(found: Ownership) -> pd.DataFrame:
-    """Return what each uncertain input does to the saving, largest first.
+    """Return the effect of each uncertain input on the saving, largest first.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def effects_frame(found: Ownership) -> pd.DataFrame:
 
 
 def effects_table(found: Ownership) -> pd.DataFrame:
-    """Return the inputs with their bounds, break-even there, and where the answer flips."""
+    """Return inputs with bounds, break-even at the bounds, and the value that flips the answer."""
     return pd.DataFrame(
         [
             {
@@ -125,7 +125,7 @@ def rents_table(found: Ownership) -> pd.DataFrame:
 
 
 def processors_table(found: Ownership) -> pd.DataFrame:
-    """Return the same work on processors, the hardware compared with first."""
+    """Return the same work on processors, with the compared hardware first."""
     return pd.DataFrame(
         [
             {
@@ -150,7 +150,7 @@ def processors_table(found: Ownership) -> pd.DataFrame:
 
 
 def budget_table(found: Ownership) -> pd.DataFrame:
-    """Return what a budget buys: the best mix, then the best of each kind alone."""
+    """Return what a budget buys: the best mix, then the best with one kind of card."""
     budget = found.budget
     if budget is None:
         return pd.DataFrame()
@@ -197,7 +197,7 @@ def inputs_table(found: Ownership) -> pd.DataFrame:
 
 
 def strip_frame(strip: Strip) -> pd.DataFrame:
-    """Return ``value, hours`` of a strip; hours are missing where no use pays."""
+    """Return ``value, hours`` of a strip; hours are missing if owning never pays."""
     return pd.DataFrame({"value": strip.values, "hours": strip.hours}).astype(float)
 
 

@@ -1,4 +1,4 @@
-"""The plans worth a card: the best of each objective, equal ones once."""
+"""The plans that the page shows as cards: the best of each objective, each plan once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OBJECTIVE_TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """One plan worth a card, and the objectives it is best at."""
+    """One plan, and the objectives for which it is best."""
 
     objectives: tuple[Objective, ...]
     plan: Plan

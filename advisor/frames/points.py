@@ -1,4 +1,4 @@
-"""The points of the cost-time chart, and what its axes measure."""
+"""The points of the cost-time chart, and its axes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
 
 FARTHEST: Final = 10.0
-"""Points beyond this factor of the dearest and the slowest plan stay out of the chart."""
+"""The chart leaves out points beyond this factor of the dearest and slowest plan."""
 
 OUT_OF_REACH: Final = 30.0
-"""A limit beyond this factor of the dearest or slowest point is told, not drawn."""
+"""A limit beyond this factor of the dearest or slowest point is only stated in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What the cost-time chart measures, and the limits drawn in it."""
+    """Titles and units of the cost-time chart's axes, and the limits in it."""
 
     time_title: str
     time_unit: str
     cost_title: str
     priced: bool
-    """False where no candidate has a price (owned hardware): cost is then absent."""
+    """False if no candidate has a price (owned hardware); then there is no cost."""
     time_limit: float | None
     time_limit_words: str
-    """What lies beyond the limit, e.g. ``after your deadline``."""
+    """Words for the area beyond the limit, e.g. ``after your deadline``."""
     cost_limit: float | None
 
 
@@ -76,12 +76,12 @@ class Point(NamedTuple):
     time: float
     time_high: float
     cost_low: float
-    """[USD]; not a number where there is no price."""
+    """[USD]; NaN without a price."""
     cost: float
     cost_high: float
     on_frontier: bool
     pick: str = ""
-    """Title of the card, for a chosen plan."""
+    """Title of a chosen plan on the page."""
 
     @property
     def priced(self) -> bool:
@@ -114,7 +114,7 @@ def candidates_frame(recommendation: Recommendation) -> pd.DataFrame:
 
 
 def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
-    """Return the chosen plans as points, each with the title of its card."""
+    """Return the chosen plans as points, each with its title on the page."""
     points = []
     for pick in chosen:
         estimate = pick.plan.estimate
@@ -138,10 +138,10 @@ def picks_frame(chosen: Sequence[Pick]) -> pd.DataFrame:
 
 
 def charted(points: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the points worth a place in the chart.
+    """Return the points that the chart shows.
 
-    Thousands of cards for a percent of speed would squeeze everything else into a corner: what
-    costs or takes more than `FARTHEST` times as much as every chosen plan is left to the table.
+    Extreme points would squeeze all others into a corner. So a point that costs or takes more than
+    `FARTHEST` times as much as every chosen plan is only in the table.
     """
     if chosen.empty:
         return points
@@ -153,9 +153,9 @@ def charted(points: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def within_reach(shown: Axes, points: pd.DataFrame) -> tuple[Axes, str]:
-    """Return the axes without limits that lie far beyond every point, and what they were.
+    """Return the axes without limits far beyond every point, and these limits in words.
 
-    Drawn to scale, such a limit would squeeze the points into a corner.
+    In the chart, such a limit would squeeze the points into a corner.
     """
     far = []
     if shown.time_limit is not None and shown.time_limit > OUT_OF_REACH * points["time"].max():

@@ -16,9 +16,9 @@ REASONS: Final = {
     RejectionCode.LATENCY: "Misses a latency target",
     RejectionCode.MEMORY: "Too little memory",
     RejectionCode.FORMAT: "Number format not supported",
-    RejectionCode.INFERENCE_ONLY: "Serves only",
-    RejectionCode.NOT_OFFERED: "Nobody rents it here",
-    RejectionCode.EXCLUDED: "Outside your list",
+    RejectionCode.INFERENCE_ONLY: "Only serves models",
+    RejectionCode.NOT_OFFERED: "No offer to rent",
+    RejectionCode.EXCLUDED: "Not on your list",
     RejectionCode.UNKNOWN: "Facts missing",
 }
 """Reasons in words, the nearest misses first."""
@@ -48,7 +48,7 @@ def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
 
 
 def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
-    """Return what happened and what would help for the accelerators that missed by least.
+    """Return what happened and what would help, for the accelerators with the nearest misses.
 
     In the order of ``Rejection.miss``; accelerators that were not searched are left out.
     """
@@ -58,7 +58,7 @@ def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tupl
 
 
 def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.DataFrame:
-    """Return the rejections whose accelerator contains ``name``, in any case, for one reason."""
+    """Return rejections for one reason whose accelerator's name contains ``name`` (any case)."""
     words = name.lower().split()
     names = rejections["Accelerator"].str.lower()
     kept = pd.Series(data=True, index=rejections.index)
@@ -70,7 +70,7 @@ def filtered(rejections: pd.DataFrame, *, name: str, reason: str | None) -> pd.D
 
 
 def verdicts(recommendation: Recommendation) -> dict[str, str]:
-    """Return for every accelerator why it is not recommended, or the plan that uses it.
+    """Return, for every accelerator, why it is not recommended or which plan uses it.
 
     Returns
     -------
@@ -86,5 +86,5 @@ def verdicts(recommendation: Recommendation) -> dict[str, str]:
             place = (
                 f"number {plan.rank} when sorted by {OBJECTIVE_TITLES[ranking.objective].lower()}"
             )
-            found.setdefault(name, f"It is in the running: {place}. {plan.sentence} {plan.why}")
+            found.setdefault(name, f"It is one of the plans: {place}. {plan.sentence} {plan.why}")
     return dict(sorted(found.items(), key=lambda item: item[0].lower()))

@@ -1,4 +1,4 @@
-"""Efficiency over the number of accelerators, as the scaling chart draws it."""
+"""Efficiency over the number of accelerators, for the scaling chart."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def scaling_table(found: Scaling) -> pd.DataFrame:
         "Efficiency",
         "Goodput",
         "Limited by",
-        "Arranged as",
+        "Layout",
     ]
     return pd.DataFrame(rows, columns=columns)

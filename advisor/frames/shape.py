@@ -1,4 +1,4 @@
-"""The shape behind a parameter count beside those of published models, as a table."""
+"""The assumed shape of a parameter count and shapes of published models, as a table."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ def shapes_table(
     Parameters
     ----------
     parameters : float
-        Of the model in question. [elements]
+        Parameters of the model. [elements]
     assumed : AssumedShape, optional
-        Its shape, every field told; None leaves it out.
-    published : sequence of PublishedModel
+        Its shape with every field; None leaves it out.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The terms that a number opens into, with formula, values and source."""
+"""The terms of a number, with formula, values and source."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from advisor.foundation.quantities import Range, Term
 from advisor.foundation.units import HOUR_S, MILLISECOND
 
 RARE: Final = 0.01
-"""Fewer interruptions than this are no number to read."""
+"""Below this number of interruptions, the text says *under*."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One number of an estimate and the terms that make it up."""
+    """One number of an estimate and its terms."""
 
     title: str
     """The number with its value and range."""
     note: str
-    """How the terms lead to it, where they do not simply add up."""
+    """How the terms give the number, if they do not simply add up."""
     terms: tuple[Term, ...]
 
 
 def term_sections(estimate: Estimate) -> tuple[Section, ...]:
-    """Return every number of an estimate that opens into terms."""
+    """Return every number of an estimate that has terms."""
     total = memory(estimate.memory.total_bytes, with_range=True)
     sections = [Section(f"Memory on each accelerator: {total}", "", estimate.memory.terms)]
     if estimate.time is not None:
@@ -49,8 +49,8 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
         sections.append(
             Section(
                 f"Time of one step: {duration(time.step_s, with_range=True)}",
-                f"The run: {count(time.steps)} steps, the start, evaluation and what failures "
-                f"add = {duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
+                f"{count(time.steps)} steps with start-up, evaluation and failures take "
+                f"{duration(time.run_hours.scaled(HOUR_S), with_range=True)}.",
                 time.terms,
             )
         )
@@ -78,10 +78,10 @@ def term_sections(estimate: Estimate) -> tuple[Section, ...]:
 
 
 def _run_section(time: StepTime) -> Section:
-    """Return what the hours of the run are made of."""
+    """Return the parts of the run's hours."""
     note = (
-        f"{percent(time.goodput.expected)} of the time after the start trains, the rest goes to "
-        "failures, restarts and checkpoints"
+        f"{percent(time.goodput.expected)} of the time after the start-up is training; the rest "
+        "goes to failures, restarts and checkpoints"
     )
     if time.checkpoint_interval_s is not None:
         expected = time.interruptions
@@ -94,13 +94,13 @@ def _run_section(time: StepTime) -> Section:
 
 
 def answer_title(estimate: Estimate) -> str:
-    """Return what the time of a served answer is called."""
+    """Return the name of the time of a served answer."""
     token = estimate.serving is None or estimate.serving.unit is Unit.TOKEN
     return "Time per output token" if token else "Time of a batch"
 
 
 def latencies(estimate: Estimate) -> list[tuple[str, Range]]:
-    """Label and value of what a user of a served model waits for; none for training. [ms]"""
+    """Labels and values of a served model's waiting times; none for training. [ms]"""
     serving = estimate.serving
     if serving is None:
         return []
@@ -112,7 +112,7 @@ def latencies(estimate: Estimate) -> list[tuple[str, Range]]:
 
 
 def answer_unit(estimate: Estimate) -> str:
-    """Return what a server makes: generated tokens, images or samples."""
+    """Return the unit of a server's output: generated token, image or sample."""
     unit = Unit.TOKEN if estimate.serving is None else estimate.serving.unit
     return "generated token" if unit is Unit.TOKEN else unit.value
 

@@ -1,1 +1,1 @@
-"""Rent or buy: what owning costs, what renting costs, and when one beats the other."""
+"""Rent or buy: the costs of owning and of renting, and where they are equal."""

@@ -36,24 +36,16 @@ def answer_own(
 
     Parameters
     ----------
-    case : Case
     architecture : ModelArchitecture
         The model of the case, resolved.
-    catalog : Catalog
-    calibration : Calibration
-    economy : Economy
     today : date
         For the age of prices.
-
-    Returns
-    -------
-    Ownership
 
     Raises
     ------
     InputError
-        If the hardware is unknown or cannot do the work, or nothing can; or a price, a power or
-        a tariff is neither known nor given.
+        If the hardware is unknown or cannot do the work, if no hardware can, or if a price, a
+        power or a tariff is neither known nor given.
     """
     budget = None
     if case.owning.budget_usd is not None:
@@ -88,7 +80,7 @@ def answer_own(
 
 
 def _bought(budget: BudgetAnswer | None) -> Hardware | None:
-    """Return one group of what a budget buys; None where there is none."""
+    """Return one group of the cards that a budget buys; None if it buys none."""
     if budget is None or not budget.best:
         return None
     first = max(budget.best, key=lambda item: item.usd)
@@ -139,7 +131,7 @@ def _estimated(
         msg = "the case has no hardware"
         raise ValueError(msg)
     hardware = case.hardware
-    # Owned machines are not taken back: spot lengthens the rent alone.
+    # Nobody takes owned machines back: spot interruptions only lengthen the rent.
     update: dict[str, object] = {"price_kind": PriceKind.ON_DEMAND}
     if all(
         catalog.accelerator(item.accelerator).key != catalog.accelerator(hardware.accelerator).key

@@ -1,4 +1,4 @@
-"""The inputs of the comparison: what the user gave, else the cited default with its spread."""
+"""The inputs of the comparison: the user's value, or the cited default with its spread."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from advisor.owning.results import Assumption
 
 DESKTOP_SLOTS = 2
 WORKSTATION_SLOTS = 4
-"""Cards in one machine; eight of them need a server's chassis, board and supplies."""
+"""Most cards in one machine of the kind; more of them need a server."""
 
 WHOLE_COMPUTERS = frozenset({"APU", "SoC", "desktop"})
-"""Form factors whose price is that of a computer ready to use."""
+"""Form factors whose price includes a complete computer."""
 
 TITLES = {
     "purchase_usd": ("Price of one accelerator", "USD"),
@@ -27,8 +27,8 @@ TITLES = {
     "network_share": ("Network between machines", "of the accelerators' price"),
     "resale_share": ("Worth at the end", "of all that was bought"),
     "host_power_share": ("Power of the rest of the machine", "of the accelerators'"),
-    "load_share": ("Draw in use", "of rated power"),
-    "idle_share": ("Draw unused", "of rated power"),
+    "load_share": ("Power draw in use", "of rated power"),
+    "idle_share": ("Power draw when idle", "of rated power"),
     "pue": ("Power usage effectiveness", ""),
     "electricity_usd_per_kwh": ("Electricity", "USD/kWh"),
     "carbon_g_per_kwh": ("Carbon intensity", "g/kWh"),
@@ -41,7 +41,7 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """One value for each input: the expected ones, or with one of them moved."""
+    """One value for each input: all expected, or one of them at its low or high end."""
 
     purchase_usd: float
     host_share: float
@@ -61,7 +61,7 @@ class Factors:
 
 
 def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the groups of defaults that apply to an accelerator, most special first."""
+    """Return the groups of defaults that apply to an accelerator, most specific first."""
     segment = accelerator.segment
     if segment is Segment.CPU:
         server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
@@ -99,12 +99,15 @@ def resolve(
     accelerator : Accelerator
         What is bought.
     owning : Owning
+        What the user states about owning.
     renting : Renting
+        What the user states about renting.
     machines : int
         One machine needs no network.
     per_machine : int
-        Accelerators in each.
+        Accelerators in each machine.
     economy : Economy
+        Cited defaults, tariffs and carbon intensities.
 
     Returns
     -------
@@ -142,11 +145,11 @@ def resolve(
         elif field == "resale_share":
             add(field, *_resale(owning, economy))
         elif field == "host_usd" and owning.host_share is not None:
-            add(field, Range.exact(0.0), "the share was given")
+            add(field, Range.exact(0.0), "not used: the share was given")
         elif field == "host_usd":
             add(field, *_spread(economy.default(field, *host_groups(accelerator, per_machine))))
         elif field == "network_share" and machines == 1:
-            add(field, Range.exact(0.0), "one machine alone")
+            add(field, Range.exact(0.0), "one machine needs no network")
         else:
             add(field, *_spread(economy.default(field, *groups)))
     return tuple(found)
@@ -176,7 +179,7 @@ def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
         raise InputError(
             f"{accelerator.name} has no purchase price in the catalog{reason}",
             value=None,
-            allowed="a price in USD for one of them",
+            allowed="a price in USD for one accelerator",
             remedy="Enter its price (--purchase-price 25000).",
             field="owning.purchase_usd",
         )

@@ -1,4 +1,4 @@
-"""What one kind of card costs and draws with the machines around it."""
+"""Price and power of one kind of card with the machines around it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Number = float | NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What stands around packs of cards: so many packs fill so many machines together."""
+    """Machines and network around packs of cards; small packs share a machine."""
 
     packs: int
     machines: int
     host_share: float
-    """Rest of the machines over the price of their cards."""
+    """Price of the rest of the machines over the price of their cards."""
     host_usd: float
-    """What the rest of one machine costs at least. [USD]"""
+    """Minimum price of the rest of one machine. [USD]"""
     network_share: float
-    """Network between machines over the price of the cards; 0 where one machine is enough."""
+    """Network between machines over the price of the cards; 0 if one machine is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of card, bought in machines as they are timed, at the expected inputs."""
+    """One kind of card in the machines of its estimate, at the expected inputs."""
 
     card: Accelerator
     owning: Owning
@@ -48,7 +48,7 @@ class Kind:
         Raises
         ------
         ValueError
-            If it is not known.
+            If the price is unknown.
         """
         price = self.owning.purchase_usd or self.card.purchase_usd
         if price is None:
@@ -100,14 +100,14 @@ class Kind:
         return float(kw) * WATTS_PER_KW
 
     def input(self, field: str) -> float:
-        """Return an input as the user gave it, else the expected default of the card's machines."""
+        """Return the user's value of an input, or the expected default for the card's machines."""
         given: float | None = getattr(self.owning, field)
         if given is not None:
             return given
         return self.economy.default(field, *groups_of(self.card)).expected
 
     def _host_usd(self, per_machine: int) -> float:
-        """Return what the rest of a machine costs at least; nothing where its share was given."""
+        """Return the minimum price of the rest of a machine; 0 if the user gave its share."""
         if self.owning.host_usd is not None:
             return self.owning.host_usd
         if self.owning.host_share is not None:

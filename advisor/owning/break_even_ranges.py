@@ -16,20 +16,11 @@ SPAN: Final = {
     "electricity_usd_per_kwh": (0.0, 4.0),
     "usd_per_hour": (0.25, 4.0),
 }
-"""Ends over the value in use; the worth at the end goes from nothing to all."""
+"""Ends as multiples of the value in use; the worth at the end goes from 0 to 1."""
 
 
-def strips(comparison: Comparison) -> tuple[Strip, ...]:
-    """Return break-even hours across price, worth at the end, electricity and rent.
-
-    Parameters
-    ----------
-    comparison : Comparison
-
-    Returns
-    -------
-    tuple of Strip
-    """
+def break_even_by_input(comparison: Comparison) -> tuple[Strip, ...]:
+    """Return break-even hours across price, worth at the end, electricity and rent."""
     spread, tenancy = comparison.spread, comparison.tenancy
     found = []
     for item in spread.inputs:

@@ -1,4 +1,4 @@
-"""What a budget buys: the mix of cards with the highest throughput for a workload."""
+"""The mix of cards with the highest throughput that a budget buys for a workload."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from advisor.planning.search.precisions import search
 from advisor.planning.search.systems import find_systems
 
 MOST_CARDS: Final = 1024
-"""Cards of one kind that are considered."""
+"""Most cards of one kind."""
 MOST_GROUPS: Final = 16_384
 SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Cards that do one job together, as often as affordable."""
+    """Cards that do one job together; a budget buys several such groups."""
 
     kind: Kind
     count: int
@@ -42,8 +42,8 @@ class Group:
     """Runs a month (training) or tokens per second (serving)."""
     hours: float | None
     item: Item
-    """What it counts for in a mix: the low end of the throughput, so that cards that nobody
-    measured must be better by more to win."""
+    """Its value in a mix: the low end of the throughput. So cards without measurements must be
+    clearly better to win."""
 
 
 def buy_within(
@@ -60,16 +60,12 @@ def buy_within(
     ----------
     case : Case
         With ``owning.budget_usd``; ``limits`` (deadline, latency, accelerators) apply.
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
-    economy : Economy
 
     Returns
     -------
     BudgetAnswer
-        The best mix of groups, judged by the low end of their throughput. A group does one job:
-        it trains one run, or serves the workload's load; groups work side by side.
+        The best mix of groups by the low end of their throughput. Each group does one job: it
+        trains one run, or serves the workload's load. Groups work in parallel.
 
     Raises
     ------
@@ -154,7 +150,7 @@ def _groups(
 
 
 def _item(kind: Kind, count: int, value: float, budget: float) -> Item:
-    """Return groups of ``count`` cards as they count in a mix: shares of money, power, slots."""
+    """Return groups of ``count`` cards as an item of a mix: shares of money, power and slots."""
     owning = kind.owning
     each, packs_per_group = _packs(kind, count)
     machine = kind.machine(each)
@@ -175,7 +171,7 @@ def _item(kind: Kind, count: int, value: float, budget: float) -> Item:
 
 
 def _packs(kind: Kind, count: int) -> tuple[int, float]:
-    """Cards that are bought together, whole baseboards, and how many of those one group takes."""
+    """Cards that are sold together (baseboards), and how many such packs one group takes."""
     pack = sold_together(kind.card)
     if count < pack:
         return pack, count / pack
@@ -183,7 +179,7 @@ def _packs(kind: Kind, count: int) -> tuple[int, float]:
 
 
 def _bought(kind: Kind, count: int, groups: int) -> tuple[float, float]:
-    """Price [USD] and number of cards of groups of ``count``, bought in whole baseboards."""
+    """Price [USD] and number of cards of groups of ``count``, in whole baseboards."""
     each, packs_per_group = _packs(kind, count)
     number = ceil(groups * packs_per_group - 1e-9)
     return float(kind.usd(each, number)), each * number
@@ -204,27 +200,27 @@ def _group(option: Option, kind: Kind, budget: float) -> Group:
 def _sentence(
     bought: tuple[Purchase, ...], kinds: tuple[Purchase, ...], proven: Callable[[str], bool]
 ) -> str:
-    """Return the best mix in words, and the best proven kind where it holds unproven ones."""
+    """Return the best mix in words; for unproven cards, also the best proven kind."""
     if not bought:
-        return "Nothing that this buys can do the work. Raise the budget, the power or the slots."
+        return "No cards that this buys can do the work. Raise the budget, the power or the slots."
     usd = cents.total(item.usd for item in bought)
     watts = sum(item.rated_w for item in bought)
     text = (
         f"Buy {' and '.join(_words(item) for item in bought)}: {money(usd)} with the machines "
-        f"around the cards, {watts:,.0f} W rated. Judged by the low end of the range."
+        f"around the cards, {watts:,.0f} W rated. The low end of each range decides."
     )
     for item in bought:
         if item.at_launch_price:
             text += (
-                f" {item.accelerator_name} stands at its {item.price_of}, which shops may not "
-                "keep: look up today's before you decide."
+                f" {item.accelerator_name} is priced at its {item.price_of}. Shops may ask another "
+                "price: look it up before you decide."
             )
     unproven = [item.accelerator_name for item in bought if not proven(item.accelerator)]
     other = next((item for item in kinds if proven(item.accelerator)), None)
     if unproven and other:
         text += (
-            f" No such work on {' or '.join(unproven)} was measured and scored; of the cards "
-            f"where it was, {_words(other)} for {money(other.usd)} do most."
+            f" No measurement of such work on {' or '.join(unproven)} was scored. Of the cards "
+            f"that have one, {_words(other)} for {money(other.usd)} do most."
         )
     return text
 

@@ -1,4 +1,4 @@
-"""The best mix of groups of cards under several limits: exact, by mixed-integer programming."""
+"""The best mix of groups of cards under several limits, by mixed-integer programming."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 WORTH_ADDING: Final = 1.05
-"""Each further kind has to raise the value by this factor: other machines are a burden."""
+"""Each further kind must raise the value by this factor: more kinds mean more work."""
 ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
 class Item:
-    """Groups of one kind. What they use is stated in shares of the limits; the first is money."""
+    """Groups of one kind. Their use is a share of each limit; the first limit is money."""
 
     value: float
-    """Of one group."""
+    """Value of one group."""
     pack_uses: tuple[float, ...]
-    """Shares that one pack takes: the cards that are sold together, without their machine."""
+    """Shares that one pack uses: cards that are sold together, without their machine."""
     packs_per_group: float = 1.0
     packs_per_machine: float = 1.0
     host_per_pack: float = 0.0
     host_per_machine: float = 0.0
-    """Shares of the money that the rest of the machines costs: the larger of the two sums."""
+    """Share of the money for the rest of the machines: the larger of two sums."""
     at_most: int = 1_000_000
 
     def uses(self, groups: Floats) -> Floats:
-        """Return the shares that numbers of groups use together, (number, limits)."""
+        """Return the shares that each number of groups uses; shape (number, limits)."""
         packs = np.ceil(groups * self.packs_per_group - ROUNDING)
         machines = np.ceil(packs / self.packs_per_machine - ROUNDING)
         shares: Floats = packs[:, None] * np.array(self.pack_uses)
@@ -41,29 +41,25 @@ class Item:
 
     @property
     def most(self) -> int:
-        """Groups that fit alone."""
+        """Most groups that the limits allow of this kind alone."""
         each = max(self.pack_uses) * self.packs_per_group
         numbers = np.arange(1.0, min(self.at_most, int(1 / each + ROUNDING)) + 1)
         return int(np.sum((self.uses(numbers) <= 1 + ROUNDING).all(axis=1)))
 
 
 def best_mix(items: Sequence[Item]) -> dict[int, int]:
-    """Return how many groups of which items have the highest value together.
-
-    Parameters
-    ----------
-    items : sequence of Item
+    """Return the number of groups of each item with the highest total value.
 
     Returns
     -------
     dict of int to int
-        From the place of an item to its number; empty where nothing fits. A mix of ``n`` kinds
-        counts as its value over ``WORTH_ADDING ** (n - 1)``.
+        Number by index of the item; empty if nothing fits. The value of a mix of ``n`` kinds is
+        divided by ``WORTH_ADDING ** (n - 1)``.
 
     Notes
     -----
     For each number of kinds one mixed-integer program, solved to optimality by HiGHS. More kinds
-    are tried until the best mix of any number of kinds could not make up for its burden.
+    are tried until no mix of any number of kinds could still win.
 
     References
     ----------
@@ -88,7 +84,7 @@ def best_mix(items: Sequence[Item]) -> dict[int, int]:
 
 
 class _Program:
-    """Columns: groups, packs, machines, money for hosts, and whether a kind is bought at all."""
+    """Columns: groups, packs, machines, money for hosts, and whether a kind is bought."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         number, limits = len(items), len(items[0].pack_uses)
@@ -121,7 +117,7 @@ class _Program:
         self.integral = np.repeat([1, 1, 1, 0, 1], number)
 
     def solve(self, *, kinds: int) -> tuple[float, Floats]:
-        """Return the highest value of mixes of at most so many kinds, and its counts."""
+        """Return the highest value of a mix of at most so many kinds, with its counts."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         number = len(self.values)
@@ -137,7 +133,7 @@ class _Program:
 
 
 def _undominated(items: Sequence[Item]) -> list[int]:
-    """Return the places of items that no other replaces with less of everything."""
+    """Return the indices of items that no other item replaces at less use of every limit."""
     most = [item.most for item in items]
     usable = [place for place, number in enumerate(most) if number > 0]
     kept: list[int] = []
@@ -152,7 +148,7 @@ def _undominated(items: Sequence[Item]) -> list[int]:
 
 
 def _replaces(other: Item, most: int, item: Item, numbers: Floats, uses: Floats) -> bool:
-    """Whether so many of ``other`` as are worth one ``item`` never use more than it."""
+    """Whether groups of ``other`` with the value of one ``item`` never use more than it."""
     times = np.ceil(item.value / other.value - ROUNDING)
     if times * len(numbers) > most:
         return False

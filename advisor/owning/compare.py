@@ -1,4 +1,4 @@
-"""Where owning overtakes renting: break-even hours and month, timeline, what matters."""
+"""Owning against renting: break-even hours and month, timeline, effects of inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from advisor.owning.results import Assumption, BreakEven, Effect, Month
 from advisor.owning.spread import Spread
 
 WIDEST: Final = 20.0
-"""A value that flips the answer is looked for up to this many times the expected one."""
+"""Values that change the answer are searched up to this many times the expected value."""
 LIMITS: Final = {
     "resale_share": (0.0, 1.0),
     "load_share": (0.0, 1.0),
@@ -33,7 +33,7 @@ HALVINGS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One purchase against one way of renting, at stated hours and horizon."""
+    """One purchase against one way of renting, at given hours and horizon."""
 
     spread: Spread
     size: Size
@@ -57,7 +57,7 @@ class Comparison:
         months: float | NDArray[np.float64],
         paid: float | None = None,
     ) -> tuple[float | NDArray[np.float64], float | NDArray[np.float64]]:
-        """What is paid by the hour, and what is paid by the month whatever the use. [USD]"""
+        """Rent that depends on the hours of use, and rent that is fixed by month. [USD]"""
         work = self.tenancy.paid.expected if paid is None else paid
         growing = annuity_months(
             months=months, discount_rate=factors.discount_rate, growth_rate=factors.rent_change
@@ -71,7 +71,7 @@ class Comparison:
         return self._widened(self.spread.of(lambda factors: self.rent(factors, hours=self.hours)))
 
     def saving_range(self) -> Range:
-        """Renting less owning over the horizon, with the spread of interruptions. [USD]"""
+        """Renting minus owning over the horizon, with the spread of interruptions. [USD]"""
         return self._widened(self.spread.of(self.saving))
 
     def _widened(self, around: Range) -> Range:
@@ -92,7 +92,7 @@ class Comparison:
         )
 
     def saving(self, factors: Factors) -> float:
-        """Renting less owning over the horizon. [USD]"""
+        """Renting minus owning over the horizon. [USD]"""
         own = present_usd(factors, self.size, hours=self.hours, months=self.months)
         return self.rent(factors, hours=self.hours) - own
 
@@ -114,7 +114,7 @@ class Comparison:
         )
 
     def hours_at(self, factors: Factors) -> float | None:
-        """Break-even hours a month; None where no use pays. [h]"""
+        """Break-even hours a month; None if owning never pays. [h]"""
         inverse = self.inverse(factors)
         return HOURS_PER_MONTH / inverse if inverse >= 1 else None
 
@@ -122,7 +122,7 @@ class Comparison:
         """Return break-even hours and months with their bounds."""
         first, middle, last = self.break_even_months()
         if self.tenancy.committed:
-            # Every hour of a commitment is paid: hours do not decide.
+            # A commitment charges every hour, so the hours of use do not matter.
             return BreakEven(
                 hours_per_month=None,
                 may_never=False,
@@ -169,7 +169,7 @@ class Comparison:
         def paid(factors: Factors) -> NDArray[np.float64]:
             hourly, level = self._rent(factors, hours=self.hours, months=after)
             total = np.asarray(hourly + level)
-            # A commitment that runs on has to be paid to its end.
+            # A running commitment must be paid to its end.
             total[-1] = self.rent(factors, hours=self.hours)
             return total
 
@@ -194,7 +194,7 @@ class Comparison:
         )
 
     def effects(self) -> tuple[Effect, ...]:
-        """What each input does to the saving, largest first; those without effect are left out."""
+        """Effect of each input on the saving, largest first; without inputs of no effect."""
         found = []
         for item in self.spread.inputs:
             if item.field == "carbon_g_per_kwh":
@@ -226,7 +226,7 @@ class Comparison:
         return tuple(found)
 
     def _rent_effect(self) -> Effect:
-        """The hourly rent itself: a list price, exact, yet the first thing to negotiate."""
+        """Effect of the hourly rent: an exact list price, but often negotiable."""
         price = self.tenancy.usd_per_hour
         saving = self.saving(self.spread.base)
         paid = self.rent(self.spread.base, hours=self.hours) - self.rent(
@@ -248,7 +248,7 @@ class Comparison:
         )
 
     def _flip(self, item: Assumption) -> float | None:
-        """Return the input's value at which the saving is nothing, None where none in reason is.
+        """Return the input's value at which the saving is 0; None if no plausible value is.
 
         By bisection: the saving is monotonic in every input.
         """

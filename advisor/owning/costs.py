@@ -1,4 +1,4 @@
-"""What owning costs: every line as present value over the horizon."""
+"""Cost of owning: every line as present value over the horizon."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def machine_kw(factors: Factors, size: Size) -> float:
 
 
 def monthly_kwh(factors: Factors, size: Size, hours: float) -> float:
-    """Energy of a month with ``hours`` in use, cooling included. [kWh]"""
+    """Energy of a month with ``hours`` in use, including cooling. [kWh]"""
     return float(
         kwh_per_month(
             hours_per_month=hours,
@@ -112,7 +112,7 @@ def present_usd(factors: Factors, size: Size, *, hours: float, months: float) ->
 
 
 def timeline_usd(factors: Factors, size: Size, *, hours: float, months: int) -> NDArray[np.float64]:
-    """Cumulative cost after 0, 1, ... months; the worth counts at the end alone. [USD]"""
+    """Cumulative cost after 0, 1, ... months; the worth counts only at the end. [USD]"""
     after = np.arange(months + 1, dtype=float)
     parts = lines(factors, size, hours=hours, months=after)
     resale = np.broadcast_to(np.asarray(parts.pop("resale")), after.shape)
@@ -124,16 +124,14 @@ def timeline_usd(factors: Factors, size: Size, *, hours: float, months: int) -> 
 
 
 def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: Work) -> OwningCost:
-    """Return what owning costs over the horizon, opened into lines and terms.
+    """Return the cost of owning over the horizon, split into lines and terms.
 
     Parameters
     ----------
     spread : Spread
         The inputs with their bounds.
-    size : Size
     hours : float
         In use each month. [h]
-    months : int
     work : Work
         Run time and rate, for the cost of a run and of a million tokens.
 

@@ -1,4 +1,4 @@
-"""The comparison in words: what the terminal and the tables share."""
+"""The comparison in words, for the terminal and the tables."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from advisor.owning.results import ProcessorOption, RentCost, RentKind
 
 NEVER = "never"
 ROUNDED_UP = 0.95
-"""Scaling above this is perfect up to a whole number of processors."""
+"""Above this share, only rounding to whole processors separates the scaling from perfect."""
 
 
 def break_even_text(rent: RentCost) -> str:
-    """Return break-even hours with their range, in words where no use pays."""
+    """Return break-even hours with their range, or words if buying never pays."""
     if rent.kind is RentKind.COMMITTED:
         return "all hours are paid"
     even = rent.break_even
@@ -23,7 +23,7 @@ def break_even_text(rent: RentCost) -> str:
 
 
 def input_text(value: float, unit: str) -> str:
-    """Return an input as people write it: shares in percent, amounts as they are.
+    """Return an input as text: a share in percent, an amount with its unit.
 
     Examples
     --------
@@ -38,12 +38,12 @@ def input_text(value: float, unit: str) -> str:
 
 
 def amount(value: float | None, unit: str) -> str:
-    """Return an estimate with its unit, or that it is unknown."""
+    """Return an estimate with its unit, or *unknown*."""
     return "unknown" if value is None else f"{plain(value, 2)} {unit}"
 
 
 def processors_text(item: ProcessorOption) -> str:
-    """Return how many are as fast, and how: with losses, or each with a run of its own."""
+    """Return how many match the speed, with their scaling; *apart* if each does its own run."""
     number = f"{count(item.count)}x"
     if item.apart:
         return f"{number} apart"

@@ -1,4 +1,4 @@
-"""The same job on processors: time, and a cluster of equal throughput."""
+"""The same job on processors: its time, and a cluster of equal throughput."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from advisor.planning.search.systems import LADDER, System
 from advisor.planning.stated import best_placement
 
 MOST_EXTRA: Final = 4
-"""A cluster of this many times as many as perfect scaling needs is the largest that is timed."""
+"""The largest timed cluster, as a multiple of the number that perfect scaling needs."""
 ROUNDING: Final = 1e-9
 
 
@@ -45,19 +45,14 @@ def compare_processors(
 
     Parameters
     ----------
-    case : Case
     estimate : Estimate
         The work on the hardware compared with.
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
-    economy : Economy
 
     Returns
     -------
     tuple of ProcessorOption
-        The hardware compared with first, then the processors that can hold and do the work, fewest
-        first. All come from the same engine, clusters that train with their network.
+        The compared hardware first. Then the processors that can do the work, fewest first. The
+        same engine estimates all of them; training clusters include their network.
     """
     processors = [card for card in catalog.accelerators if card.segment is Segment.CPU]
     hardware = catalog.accelerator(estimate.accelerator)
@@ -85,10 +80,10 @@ def _clusters(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> list[int | None]:
-    """Return how many of each processor keep up with the estimate; None where no number does.
+    """Return how many of each processor match the estimate's speed; None if no number does.
 
-    Served requests are spread over processors that know nothing of each other. A training run is
-    timed by the engine on growing clusters, with their network.
+    Served requests are spread over independent processors. The engine times a training run on
+    growing clusters with their network.
     """
     perfect = [
         math.ceil(slower.expected * single.count - ROUNDING) for _, single, slower in singles
@@ -126,7 +121,7 @@ def _clusters(
 
 
 def _enough(hours: Mapping[int, float], target: float) -> int | None:
-    """Return the number that works in ``target`` hours, between numbers that were timed."""
+    """Return the number that needs ``target`` hours, interpolated between timed numbers."""
     slower: tuple[int, float] | None = None
     for number, time in sorted(hours.items()):
         if time <= target * (1 + ROUNDING):
@@ -146,7 +141,7 @@ def _estimated(
     catalog: Catalog,
     calibration: Calibration,
 ) -> Estimate | None:
-    """Estimate a case on one processor; None where it has no rate in the format asked for."""
+    """Estimate a case on one processor; None if it has no rate in the asked format."""
     limits = case.limits.model_copy(update={"price_kind": PriceKind.ON_DEMAND})
     alone = case.model_copy(
         update={"hardware": Hardware(accelerator=card.key), "layout": None, "limits": limits}
@@ -209,7 +204,7 @@ def _option(
 
 
 def _slower(found: Estimate, reference: Estimate) -> Range:
-    """Time of the work on ``found`` over that on ``reference``, without starting up."""
+    """Time of the work on ``found`` over the time on ``reference``, without start-up."""
     startup = 0.0
     if found.time is not None and reference.time is not None:
         longer, shorter = found.time.run_hours, reference.time.run_hours

@@ -15,7 +15,7 @@ from advisor.owning.work import Work
 
 
 def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
-    """Return what a way of renting costs, with its break-even."""
+    """Return the cost of a way of renting, with its break-even."""
     tenancy, offer = compared.tenancy, compared.tenancy.offer
     paid_hours = HOURS_PER_MONTH if tenancy.committed else compared.hours * tenancy.paid.expected
     total = compared.rent_range()
@@ -52,7 +52,7 @@ def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
 
 
 def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
-    """Rent of one run: billed in the provider's steps, interruptions included. [USD]"""
+    """Rent of one run in the provider's billing steps, including interruptions. [USD]"""
     if tenancy.kind is RentKind.API and work.units_per_run is not None:
         return _million(tenancy, per_hour, work).scaled(work.units_per_run / MILLION)
     if work.run_hours is None or tenancy.committed:

@@ -33,10 +33,10 @@ class Tenancy:
     usd_per_hour: float
     """List price of all instances. [USD/h]"""
     paid: Range
-    """Hours paid for an hour of work: above 1 where interruptions cost work; 0 where a
-    commitment is paid by the month."""
+    """Hours paid for an hour of work: above 1 with interruptions, 0 for a commitment that is
+    paid by the month."""
     usd_per_month: float
-    """Paid whatever the use: commitment, storage, traffic. [USD]"""
+    """Paid independently of use: commitment, storage, traffic. [USD]"""
     term_months: int = 1
     instances: int = 1
     offer: Offer | None = None
@@ -50,7 +50,7 @@ class Tenancy:
 
     @property
     def committed(self) -> bool:
-        """Whether all hours of a term are paid."""
+        """Whether the rent covers all hours of a term."""
         return self.kind is RentKind.COMMITTED
 
 
@@ -70,19 +70,14 @@ def tenancies(
     ----------
     case : Case
         Its limits on providers and regions apply.
-    accelerator : Accelerator
-    count : int
-    work : Work
-    catalog : Catalog
-    economy : Economy
     reliability : Reliability
         Time to save and to reload a checkpoint.
 
     Returns
     -------
     tuple of Tenancy
-        Whole instances; several of them only where the offer states a network. A quote that the
-        user gave stands alone in place of the offers.
+        Whole instances, several only if the offer states a network. A quote from the user
+        replaces all offers.
     """
     renting = case.renting
     monthly = cents.total(
@@ -100,7 +95,7 @@ def tenancies(
             case, accelerator, count, catalog, economy, reliability, work=work, monthly=monthly
         )
     if renting.api_usd_per_million is not None:
-        # A hosted model is paid by the token: as many as the hardware would do in an hour.
+        # A hosted model is paid by the token: count the tokens of the hardware's hour.
         rate = work.units_per_hour
         hourly = cents.times(renting.api_usd_per_million, rate.expected / MILLION)
         paid = rate.scaled(1 / rate.expected)
@@ -177,7 +172,7 @@ def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
 
 
 def _effective(tenancy: Tenancy) -> float:
-    """Rent of an hour, a commitment's at full use, of a price "from" its upper end. [USD/h]"""
+    """Rent of an hour: a commitment's at full use, a price "from" at its upper end. [USD/h]"""
     factor = tenancy.offer.price_factor if tenancy.offer else 1.0
     if tenancy.committed:
         return factor * tenancy.usd_per_month / HOURS_PER_MONTH
@@ -185,7 +180,7 @@ def _effective(tenancy: Tenancy) -> float:
 
 
 def _as_priced(offer: Offer) -> Range:
-    """Return what an hour on demand costs over its price: more where that is "from"."""
+    """Return the upper price of an hour on demand over its price; above 1 for "from"."""
     if not offer.is_from:
         return Range.exact(1.0)
     return Range(low=1.0, expected=1.0, high=offer.price_factor, evidence=Evidence.ASSUMED)

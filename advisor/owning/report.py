@@ -16,7 +16,7 @@ from advisor.nouns.efficiency import Reliability
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.owning.assumptions import resolve
-from advisor.owning.break_even_ranges import strips
+from advisor.owning.break_even_ranges import break_even_by_input
 from advisor.owning.compare import Comparison
 from advisor.owning.costs import Size, owning_cost
 from advisor.owning.rent_costs import rent_cost
@@ -28,7 +28,7 @@ from advisor.owning.work import work_of
 from advisor.planning.explain.sentences import missed_limits
 
 TRAINING_HOURS_PER_MONTH = 200.0
-"""Use where the user states none: a third of the month at work days, as an assumption. [h]"""
+"""Assumed use where the user states none: a third of the hours of working days. [h]"""
 
 
 def rent_or_buy(
@@ -47,25 +47,31 @@ def rent_or_buy(
     Parameters
     ----------
     case : Case
-        ``owning`` and ``renting`` hold the assumptions, ``limits`` providers and regions.
+        ``owning`` and ``renting`` hold the assumptions, ``limits`` the providers and regions.
     estimate : Estimate
         The work on the hardware to buy.
     catalog : Catalog
+        Cards and offers.
     economy : Economy
+        Cited defaults, tariffs and carbon intensities.
     reliability : Reliability
+        Interruption rates and restart times.
     today : date
         For the age of prices.
     processors : tuple of ProcessorOption, optional
+        The same work on processors.
     budget : BudgetAnswer, optional
+        What the budget buys.
 
     Returns
     -------
     Ownership
+        Both sides in present values, with break-even hours.
 
     Raises
     ------
     InputError
-        If price, tariff or power of the hardware is not known and the user gave none.
+        If price, tariff or power of the hardware is unknown and not given.
     """
     accelerator = catalog.accelerator(estimate.accelerator)
     size = size_of(accelerator, estimate.count)
@@ -121,7 +127,7 @@ def rent_or_buy(
         saving_usd=compared[0].saving_range() if compared else None,
         timeline=main.timeline() if main else (),
         effects=main.effects() if main else (),
-        strips=strips(main) if main else (),
+        strips=break_even_by_input(main) if main else (),
         processors=processors,
         budget=budget,
         inputs=inputs,
@@ -138,23 +144,23 @@ def rent_or_buy(
         ),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
-            "Tariffs are recalled figures of 2024 and 2025: replace them by your own.",
+            "Tariffs are recalled figures of 2024 and 2025: replace them with your own.",
         ),
     )
 
 
 def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
-    """Return the cheapest way of renting that the break-even is told against.
+    """Return the cheapest way of renting, the one that the break-even compares with.
 
-    A commitment pays hours that are not used, and spot machines can be taken back: neither
-    stands for renting as such unless the user asks for spot.
+    A commitment also pays for unused hours, and spot machines can be taken back. So neither
+    counts here, except spot if the user asks for it.
     """
     other = {RentKind.COMMITTED} if spot else {RentKind.COMMITTED, RentKind.SPOT}
     return next((item for item in compared if item.tenancy.kind not in other), None)
 
 
 def size_of(accelerator: Accelerator, count: int) -> Size:
-    """Return machines and power of a number of accelerators, in machines as they are timed.
+    """Return machines and power of a number of accelerators, in the machines of the estimate.
 
     Raises
     ------

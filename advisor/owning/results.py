@@ -1,4 +1,4 @@
-"""What the comparison of renting and buying returns."""
+"""Results of the comparison of renting and buying."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from advisor.foundation.quantities import Range, Term
 
 
 class Assumption(Noun):
-    """One input of the comparison, with its spread and where it comes from."""
+    """One input of the comparison, with its spread and source."""
 
     field: str
     """Field of ``Owning`` or ``Renting``."""
     title: str
     unit: str
     value: Range
-    """Bounds are equal where the user gave the value."""
+    """The bounds are equal if the user gave the value."""
     given: bool
     source: str
 
 
 class Effect(Noun):
-    """What one uncertain input does to the answer, all others at their expected values."""
+    """Effect of one uncertain input on the answer, with all others at their expected values."""
 
     field: str
     title: str
@@ -31,24 +31,24 @@ class Effect(Noun):
     """The input's bounds, in its unit."""
     high: float
     saving_at_low_usd: float
-    """Renting less owning over the horizon; positive where owning is cheaper. [USD]"""
+    """Renting minus owning over the horizon; positive if owning is cheaper. [USD]"""
     saving_at_high_usd: float
     hours_at_low: float | None
-    """Break-even hours a month; None where no use pays. [h]"""
+    """Break-even hours a month; None if owning never pays. [h]"""
     hours_at_high: float | None
     flips_at: float | None
-    """Value at which owning and renting cost the same; None where none in reason does."""
+    """Value at which owning and renting cost the same; None if no plausible value does."""
 
 
 class Strip(Noun):
-    """Break-even hours across the range of one input, all others at their expected values."""
+    """Break-even hours across the range of one input, with all others at expected values."""
 
     field: str
     value: float
     """The value in use."""
     values: tuple[float, ...]
     hours: tuple[float | None, ...]
-    """Break-even hours a month at each value; None where no use pays. [h]"""
+    """Break-even hours a month at each value; None if owning never pays. [h]"""
 
 
 class Line(Noun):
@@ -61,10 +61,10 @@ class Line(Noun):
 
 
 class OwningCost(Noun):
-    """What owning costs over the horizon, in money of today."""
+    """Cost of owning over the horizon, in money of today."""
 
     total_usd: Range
-    """Worth at the end taken off. [USD]"""
+    """Total minus the worth at the end. [USD]"""
     lines: tuple[Line, ...]
     usd_per_month: Range
     """The total over the months. [USD]"""
@@ -73,15 +73,15 @@ class OwningCost(Noun):
     usd_per_run: Range | None = None
     """Training: an hour's cost times the hours of the run. [USD]"""
     usd_per_million: Range | None = None
-    """Million tokens (images for vision) at the rate of the estimate. [USD]"""
+    """Cost of a million tokens (images for vision) at the estimated rate. [USD]"""
     purchase_usd: float
     """Paid on the first day: accelerators, hosts and network. [USD]"""
     machines: int
     rated_kw: float
     energy_kwh: Range
-    """Over the horizon, cooling included. [kWh]"""
+    """Over the horizon, including cooling. [kWh]"""
     carbon_kg: Range
-    """Of that energy, at the mean of the grid; the making of the machines is left out. [kg]"""
+    """Carbon of that energy at the mean of the grid, without making the machines. [kg]"""
     terms: tuple[Term, ...]
 
 
@@ -98,21 +98,21 @@ class RentKind(StrEnum):
 
 
 class BreakEven(Noun):
-    """Where owning overtakes one way of renting."""
+    """Where owning becomes cheaper than one way of renting."""
 
     hours_per_month: Range | None
-    """Owning is cheaper above it; None where no use pays at the expected values. The high end is
-    730 h at most. [h]"""
+    """Owning is cheaper above it; None if owning never pays at the expected values. The high
+    end is 730 h at most. [h]"""
     may_never: bool
-    """Whether at the unlucky end of the assumptions no use pays."""
+    """Whether owning never pays at the unfavourable end of the inputs."""
     hours_at_best: float | None
-    """Break-even at the lucky end; None where no use pays even then. [h]"""
+    """Break-even at the favourable end; None if owning never pays even then. [h]"""
     first_month: int | None
-    """At the stated hours: the first month in which owning may have cost less. [month]"""
+    """At the stated hours, the first month in which owning may have cost less. [month]"""
     month: int | None
     """At the expected values; the worth at the end counts at the end of the horizon."""
     last_month: int | None
-    """From then on owning has cost less even at the unlucky end."""
+    """From this month on, owning has cost less even at the unfavourable end."""
 
 
 class RentCost(Noun):
@@ -130,7 +130,7 @@ class RentCost(Noun):
     usd_per_hour: float
     """List price of all instances. [USD/h]"""
     hours_per_month: float
-    """Hours paid: work lost to interruptions, and all hours of a commitment, are among them. [h]"""
+    """Hours paid, including lost work and unused hours of a commitment. [h]"""
     total_usd: Range
     """Over the horizon, money of today. [USD]"""
     usd_per_run: Range | None = None
@@ -147,11 +147,11 @@ class Month(Noun):
     month: int
     own_usd: Range
     rent_usd: Range
-    """Of the way of renting that ``Ownership.against`` names."""
+    """Rent of the way of renting that ``Ownership.against`` names."""
 
 
 class ProcessorOption(Noun):
-    """The same job on processors: as many as do it in the same time."""
+    """The same job on as many processors as do it in the same time."""
 
     accelerator: str
     accelerator_name: str
@@ -160,38 +160,38 @@ class ProcessorOption(Noun):
     tokens_per_s: Range | None
     """Of one of them (serving). [tokens/s]"""
     slower: Range
-    """Time on one over the time on the hardware compared with, starting up left out."""
+    """Time on one over the time on the compared hardware, without start-up."""
     count: int
     """Processors of equal throughput."""
     scaling: float | None
-    """Share of perfect scaling that so many reach; None for the hardware compared with."""
+    """Share of perfect scaling at that number; None for the compared hardware."""
     apart: bool
-    """Whether no cluster trains one run in that time, so that each works on a run of its own."""
+    """No cluster trains one run in that time, so each processor works on its own run."""
     purchase_usd: float | None
-    """With hosts; None where no price is known. [USD]"""
+    """With hosts; None if no price is known. [USD]"""
     rated_kw: float | None
     draw_kw: float | None
-    """While in use, without cooling. [kW]"""
+    """Power in use, without cooling. [kW]"""
     cooling_kw: float | None
-    """What the site adds to it. [kW]"""
+    """Power that the site adds. [kW]"""
     energy_kwh: float | None
-    """Of one run, or one month of serving, cooling included. [kWh]"""
+    """Of one run, or one month of serving, including cooling. [kWh]"""
     carbon_kg: float | None
 
 
 class Purchase(Noun):
-    """One kind of card in what a budget buys."""
+    """One kind of card that a budget buys."""
 
     accelerator: str
     accelerator_name: str
     count: int
     """Accelerators of one group."""
     groups: int
-    """Groups that work side by side."""
+    """Number of groups; they work in parallel."""
     usd: float
     """All groups with hosts and network. [USD]"""
     price_of: str
-    """What kind of price the cards have, and of when."""
+    """Kind and date of the cards' price."""
     at_launch_price: bool = False
     rated_w: float
     hours: float | None
@@ -204,12 +204,12 @@ class BudgetAnswer(Noun):
     """What a budget buys for the work."""
 
     sentence: str
-    """The best mix in words; empty where there is none."""
+    """The best mix in words; empty if there is none."""
     budget_usd: float
     power_limit_w: float | None
     slots: int | None
     best: tuple[Purchase, ...]
-    """The mix with the highest throughput; empty where nothing affordable can do the work."""
+    """The mix with the highest throughput; empty if no affordable card can do the work."""
     runs_per_month: float | None
     """Training: runs that the mix finishes in 730 h."""
     tokens_per_s: float | None
@@ -224,29 +224,29 @@ class Ownership(Noun):
     """Rent or buy, answered."""
 
     answer: str
-    """One sentence: buy above how many hours a month."""
+    """Rent or buy, and above how many hours a month buying pays, in words."""
     accelerator: str
     accelerator_name: str
     count: int
     workload: str
     unit: str
-    """What is counted: ``token``, ``image`` or ``sample``."""
+    """The unit of the work: ``token``, ``image`` or ``sample``."""
     months: int
     hours_per_month: float
     place: str
     own: OwningCost
     rents: tuple[RentCost, ...]
-    """Cheapest over the horizon first; empty where nothing rents the hardware."""
+    """Cheapest over the horizon first; empty if no offer rents the hardware."""
     against: int | None
-    """Which of ``rents`` the timeline, effects and strips are told against: the cheapest without
-    commitment, spot only where it was asked for."""
+    """Index in ``rents`` of the offer in the timeline, effects and strips: the cheapest without
+    commitment; spot only if it was asked for."""
     saving_usd: Range | None
-    """Cheapest way of renting less owning; positive where owning is cheaper. [USD]"""
+    """Cheapest rent minus owning; positive if owning is cheaper. [USD]"""
     timeline: tuple[Month, ...]
     effects: tuple[Effect, ...]
-    """Largest first, against the same."""
+    """Largest first, against the same offer."""
     strips: tuple[Strip, ...]
-    """Against the same."""
+    """Break-even against the same offer."""
     processors: tuple[ProcessorOption, ...]
     budget: BudgetAnswer | None
     inputs: tuple[Assumption, ...]

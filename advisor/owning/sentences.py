@@ -1,4 +1,4 @@
-"""The answer of rent or buy, and what it takes for granted, in sentences."""
+"""The answer of rent or buy and its assumptions, in sentences."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def answer(
     main: Comparison | None,
     hours: float,
 ) -> str:
-    """Say what is cheaper at the stated hours, and how many hours of use buying needs."""
+    """Return which is cheaper at the stated hours, and above how many hours buying pays."""
     cards = f"{whole(estimate.count)}x {estimate.accelerator_name}"
     if main is None:
-        return f"Nothing in the catalog rents {cards} under your limits: only owning is priced."
+        return f"No offer in the catalog rents {cards} under your limits: only owning is priced."
     even = rents[compared.index(main)].break_even
     value = even.hours_per_month
     against = f"{main.tenancy.title} at {hourly_price(main.tenancy.usd_per_hour)}"
     if value is not None and round(value.expected) == 0:
         use = f"Owning costs less than {against} at any use."
     elif value is None:
-        use = f"No use pays for buying against {against}"
+        use = f"Against {against}, buying never pays"
         if even.hours_at_best is not None:
-            use += f"; at best it pays above {even.hours_at_best:,.0f} hours a month"
+            use += f" (at best above {even.hours_at_best:,.0f} hours a month)"
         use += "."
     else:
         worst = "never" if even.may_never else f"above {value.high:,.0f}"
@@ -44,17 +44,17 @@ def answer(
 
 
 def _verdict(saving: Range, cards: str, rent: str, use: str) -> str:
-    """Say which is cheaper at the stated use, or that the range does not tell."""
+    """Return which is cheaper at the stated use, or that the range leaves it open."""
     amount = money(round_significant(abs(saving.expected), 2))
     if saving.low < 0 < saving.high:
         side = "less" if saving.expected >= 0 else "more"
         return (
             f"Too close to call: at {use}, buying {cards} costs {amount} {side} than renting "
-            f"({rent}), within the range."
+            f"({rent}), but the range includes both answers."
         )
     if saving.expected >= 0:
-        return f"Buy {cards}: at {use} that costs {amount} less than renting ({rent})."
-    return f"Rent {cards} ({rent}): at {use} that costs {amount} less than buying."
+        return f"Buy {cards}: at {use}, this costs {amount} less than renting ({rent})."
+    return f"Rent {cards} ({rent}): at {use}, this costs {amount} less than buying."
 
 
 def assumptions(
@@ -67,38 +67,38 @@ def assumptions(
     pack: int,
     launch_price: str,
 ) -> tuple[str, ...]:
-    """Name what the answer takes for granted, in sentences."""
+    """Return what the answer assumes, as short notes."""
     found = []
     if launch_price:
         found.append(
-            f"{estimate.accelerator_name} at its {launch_price}, which shops may not keep: look up "
-            "today's and give it (--purchase-price)"
+            f"{estimate.accelerator_name} at its {launch_price}: shops may ask another price, look "
+            "it up and enter it (--purchase-price)"
         )
     if estimate.count % pack:
         found.append(
-            f"{estimate.accelerator_name} is sold {pack} at a time: {estimate.count} are priced "
-            "as their share"
+            f"{estimate.accelerator_name} is sold in sets of {pack}: {estimate.count} are priced "
+            "as a share of the sets"
         )
     if case.owning.hours_per_month is None:
         found.append(f"{hours:,.0f} hours in use each month")
     found += [
         "all amounts are present values: money of today, before tax",
-        "bounds of each input are taken as an 80 % interval, independent of each other",
+        "the bounds of an input are its 80 % interval; inputs are independent of each other",
         "the owned machines run the work as fast as the rented ones",
-        "the machines' worth counts at the end of the horizon alone",
+        "the machines' worth counts only at the end of the horizon",
     ]
     found += [
-        f"rates of {estimate.accelerator_name} by the {item.measured.kernels.source}"
+        f"rates of {estimate.accelerator_name} from the {item.measured.kernels.source}"
         for item in case.limits.owned
         if item.measured and item.accelerator == estimate.accelerator
     ]
     if any(item.slower.evidence is Evidence.ASSUMED for item in processors):
-        found.append("processors: no kernel of theirs was measured, their times are assumed shares")
+        found.append("processors: their kernels were not measured, their times are assumptions")
     if any(item.kind is RentKind.SPOT for item in rents):
         found.append("spot: the lowest of three recorded interruption rates; markets differ widely")
     old = [item for item in rents if (item.price_age_days or 0) > STALE_DAYS]
     found += [
-        f"the price of {item.title} is of {item.price_date}, {item.price_age_days} days old"
+        f"the price of {item.title} dates from {item.price_date}: {item.price_age_days} days old"
         for item in old
     ]
     return tuple(dict.fromkeys([*found, *estimate.assumptions]))

@@ -1,4 +1,4 @@
-"""How uncertain inputs carry over to a result: one at a time, added in quadrature."""
+"""Spread of a result: each uncertain input moves alone, and the moves add in quadrature."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from advisor.owning.results import Assumption
 
 @dataclass(frozen=True)
 class Spread:
-    """The inputs with their bounds; bounds of each are taken as an 80 % interval."""
+    """The inputs with their bounds, which are taken as 80 % intervals."""
 
     inputs: tuple[Assumption, ...]
 
@@ -41,10 +41,10 @@ class Spread:
     def bounds(
         self, result: Callable[[Factors], NDArray[np.float64]]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return low, expected and high of an array that follows from the factors.
+        """Return low, expected and high values of an array that depends on the factors.
 
-        The deviations that each input alone causes are added in quadrature, apart for the two
-        directions: the inputs are taken as independent (JCGM 100:2008, 5.1.2).
+        The deviations caused by each input alone add in quadrature, separately for the two
+        directions. The inputs are taken as independent (JCGM 100:2008, 5.1.2).
         """
         middle = np.asarray(result(self.base), dtype=float)
         below, above = np.zeros_like(middle), np.zeros_like(middle)
@@ -55,7 +55,7 @@ class Spread:
         return middle - np.sqrt(below), middle, middle + np.sqrt(above)
 
     def of(self, result: Callable[[Factors], float]) -> Range:
-        """Return the range of one number that follows from the factors."""
+        """Return the range of one number that depends on the factors."""
         low, middle, high = self.bounds(lambda factors: np.asarray(result(factors)))
         evidence = Evidence.DERIVED.weakest(*(item.value.evidence for item, _, _ in self.moved))
         return Range(low=float(low), expected=float(middle), high=float(high), evidence=evidence)

@@ -1,4 +1,4 @@
-"""The work that is paid for: how long a run takes, how much an hour does."""
+"""The paid work: the hours of a run and the output of an hour."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.foundation.units import HOUR_S, MILLION
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Time and rate of the configuration, as the estimate gives them."""
+    """Time and rate of the configuration, from the estimate."""
 
     run_hours: Range | None
     """One run (training); None when serving. [h]"""
@@ -23,11 +23,11 @@ class Work:
     """``token``, ``image`` or ``sample``."""
 
     def run(self, usd_per_hour: Range) -> Range | None:
-        """Return what one run costs; None when serving. [USD]"""
+        """Return the cost of one run; None when serving. [USD]"""
         return None if self.run_hours is None else self.run_hours.times(usd_per_hour)
 
     def million(self, usd_per_hour: Range) -> Range:
-        """Return what a million tokens cost. [USD]"""
+        """Return the cost of a million tokens. [USD]"""
         return self.units_per_hour.reciprocal(MILLION).times(usd_per_hour)
 
 

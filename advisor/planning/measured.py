@@ -1,4 +1,4 @@
-"""Cards whose measured constants take the place of the catalog's."""
+"""Cards with measured constants, which replace those of the catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NARROWED: Final = (
     *("training_time", "serving_time", "serving_first_token"),
     *("serving_saturated", "serving_direct", "serving_batch", "serving_denoising"),
 )
-"""How the names of quantities begin whose range rests on the kernels; memory does not."""
+"""Start of the names of quantities whose range depends on kernels; memory does not."""
 MEDIAN_OF_NORMAL: Final = 0.6745
 """Median of the absolute value of a standard normal variable."""
 BOUND_OF_NORMAL: Final = 1.2816
@@ -29,22 +29,20 @@ CONSTANTS: Final = 5
 def with_measured(
     catalog: Catalog, calibration: Calibration, limits: Constraints, *, only: str | None = None
 ) -> tuple[Catalog, Calibration]:
-    """Return catalog and constants in which the user's measured cards replace those listed.
+    """Return catalog and constants with the user's measured cards in place of listed ones.
 
     Parameters
     ----------
-    catalog : Catalog
-    calibration : Calibration
     limits : Constraints
-        ``owned`` holds what was measured.
+        ``owned`` holds the measurements.
     only : str, optional
-        The one accelerator that is estimated; by default all that are owned.
+        The one accelerator that is estimated; by default, all owned ones.
 
     Returns
     -------
     tuple of Catalog and Calibration
-        The same objects where nothing was measured. Ranges are narrowed only where every card
-        in question was measured, because an interval serves them all.
+        The same objects if nothing was measured. Ranges become narrower only if every card in
+        question was measured, because all cards share an interval.
     """
     machines = {item.accelerator: item.measured for item in limits.owned if item.measured}
     if not machines:
@@ -71,7 +69,7 @@ def with_measured(
 def _narrowed(
     calibration: Calibration, machines: Collection[MeasuredMachine]
 ) -> dict[str, Interval]:
-    """Take the scatter of the kernels out of the ranges, and put the machine's own in.
+    """Replace the scatter of the kernels in the ranges by that of the measured machine.
 
     Logarithms of independent factors add their variances, and a median of absolute errors gives
     the deviation of each.
@@ -86,19 +84,19 @@ def _narrowed(
                     "low": math.exp(-_less(-math.log(interval.low), gain)),
                     "high": math.exp(_less(math.log(interval.high), gain)),
                     "evidence": Evidence.MEASURED,
-                    "source": f"{interval.source}; kernels measured on the machine itself",
+                    "source": f"{interval.source}; kernels measured on this machine",
                 }
             )
     return result
 
 
 def _less(width: float, gain: float) -> float:
-    """Return the width of an interval without a part of its variance; whole if it has less."""
+    """Return the width of an interval without a part of its variance, if it has that part."""
     return math.sqrt(width * width - gain * gain) if width > gain else width
 
 
 def _gain(calibration: Calibration, machine: MeasuredMachine) -> float:
-    """Return the half-width of the scatter that the measurement takes away; 0 where none."""
+    """Return the half-width of the scatter that the measurement removes; 0 if there is none."""
     base, known = calibration.kernels_for(machine.accelerator)
     before, after = _scatter(base), _scatter(machine.kernels)
     if before is None or after is None or not known:
@@ -109,7 +107,7 @@ def _gain(calibration: Calibration, machine: MeasuredMachine) -> float:
 def _scatter(kernels: KernelEfficiency) -> float | None:
     """Return the deviation of the logarithm of a product's time; None where it is not known.
 
-    Few measurements are fitted too well: the constants take their share of the freedom.
+    Each fitted constant takes one degree of freedom, which matters for few measurements.
     """
     fit = kernels.matmul["default"].fit
     if fit is None or fit.rows <= CONSTANTS:

@@ -1,4 +1,4 @@
-"""Cases made ready: the model resolved, open lengths filled in, prices and constants that hold."""
+"""Prepare a case: resolve its model, fill in open lengths, pick prices and constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from advisor.planning.measured import with_measured
 
 
 def as_case(case: Case | Mapping[str, Any]) -> Case:
-    """Return a case, read from a mapping where it is one; ``InputError`` if that is no case."""
+    """Return a case, built from a mapping if necessary; ``InputError`` if it is not valid."""
     return case if isinstance(case, Case) else load_case(case)
 
 
@@ -34,7 +34,7 @@ def priced(case: Case, catalog: Catalog | None) -> Catalog:
 def placed(
     case: Case | Mapping[str, Any], catalog: Catalog | None
 ) -> tuple[Case, Catalog, Calibration, ModelArchitecture, Placement]:
-    """Resolve a case with hardware: its model, and where and how that runs it."""
+    """Resolve a case with hardware: its model and its placement."""
     from advisor.planning.stated import best_placement
 
     case, catalog, calibration, architecture = prepared(on_owned(as_case(case)), catalog)
@@ -45,7 +45,7 @@ def placed(
 
 
 def on_owned(case: Case) -> Case:
-    """Return a case on the one kind of cards that is owned, where it names no hardware."""
+    """Return a case on the one kind of owned cards, if it names no hardware."""
     if case.hardware is not None or len(case.limits.owned) != 1:
         return case
     [machine] = case.limits.owned
@@ -57,7 +57,7 @@ def on_owned(case: Case) -> Case:
 def prepared(
     case: Case | Mapping[str, Any], catalog: Catalog | None
 ) -> tuple[Case, Catalog, Calibration, ModelArchitecture]:
-    """Resolve a case's model, with the prices and constants that hold for its hardware."""
+    """Resolve a case's model, with the prices and constants for its hardware."""
     case = as_case(case)
     only = case.hardware.accelerator if case.hardware else None
     catalog, calibration = with_measured(
@@ -75,7 +75,7 @@ def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
 
 
 def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> dict[str, int]:
-    """Return lengths of requests that the model's positions do not hold, cut to what they do.
+    """Return the lengths of requests that exceed the model's positions, shortened to fit.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def shorter_lengths(case: Case | Mapping[str, Any], given: Collection[str]) -> d
     Returns
     -------
     dict of str to int
-        New values by field of the workload; empty where all fit. [tokens]
+        New values by field of the workload; empty if all fit. [tokens]
     """
     case = as_case(case)
     if not isinstance(case.workload, Serving):

@@ -1,4 +1,4 @@
-"""The answer to a case: plans, the frontier, and why everything else lost."""
+"""The answer to a case: plans, the frontier, and why the other accelerators lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from advisor.planning.spot import interruptions_of
 
 PLANS_ASKED = 3
 PLANS_BESIDE = 1
-"""Plans of the asked objective, and of each other one: what it would take instead."""
+"""Number of plans for the asked objective, and for each other one."""
 
 
 def recommend(
@@ -59,10 +59,12 @@ def recommend(
     architecture : ModelArchitecture
         The model of the case, resolved.
     catalog : Catalog
+        Accelerators and offers to search.
     calibration : Calibration
+        Constants of the estimates.
     on_sentence : callable, optional
-        Is called once with the answer's sentence as soon as it is known: before the explanation
-        is computed, where something meets the limits.
+        It is called once with the answer's sentence. If a plan meets the limits, this happens
+        before the explanation is computed.
 
     Returns
     -------
@@ -72,8 +74,8 @@ def recommend(
     Raises
     ------
     InputError
-        If a limit names an unknown provider, region or accelerator, or the workload asks for
-        what the model cannot do.
+        If a limit names an unknown provider, region or accelerator, or if the model cannot do
+        what the workload asks for.
     """
     limits = case.limits
     check_names(limits, catalog)
@@ -122,7 +124,7 @@ def recommend(
 
 @dataclass(frozen=True)
 class _Searched:
-    """A searched case, and the full estimates of the few options that its answer shows."""
+    """A searched case, with full estimates of the few options that the answer shows."""
 
     case: Case
     architecture: ModelArchitecture
@@ -143,11 +145,11 @@ class _Searched:
 
     @property
     def batches(self) -> bool:
-        """Whether the case serves a network that answers whole batches."""
+        """Whether the case serves a network that processes whole batches."""
         return isinstance(self.case.workload, Serving) and not generates(self.architecture)
 
     def estimate(self, option: Option) -> Estimate:
-        """Return an option in full, term by term."""
+        """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
             self.estimates[option] = estimate_configuration(
                 self.case,
@@ -159,7 +161,7 @@ class _Searched:
         return self.estimates[option]
 
     def rankings(self) -> tuple[Ranking, ...]:
-        """Return the best plans by the asked objective, and the best by each other one."""
+        """Return the best plans for the asked objective, and the best plan for each other one."""
         asked = self.case.objective
         objectives = (asked, *(item for item in Objective if item is not asked))
         for objective in objectives:
@@ -216,7 +218,7 @@ class _Searched:
         )
 
     def fewest(self) -> tuple[Candidate, ...]:
-        """Return the smallest number of each accelerator that meets a deadline, fewest first."""
+        """Return the fewest of each accelerator that meet the deadline, smallest number first."""
         case = self.case
         if case.limits.deadline_hours is None:
             return ()
@@ -244,7 +246,7 @@ class _Searched:
     def rejections(
         self, catalog: Catalog, rankings: Sequence[Ranking], best: Option | None
     ) -> tuple[Rejection, ...]:
-        """Say why each accelerator that is in no plan lost."""
+        """Return why each accelerator that is in no plan lost."""
         case, result = self.case, self.result
         options: dict[str, list[Option]] = {}
         for option in result.options:
@@ -271,7 +273,7 @@ class _Searched:
         )
 
     def assumptions(self) -> tuple[str, ...]:
-        """Return everything that was assumed, each once."""
+        """Return every assumption once."""
         stated = list(self.architecture.assumptions)
         for run in self.result.runs.values():
             stated.extend(run.assumptions)
@@ -280,14 +282,14 @@ class _Searched:
         return tuple(dict.fromkeys(stated))
 
     def references(self) -> tuple[str, ...]:
-        """Return the keys of all sources, each once."""
+        """Return the key of every source once."""
         return tuple(
             dict.fromkeys(key for item in self.estimates.values() for key in item.references)
         )
 
 
 def placement(option: Option, system: System) -> Placement:
-    """Return an option as the estimate layer wants it."""
+    """Return an option as a placement for the estimate."""
     return Placement(
         accelerator=system.accelerator,
         node=system.node,
@@ -319,14 +321,14 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
 
 
 def memory_remedy(case: Case) -> str:
-    """Return what lowers the memory need of this workload most, smallest sacrifice first."""
+    """Return what lowers the memory of this workload most, smallest sacrifice first."""
     workload = case.workload
     if isinstance(workload, Serving):
         return "Serve 8-bit or 4-bit weights, shorten the context, or use more cards per replica."
     if isinstance(workload, FineTuning):
         if workload.method is FineTuningMethod.LORA:
-            return "QLoRA keeps the base in 4 bits; shorter sequences save activations."
+            return "Use QLoRA, which keeps the base model in 4 bits, or shorten the sequences."
         if workload.method is FineTuningMethod.FULL:
-            return "LoRA trains adapters only; 8-bit optimizer states halve the rest."
+            return "Use LoRA, which trains adapters only, or 8-bit optimizer states."
         return "Shorten the sequence or choose a smaller model."
-    return "More accelerators share the states; shorter sequences save activations."
+    return "Use more accelerators, which share the states, or shorten the sequences."

@@ -1,4 +1,4 @@
-"""What a recommendation returns: plans, the frontier, and why everything else lost."""
+"""The result of a recommendation: plans, frontier, and why other accelerators lost."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class RejectionCode(StrEnum):
     NOT_OFFERED = "not_offered"
     """Nothing in the catalog rents it under the given providers and price kind."""
     EXCLUDED = "excluded"
-    """Outside the user's own list of accelerators."""
+    """Not on the user's list of accelerators."""
     DOMINATED = "dominated"
     """Feasible, but another accelerator is both cheaper and faster."""
     UNKNOWN = "unknown"
-    """The catalog lacks a fact without which no estimate is honest."""
+    """The catalog lacks a fact that the estimate needs."""
 
 
 class Rejection(Noun):
-    """One accelerator that is not recommended, with the nearest miss and what would mend it."""
+    """One accelerator that is not recommended, with its nearest miss and a remedy."""
 
     accelerator: str
     accelerator_name: str
@@ -44,13 +44,13 @@ class Rejection(Noun):
     limit: float | None
     unit: str
     message: str
-    """One sentence for a person: what, actual, limit."""
+    """One sentence: what, actual value, limit."""
     remedy: str
     """What would make it work, or where it would win."""
 
     @property
     def miss(self) -> tuple[bool, float]:
-        """Sorts what runs, but misses a limit, before what does not fit; smallest miss first."""
+        """Sort key: what runs but misses a limit, then what does not fit; smallest miss first."""
         asked = self.actual / self.limit if self.actual is not None and self.limit else math.inf
         return self.code is RejectionCode.MEMORY or math.isinf(asked), asked
 
@@ -107,19 +107,19 @@ class Plan(Noun):
     sentence: str
     """The answer in one line with numbers and ranges."""
     why: str
-    """What binds, and what the runner-up would cost or take."""
+    """What limits the plan, and what the runner-up would cost or take."""
     estimate: Estimate
 
 
 class Ranking(Noun):
-    """The best plans under one objective, best first: three of the asked one, one of another."""
+    """Best plans for one objective, best first: three for the asked one, one for each other."""
 
     objective: Objective
     plans: tuple[Plan, ...]
 
 
 class Advice(Noun):
-    """A remark beside the numbers, with a stable code."""
+    """A remark on the answer, with a stable code."""
 
     code: str
     severity: str
@@ -135,9 +135,9 @@ class Recommendation(Noun):
     """The best plan of the asked objective in one sentence, or why nothing works."""
     parameters: Parameters
     batches: bool = False
-    """Serving whose answers are batches of images or sequences: times are those of a batch."""
+    """The answers are batches of images or sequences, and times are those of a batch."""
     rankings: tuple[Ranking, ...]
-    """One for each objective, the asked one first; plans are empty when nothing is feasible."""
+    """One for each objective, the asked one first; without plans if nothing is feasible."""
     frontier: tuple[Candidate, ...]
     """Not dominated in cost and time, ordered by time."""
     candidates: tuple[Candidate, ...]

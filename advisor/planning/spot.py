@@ -1,4 +1,4 @@
-"""What interruptions of spot instances cost a run."""
+"""Time that interruptions of spot instances add to a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from advisor.nouns.workload import Serving
 
 @dataclass(frozen=True, slots=True)
 class Interruptions:
-    """How often one spot instance is taken back, and what a training run loses by it."""
+    """How often a spot instance is taken back, and how much a training run loses."""
 
     low: float
     """Per instance and hour. [1/h]"""
@@ -38,11 +38,11 @@ class Interruptions:
         return cls(low, expected, high, reliability.checkpoint_s, reliability.restart_s)
 
     def hours(self, instances: int) -> Range:
-        """Hours that a training job takes for an hour of work; any instance stops all of it."""
+        """Hours that a training job takes for an hour of work; one lost instance stops it all."""
         return _hours(self, instances)
 
     def served_hours(self) -> Range:
-        """Hours of an instance for an hour of serving: it is gone while it is replaced."""
+        """Hours of an instance for an hour of serving, including the wait for a replacement."""
         low, expected, high = (
             1 + rate * self.restart_s / HOUR_S for rate in (self.low, self.expected, self.high)
         )
@@ -58,7 +58,7 @@ class Interruptions:
 
 
 def interruptions_of(case: Case, calibration: Calibration) -> Interruptions | None:
-    """Return what interrupts the case's run; None where it rents on demand, or serves."""
+    """Return the interruptions of the case's run; None on demand or when serving."""
     if case.limits.price_kind is not PriceKind.SPOT or isinstance(case.workload, Serving):
         return None
     return Interruptions.of(case.renting, load_economy(), calibration.reliability)

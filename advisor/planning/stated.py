@@ -1,4 +1,4 @@
-"""The configuration that ``estimate`` answers for: as asked, or the best of that hardware."""
+"""The configuration of ``estimate``: the asked one, or the best on that hardware."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def hardware_systems(
     *,
     decoding: bool = False,
 ) -> list[System]:
-    """Return what may hold ``count`` accelerators.
+    """Return the systems that can hold ``count`` accelerators.
 
-    The user's own, else every kind of machine that is rented under the limits, else a standard
-    one without a price.
+    The user's own machine; otherwise every kind of machine that the limits allow to rent;
+    otherwise a standard machine without a price.
 
     Raises
     ------
     InputError
-        If the user owns fewer of them.
+        If the user owns fewer accelerators.
     """
     owned = [
         item.count
@@ -68,7 +68,7 @@ def hardware_systems(
     ]
     if owned and count > max(owned):
         raise InputError(
-            f"the hardware is more than the {accelerator.name} you own",
+            f"the case asks for more {accelerator.name} than you own",
             value=count,
             allowed=f"up to {max(owned)}",
             remedy="Lower hardware.count, raise limits.owned, or leave limits.owned out to rent.",
@@ -88,7 +88,7 @@ def hardware_systems(
 
 
 def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case: Case) -> System:
-    """Return the cheapest of the machines that may hold ``count`` accelerators."""
+    """Return the cheapest of the machines that can hold ``count`` accelerators."""
     kind = case.limits.price_kind
 
     def price(system: System) -> float:
@@ -102,7 +102,7 @@ def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case
 def supported_precision(
     case: Case, accelerator: Accelerator, architecture: ModelArchitecture
 ) -> str:
-    """Return the recipe to train in: the asked one, or the first proven one the card has."""
+    """Return the recipe to train in: the asked one, or the first proven one on the card."""
     if isinstance(case.workload, Serving):
         msg = "a serving workload has a weight format, not a recipe"
         raise TypeError(msg)
@@ -127,21 +127,18 @@ def best_placement(
     catalog: Catalog,
     calibration: Calibration,
 ) -> Placement:
-    """Return where and how the case's hardware runs it.
+    """Return the placement of a case on its hardware.
 
     Parameters
     ----------
     case : Case
         With ``hardware``.
-    architecture : ModelArchitecture
-    catalog : Catalog
-    calibration : Calibration
 
     Returns
     -------
     Placement
-        The asked layout; else the fastest that fits, with the host's memory only where none
-        fits without; else the leanest, so that the estimate shows by how much it does not fit.
+        The asked layout; otherwise the fastest that fits, with host memory only if nothing fits
+        without it; otherwise the smallest, so the estimate shows how much memory is missing.
 
     Raises
     ------
@@ -173,7 +170,7 @@ def best_placement(
         options: Sequence[Option] = result.options
     else:
         options = _arranged(case, case.layout, precision, architecture, systems, calibration)
-    # Where replicas can use all that was asked for, none is left idle.
+    # If replicas can use all accelerators, none stays idle.
     options = [option for option in options if option.count == count] or options
     within = [
         option
@@ -212,9 +209,9 @@ def _arranged(
     systems: Sequence[System],
     calibration: Calibration,
 ) -> list[Option]:
-    """Return the asked layout on each system, where training time can tell them apart.
+    """Return the asked layout on each system, to compare their training times.
 
-    Empty where it is no layout of that count, and for serving: there the price decides.
+    Empty for serving, where the price decides, and if the layout has another count.
     """
     count = systems[0].counts[0]
     if isinstance(case.workload, Serving) or layout.accelerators != count:
@@ -246,7 +243,7 @@ def _arranged(
 
 
 def _leanest(architecture: ModelArchitecture, count: int, workload: Workload) -> ParallelLayout:
-    """Divide the model as far as the count, its heads and the software allow."""
+    """Return the layout that divides the model as far as count, heads and software allow."""
     serving = isinstance(workload, Serving)
     if architecture.unit is not Unit.TOKEN:
         divided = count > 1 and not serving

@@ -1,4 +1,4 @@
-"""How far times may lie from what is expected of them."""
+"""Ranges of times around their expected values."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from advisor.nouns.precision import RECIPES
 
 
 class TimeSpreads:
-    """Ranges of times over their expected values, the same as of full estimates.
+    """Ranges of times over their expected values, the same as in full estimates.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    calibration : Calibration
     serving : bool
         Times per output token instead of hours of a run.
     frozen : bool
-        Of a run that trains adapters alone.
+        The run trains only adapters.
     """
 
     def __init__(
@@ -41,11 +39,10 @@ class TimeSpreads:
         self._widening = shape_widening(architecture)
 
     def of(self, accelerator: Accelerator, *, precision: str, count: int) -> Range:
-        """Return the range of one configuration's time, 1 expected.
+        """Return the range of one configuration's time over its expected value.
 
         Parameters
         ----------
-        accelerator : Accelerator
         precision : str
             Recipe or weight format.
         count : int

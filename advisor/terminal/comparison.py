@@ -15,7 +15,7 @@ CARD_WIDTH: Final = 18
 
 
 def show_comparison(console: Console, comparison: Comparison, *, differences: bool = False) -> None:
-    """Print cards side by side, as many abreast as the console holds."""
+    """Print cards side by side, as many in a row as the console is wide."""
     rows = comparison_rows(comparison, differences=differences)
     names = [card.accelerator.name for card in comparison.cards]
     abreast = max(1, (console.width - LABEL_WIDTH) // CARD_WIDTH)
@@ -30,5 +30,7 @@ def show_comparison(console: Console, comparison: Comparison, *, differences: bo
     if comparison.doubtful_offers:
         paragraph(
             console,
-            "Left out as too cheap to be believed: " + ", ".join(comparison.doubtful_offers) + ".",
+            "Left out because the price is too low to be credible: "
+            + ", ".join(comparison.doubtful_offers)
+            + ".",
         )

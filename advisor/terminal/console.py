@@ -1,4 +1,4 @@
-"""The console and the few shapes that every report is made of."""
+"""The console, and the headings, lists and tables of every report."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from advisor.foundation.formatting import citation
 
 INDENT = 2
 NARROWEST, WIDEST = 20, 1_000
-"""What ``COLUMNS`` may ask for: in less no table stands, more is padded with blanks."""
+"""Allowed range of ``COLUMNS``: tables need the lower end, more would only add blanks."""
 SIZES = ("COLUMNS", "LINES")
 
 
 class _Console(Console):
-    """Leaves a reader that went away to the caller; rich would exit with 1."""
+    """A console that leaves a closed pipe to the caller; rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -30,10 +30,10 @@ class _Console(Console):
 
 
 def new_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
-    """Return a console that prints text as it is: no markup, no emoji, no guessed colours."""
+    """Return a console that prints plain text: no markup, no emoji, no guessed colours."""
     if width is None and "COLUMNS" in os.environ:
         width = max(NARROWEST, min(shutil.get_terminal_size().columns, WIDEST))
-    # Rich takes the two as they are: 0, or digits that are no number.
+    # Rich does not check the two: they may be 0, or digits that are not a number.
     known = {name: value for name, value in os.environ.items() if name not in SIZES}
     return _Console(
         file=file, width=width, markup=False, emoji=False, highlight=False, _environ=known
@@ -52,7 +52,7 @@ def paragraph(console: Console, text: str) -> None:
 
 
 def bullets(console: Console, title: str, items: Iterable[str]) -> None:
-    """Print a titled list; nothing where there are no items."""
+    """Print a titled list; nothing if it is empty."""
     lines = list(items)
     if not lines:
         return
@@ -66,7 +66,7 @@ def bullets(console: Console, title: str, items: Iterable[str]) -> None:
 
 
 def definitions(*items: tuple[str, str]) -> Padding:
-    """Return names with texts beside them, further in; those without a text are left out."""
+    """Return an indented grid of names and texts, without names that have no text."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -79,16 +79,16 @@ def definitions(*items: tuple[str, str]) -> Padding:
 def table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()
 ) -> Table:
-    """Return a table with a rule under its head, whose figures are never cut or broken.
+    """Return a table with a rule under its head; figures are never cut or broken.
 
     Parameters
     ----------
     columns : sequence of str
         Titles.
     rows : iterable of sequence of str
-        The last columns of a short one stay empty.
+        A short row leaves its last columns empty.
     right : sequence of int
-        Columns of figures, set flush right. Where room is short they wrap between words.
+        Columns of figures, aligned right. In a narrow console they wrap between words.
     """
     lines = [tuple(row) for row in rows]
     made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold")

@@ -1,4 +1,4 @@
-"""One configuration: its numbers, the terms they are made of, and every term explained."""
+"""One configuration: its numbers, their terms, and an explanation of every term."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from advisor.planning.explain.sentences import BOUND_WORDS, curve_sentence, way_
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
 
 RANGES: Final = (
-    "Ranges in brackets are 80 % intervals where the evidence is calibrated, stated assumptions "
-    "elsewhere."
+    "Ranges in brackets are 80 % intervals if the evidence is calibrated; otherwise they are "
+    "assumptions."
 )
 
 Row = tuple[str, str, str]
@@ -61,7 +61,7 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     else:
         _terms(console, estimate)
     _neighbours(console, estimate)
-    bullets(console, "How far it goes", (curve_sentence(curve) for curve in estimate.curves))
+    bullets(console, "Largest sizes", (curve_sentence(curve) for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
 
@@ -69,7 +69,7 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
 def _neighbours(console: Console, estimate: Estimate) -> None:
     if not estimate.neighbours:
         return
-    heading(console, "What other layouts on the same accelerators would do")
+    heading(console, "Other layouts on the same accelerators")
     usable = estimate.memory.usable_bytes
     rows = [
         (
@@ -84,9 +84,9 @@ def _neighbours(console: Console, estimate: Estimate) -> None:
 
 
 def arrangement(estimate: Estimate) -> str:
-    """Return precision and layout in words.
+    """Return precision and layout in words, without degrees of one.
 
-    Degrees of one are left out; what only training has is left out for serving.
+    Serving has no sharding, micro-batch, recomputation or offload.
     """
     layout = estimate.layout
     degrees = [
@@ -114,21 +114,21 @@ def arrangement(estimate: Estimate) -> str:
             parts.append(f"{layout.recompute.value} recompute")
         if layout.offload:
             parts.append(f"{' and '.join(what.value for what in layout.offload)} on the host")
-    return "Arranged as " + ", ".join(parts)
+    return "Layout: " + ", ".join(parts)
 
 
 def fit_sentence(estimate: Estimate) -> str:
-    """Return whether the memory suffices, with both figures."""
+    """Return whether the work fits in memory, with needed and usable bytes."""
     breakdown = estimate.memory
     needed, usable = memory_against(breakdown.total_bytes, breakdown.usable_bytes)
     if breakdown.fits:
         return f"Fits: needs {needed} of {usable} usable on each accelerator."
     if breakdown.total_bytes.expected <= breakdown.usable_bytes:
         return f"May not fit: needs {needed}, {usable} usable on each accelerator."
-    # A fit is judged by the high end of the range: less than that would not make it fit.
+    # The high end of the range decides whether it fits.
     short = memory(breakdown.total_bytes.high - breakdown.usable_bytes)
     return (
-        f"Does not fit: up to {short} short; needs {needed}, {usable} usable on each accelerator."
+        f"Does not fit: needs {needed}, {usable} usable on each accelerator; up to {short} short."
     )
 
 
@@ -180,7 +180,7 @@ def _training_rows(estimate: Estimate) -> Iterator[Row]:
     yield _row("Model FLOPs utilization", percent, time.model_flops_utilization)
     yield _row("Goodput", percent, time.goodput)
     every = time.checkpoint_interval_s
-    # A run that ends before its first checkpoint is due has nothing to tell of them.
+    # A run that ends before its first checkpoint saves none.
     if every is not None and every < time.run_hours.expected * HOUR_S:
         yield ("Interruptions in the run", plain(time.interruptions, 2), "assumed")
         yield ("Save a checkpoint every", duration(every), "assumed")
@@ -225,13 +225,13 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
     if cost.usd_per_million_tokens is not None:
         yield _row(f"Per million {_unit(estimate)}s", money, cost.usd_per_million_tokens)
     if cost.purchase_usd is not None:
-        yield _row("To buy the cards", money, cost.purchase_usd)
+        yield _row("Purchase of the cards", money, cost.purchase_usd)
     if cost.energy_kwh is not None:
         yield _row(f"Energy of the {period}", partial(rate, unit="kWh"), cost.energy_kwh)
 
 
 def _unit(estimate: Estimate) -> str:
-    """Return what the work is counted in."""
+    """Return the unit of the work."""
     counted = estimate.time or estimate.serving
     return "token" if counted is None else counted.unit.value
 
@@ -250,7 +250,7 @@ def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
 
 
 def _terms(console: Console, estimate: Estimate) -> None:
-    """Print the terms of memory and time with formulas in short."""
+    """Print the terms of memory and time with their formulas."""
     titled = dict(sections(estimate))
     for title in (
         "Memory on each accelerator",

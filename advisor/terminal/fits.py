@@ -1,4 +1,4 @@
-"""What fits some cards: three groups of models, and what each can be trained by."""
+"""What fits some cards: three groups of models, and the training methods of each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show_fits(console: Console, fits: Fits) -> None:
             "weights",
             "short of" if missing else "to spare",
             "context",
-            f"at {fits.concurrency}",
+            f"{fits.concurrency} at once",
             "tokens/s",
         )
         console.print(table(columns, [_served(model) for model in models], right=range(2, 6)))
@@ -41,10 +41,10 @@ def show_fits(console: Console, fits: Fits) -> None:
         if any(fit.longest_recomputed for fit in model.trained)
     ]
     if rows:
-        heading(console, "Longest training sequence: kept / recomputed")
+        heading(console, "Longest training sequence: activations kept / recomputed")
         console.print(table(("model", "full", "LoRA", "QLoRA"), rows, right=range(1, 4)))
     else:
-        paragraph(console, "None of them can be trained on it, not even by QLoRA.")
+        paragraph(console, "None of them can be trained on it, not even with QLoRA.")
     bullets(console, "Assumed", fits.assumptions)
 
 

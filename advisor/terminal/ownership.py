@@ -26,7 +26,7 @@ SHOWN_PROCESSORS: Final = 5
 
 
 def show_ownership(console: Console, found: Ownership, *, explain: bool = False) -> None:
-    """Print the answer, the bill of owning, the ways of renting, and what matters."""
+    """Print the answer, the cost of owning, the ways of renting, and the inputs that matter."""
     console.print(found.answer, style="bold")
     _budget(console, found.budget)
     years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
@@ -39,26 +39,26 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
         heading(console, "Renting")
         console.print(
             table(
-                ["Offer", "USD/h", "Total", "Buy above h/month", "Month", "Priced"],
+                ["Offer", "USD/h", "Total", "Buy above h/month", "From month", "Price of"],
                 [_rent_row(rent) for rent in found.rents],
                 right=[1, 2],
             )
         )
     if found.effects:
-        heading(console, "What matters most: rent less owning, at the ends of each input")
+        heading(console, "What matters most: rent minus owning, at both ends of each input")
         console.print(
             table(
-                ["Input", "From", "To", "Equal at"],
+                ["Input", "Low end", "High end", "Equal at"],
                 [_effect_row(effect) for effect in found.effects[:SHOWN_EFFECTS]],
                 right=[1, 2, 3],
             )
         )
     if len(found.processors) > 1:
         span = "a run" if found.processors[0].hours else "a month"
-        heading(console, f"The same work on processors, as many as keep up; energy of {span}")
+        heading(console, f"The same work on processors: number for equal speed, energy of {span}")
         console.print(
             table(
-                ["Hardware", "One alone", "As fast", "Price", "Draw", "Cooling", "Energy"],
+                ["Hardware", "One alone", "Needed", "Price", "Power", "Cooling", "Energy"],
                 [
                     _processor_row(item, found.unit)
                     for item in found.processors[: SHOWN_PROCESSORS + 1]
@@ -75,7 +75,7 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
 def _owning_sentence(found: Ownership) -> str:
     own = found.own
     parts = [
-        f"{money(own.total_usd, with_range=True)} in all",
+        f"{money(own.total_usd, with_range=True)} in total",
         f"{money(own.usd_per_hour, with_range=True)} for each hour in use",
         f"{money(own.usd_per_run, with_range=True)} for a run" if own.usd_per_run else "",
         f"{money(own.usd_per_million, with_range=True)} for a million {found.unit}s"
@@ -101,7 +101,7 @@ def _rent_row(rent: RentCost) -> tuple[str, ...]:
 
 def _effect_row(effect: Effect) -> tuple[str, ...]:
     share = input_text(effect.low, effect.unit).endswith("%")
-    # A unit beside every figure would leave no room for the name.
+    # With a unit at every figure, the name would not fit.
     unit = effect.unit if share else ""
     return (
         effect.title if share or not effect.unit else f"{effect.title}, {effect.unit}",
@@ -154,7 +154,7 @@ def _budget(console: Console, budget: BudgetAnswer | None) -> None:
             right=(1, 3, 4, 5),
         )
     )
-    paragraph(console, f"{budget.sentence} The others are the best with one kind of card.")
+    paragraph(console, f"{budget.sentence} The other rows are the best with one kind of card.")
 
 
 def _explain(console: Console, found: Ownership) -> None:

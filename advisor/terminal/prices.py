@@ -31,8 +31,8 @@ def show_prices(console: Console, overview: PriceOverview) -> None:
     console.print(table(columns, rows, right=(1, 2, 4, 5)))
     paragraph(
         console,
-        f"Age: days since the newest price, at most where its day is unknown. Old: offers whose "
-        f"price is or may be over {STALE_DAYS} days old.",
+        "Age: days since the newest price; the most that is possible if its day is unknown. Old: "
+        f"offers with a price that is, or may be, over {STALE_DAYS} days old.",
     )
     for currency, rate in overview.exchange_rates.items():
         since = f"of {rate.date}" if rate.date else "as you gave it"
@@ -40,7 +40,7 @@ def show_prices(console: Console, overview: PriceOverview) -> None:
 
 
 def show_refresh(console: Console, report: RefreshReport) -> None:
-    """Print what a refresh brought, provider by provider."""
+    """Print the result of a refresh, provider by provider."""
     taken = sum(item.outcome == "taken" for item in report.providers)
     console.print(
         f"Live prices of {taken} of {len(report.providers)} providers, "
@@ -55,7 +55,7 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
     )
     bullets(
         console,
-        "Left out: not whole cards, or names that the table does not know",
+        "Left out: shares of a card, and names that the table of names does not have",
         (
             f"{item.name}: {', '.join(f'{name} ({rows})' for name, rows in item.unknown.items())}"
             for item in report.providers
@@ -68,7 +68,7 @@ def show_refresh(console: Console, report: RefreshReport) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Told]:
-    """Draw a bar on standard error while prices are fetched; nothing where that is no terminal."""
+    """Draw a bar on standard error while prices are fetched, if it is a terminal."""
     console = new_console(sys.stderr)
     columns = (BarColumn(), TextColumn("{task.description}"))
     with Progress(
@@ -76,10 +76,10 @@ def progress_bar() -> Iterator[Told]:
     ) as bar:
         task = bar.add_task("", total=1.0)
 
-        def told(share: float, text: str) -> None:
+        def show(share: float, text: str) -> None:
             bar.update(task, completed=share, description=text)
 
-        yield told
+        yield show
 
 
 def _row(item: ProviderPrices) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The probe in a terminal: progress and cancel while it measures, then what it found."""
+"""The probe in a terminal: progress and cancel while it measures, then the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from advisor.probe.report import DeviceReport, MatmulRate, ProbeReport
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 THIN_TOKENS = 128
-"""Products of at most so many rows are shown as those of decoding."""
+"""Products with at most this many rows are shown as products of decoding."""
 
 
 def probe_with_progress(
@@ -32,14 +32,14 @@ def probe_with_progress(
     memory_limit_bytes: float | None,
     check: bool,
 ) -> ProbeReport:
-    """Run the probe, and training steps where asked for.
+    """Run the probe, and training steps if asked for.
 
-    An interrupt (Ctrl+C) ends it and keeps what it has.
+    An interrupt (Ctrl+C) ends it and keeps the results so far.
 
     Raises
     ------
     InputError, ProbeError
-        As `advisor.probe.measuring.run.probe`.
+        As in `advisor.probe.measuring.run.probe`.
     """
     cancel = threading.Event()
 
@@ -86,7 +86,7 @@ def probe_with_progress(
 
 
 def show_probe(console: Console, report: ProbeReport, catalog: Catalog) -> None:
-    """Print devices, best rates beside the published ones, thin products, and problems."""
+    """Print devices, best and published rates, products of decoding, and problems."""
     ended = "" if report.complete else ", not complete"
     console.print(f"This machine, probed {report.created[:10]}{ended}", style="bold")
     paragraph(console, f"{report.backend}; {report.system}; {report.elapsed_s:.0f} s.")

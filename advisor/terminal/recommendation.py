@@ -1,4 +1,4 @@
-"""The answer to a case: plans, trade-offs, and why the others lost."""
+"""The answer to a case: plans, trade-offs, and why the other accelerators lost."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ REASONS: Final = {
     RejectionCode.BUDGET: "too expensive",
     RejectionCode.LATENCY: "misses a latency target",
     RejectionCode.FORMAT: "lacks the number format",
-    RejectionCode.INFERENCE_ONLY: "serves only",
+    RejectionCode.INFERENCE_ONLY: "only serves models",
     RejectionCode.DOMINATED: "works, but another is better",
     RejectionCode.UNKNOWN: "facts missing",
-    RejectionCode.EXCLUDED: "outside your list",
-    RejectionCode.NOT_OFFERED: "not rented by anyone",
+    RejectionCode.EXCLUDED: "not on your list",
+    RejectionCode.NOT_OFFERED: "no offer to rent",
 }
-"""Most useful to know first."""
+"""In the order of usefulness to the reader."""
 
 Item = TypeVar("Item")
 
@@ -67,8 +67,6 @@ def show_recommendation(
 
     Parameters
     ----------
-    console : Console
-    recommendation : Recommendation
     top : int
         Plans for each objective.
     everything : bool
@@ -130,25 +128,25 @@ def _ranking(
 
 
 def beside(estimate: Estimate) -> str:
-    """Return what the quickest other layouts that fit would take, after a space; empty for none."""
+    """Return the times of the fastest other layouts that fit, after a space; empty if none fits."""
     quickest = [item for item in estimate.neighbours if item.fits][:SHOWN_LAYOUTS]
     times = ", ".join(f"{plain(item.time_ratio, 3)}x ({item.change})" for item in quickest)
-    return f" Next layouts that fit, by time: {times}." if times else ""
+    return f" Other layouts that fit, fastest first: {times}." if times else ""
 
 
 def same(first: Plan, second: Plan) -> bool:
-    """Return whether two plans are one configuration, whatever their rank."""
+    """Return whether two plans are the same configuration; their ranks may differ."""
     return first.estimate == second.estimate
 
 
 def offered(estimate: Estimate) -> str:
-    """Return where, since when and at which price the hardware is rented."""
+    """Return provider, instance, region, price and the price's date."""
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
         return "No rent counted."
     instances = cost.instances or 1
     many = f"{count(instances)} instances of " if instances > 1 else ""
-    total = " in all" if many else ""
+    total = " in total" if many else ""
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
@@ -185,7 +183,7 @@ def _fewest(console: Console, fewest: Sequence[Candidate], *, everything: bool) 
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
-    """Return at most ``number`` items, evenly spaced, the first and the last among them."""
+    """Return at most ``number`` evenly spaced items, including the first and the last."""
     if len(items) <= number:
         return list(items)
     return [items[round(step * (len(items) - 1) / (number - 1))] for step in range(number)]
@@ -226,13 +224,13 @@ def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everythi
             )
         )
     if len(shown) < len(rejections):
-        paragraph(console, "--all shows the rest, --json has them too.")
+        paragraph(console, "--all and --json show the rest.")
 
 
 def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
-    """Return the nearest misses, the reasons in turn so that each is represented.
+    """Return the nearest misses, from each reason in turn.
 
-    Those that the user excluded are no news.
+    Accelerators that the user excluded are left out.
     """
     queues = [
         deque(sorted((item for item in rejections if item.code is code), key=miss))
@@ -246,7 +244,7 @@ def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
 
 
 def miss(rejection: Rejection) -> float:
-    """Return by how many e-foldings a limit is missed; infinite where no figure says."""
+    """Return by how many e-foldings a limit is missed; infinite without figures."""
     actual, limit = rejection.actual, rejection.limit
     if not actual or not limit or actual * limit <= 0:
         return math.inf

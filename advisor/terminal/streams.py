@@ -1,4 +1,4 @@
-"""Standard input, output and error as they may be: closed, full, narrow, or left by the reader."""
+"""Standard streams that may be closed, full, of a narrow encoding, or without a reader."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from advisor.errors import TransferError
 def prepare_streams() -> None:
     """Make standard output and error fit to print to.
 
-    What an encoding lacks becomes a question mark. A closed standard error takes nothing, so that
-    complaints do not land in the answer.
+    A character that the encoding lacks becomes a question mark. A closed standard error discards
+    its text, so that messages do not end up in the answer.
 
     Raises
     ------
@@ -32,12 +32,12 @@ def prepare_streams() -> None:
 
 
 def drop_output() -> None:
-    """Let standard output lead nowhere: Python would complain once more at the exit."""
+    """Discard further standard output: Python would report an error again at the exit."""
     _drop(sys.stdout)
 
 
 def complain(text: str) -> None:
-    """Print a sentence to standard error; where that takes nothing, nobody is told."""
+    """Print a sentence to standard error; if that fails, discard it."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -65,7 +65,7 @@ def read_input(limit: int) -> bytes:
 
 
 def _drop(stream: IO[str]) -> None:
-    """Let a stream lead nowhere from now on."""
+    """Discard everything that is written to a stream from now on."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

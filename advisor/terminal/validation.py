@@ -1,4 +1,4 @@
-"""The score of the engine on a table of measurements."""
+"""The errors of the engine on a table of measurements."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 
 from rich.console import Console
 
-from advisor.calibration.scoring.report import Summary, ValidationReport, told
+from advisor.calibration.scoring.report import Summary, ValidationReport, as_text
 from advisor.terminal.console import bullets, heading, paragraph, table
 
 COLUMNS: Final = ("regime", "rows", "groups", "median", "90 %", "bias", "in range")
 FARTHEST: Final = 5
 NAMED: Final = 6
-"""Rows named for each reason before the rest is counted."""
+"""Most rows that are named for each reason; the rest is counted."""
 
 
 def show_validation(console: Console, report: ValidationReport) -> None:
-    """Print the summary, the rows that are farthest off, and those not predicted."""
+    """Print the summary, the rows with the largest errors, and the rows not predicted."""
     scored = len({row.id for row in report.rows})
     paragraph(
         console,
@@ -30,19 +30,20 @@ def show_validation(console: Console, report: ValidationReport) -> None:
     if report.summary:
         paragraph(
             console,
-            "Percent of the measurement; median and 90 % of absolute errors, averaged within "
-            "groups of like runs first; bias is the median of signed errors.",
+            "Errors are in percent of the measurement and averaged within groups of similar runs "
+            "first: the median and the 90th percentile of absolute errors. The bias is the median "
+            "of signed errors.",
         )
     farthest = sorted(report.rows, key=lambda row: -abs(row.error_pct))[:FARTHEST]
     bullets(
         console,
-        "Farthest off",
+        "Largest errors",
         (
             "{}, {}: measured {}, predicted {} ({} to {}), {:+.0f} %".format(
                 row.id,
                 row.quantity,
                 *(
-                    told(row.quantity, value)
+                    as_text(row.quantity, value)
                     for value in (row.measured, row.expected, row.low, row.high)
                 ),
                 row.error_pct,
@@ -54,8 +55,8 @@ def show_validation(console: Console, report: ValidationReport) -> None:
         wrong = [each for each in report.verdicts if each.wrong]
         paragraph(
             console,
-            f"{len(report.verdicts)} rows tell whether they fitted; {len(wrong)} are called "
-            "otherwise" + (f": {', '.join(each.id for each in wrong[:NAMED])}." if wrong else "."),
+            f"{len(report.verdicts)} rows state whether the run fitted; {len(wrong)} are predicted "
+            "wrongly" + (f": {', '.join(each.id for each in wrong[:NAMED])}." if wrong else "."),
         )
     if report.skipped:
         heading(console, "Not predicted")

@@ -268,6 +268,6 @@ def test_a_release_in_its_own_column_counts_more_than_words() -> None:
         changes=(Change(before="0.8", why="a", source="b", date="2026-11-22"),),  # type: ignore[arg-type]
     )
 
-    assert history.told({"engine_version": "vLLM 0.9", "engine_release": "0.10.2"}) == (0, 10)
-    assert history.told({"engine_version": "vLLM 0.9"}) == (0, 9)
-    assert history.told({}) == (0, 9)
+    assert history.release_of({"engine_version": "vLLM 0.9", "engine_release": "0.10.2"}) == (0, 10)
+    assert history.release_of({"engine_version": "vLLM 0.9"}) == (0, 9)
+    assert history.release_of({}) == (0, 9)

@@ -60,9 +60,9 @@ def test_reading_takes_longer_for_longer_texts_and_writing_does_not_read_again()
 @pytest.mark.parametrize(
     ("preset", "said"),
     [
-        ("bert-base", "prompts of 512 tokens, which the model's 512 positions hold"),
+        ("bert-base", "prompts of 512 tokens: the model has 512 positions"),
         # Two of RoBERTa's 514 rows stand for padding.
-        ("roberta-base", "prompts of 512 tokens, which the model's 512 positions hold"),
+        ("roberta-base", "prompts of 512 tokens: the model has 512 positions"),
     ],
 )
 def test_default_prompts_fit_the_model(preset: str, said: str) -> None:

@@ -180,7 +180,7 @@ def test_fixed_keys_do_not_follow_the_sequence() -> None:
     assert fold_flops(network(scores), 1).block_attention == 4 * 768 * 197 * 197
 
 
-def test_memory_peaks_where_kept_passing_and_gradients_are_largest() -> None:
+def test_memory_peaks_where_kept_transient_and_gradients_are_largest() -> None:
     resolved = run({"global_batch": 8})
     walk = backward_walk(CNN, resolved, CALIBRATION.memory)
     # fp32: 3 then 64 channels of 1,024 pixels, then 64 values.
@@ -189,12 +189,12 @@ def test_memory_peaks_where_kept_passing_and_gradients_are_largest() -> None:
         == walk.kept[1].tolist()
         == [12_288, 12_288 + 262_144, 12_288 + 262_144 + 256]
     )
-    assert walk.passing.tolist() == [4 * PIXELS * 67, 4 * PIXELS * 128, 4 * 74]
+    assert walk.transient.tolist() == [4 * PIXELS * 67, 4 * PIXELS * 128, 4 * 74]
     assert walk.gradients.tolist() == [1.0, 640 / 2368, 640 / 2368]
     facts = CALIBRATION.memory.model_copy(update={"workspace_bytes": 0.0})
     layout = LayoutArrays.of(ParallelLayout(micro_batch=8))
     memory = training_memory(CNN, resolved, layout, facts)
-    # Backward of the ReLU: 8 x (274,432 kept + 524,288 passing), gradients of the head.
+    # Backward of the ReLU: 8 x (274,432 kept + 524,288 transient), gradients of the head.
     assert memory.activations[0] == 8 * (274_432 + 524_288)
     assert memory.gradients[0] == 4 * 640
     assert memory.weights[0] == memory.optimizer[0] == 4 * 2368
@@ -218,7 +218,7 @@ def test_minimal_filtering_writes_its_tiles_out() -> None:
     minimal = STEM.model_copy(update={"minimal": True})
     walk = backward_walk(network(minimal, HEAD), run(), CALIBRATION.memory)
     # Tiles of 4 x 4 for 2 x 2 outputs: four times both sides, beside their gradients.
-    assert walk.passing[0] == 4 * PIXELS * 67 * (1 + 4)
+    assert walk.transient[0] == 4 * PIXELS * 67 * (1 + 4)
 
 
 def test_autocast_keeps_a_copy_of_each_matrix() -> None:

@@ -237,7 +237,7 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
 
     assert found.budget is not None
     assert found.budget.best == ()
-    assert found.budget.sentence.startswith("Nothing that this buys can do the work.")
+    assert found.budget.sentence.startswith("No cards that this buys can do the work.")
     assert "buy" in found.answer
 
 
@@ -253,7 +253,7 @@ def test_modules_are_bought_by_the_baseboard() -> None:
     assert bought.count * bought.groups == 8
     assert found.budget.usd == 386_400  # 280,000 x 1.38
     less = own(hardware={"accelerator": "h200-sxm", "count": 1}, owning={"budget_usd": 300_000})
-    assert any("is sold 8 at a time" in line for line in less.assumptions)
+    assert any("is sold in sets of 8" in line for line in less.assumptions)
     assert less.budget is not None
     assert "h200-sxm" not in {item.accelerator for item in less.budget.alternatives}
 

@@ -104,9 +104,17 @@ def test_the_sentence_names_limit_knee_and_choice() -> None:
     found = curve(LORA, "micro_batch").model_copy(update={"limit": 13, "knee": 2})
 
     assert curve_sentence(found) == (
-        "Memory ends at a micro-batch of about 13; from 2 on, more brings under 5 % of speed. "
-        "Chosen: 1."
+        "The largest micro-batch that fits is about 13. From 2 on, a larger one adds less than 5 % "
+        "of speed. Chosen: 1."
     )
+
+
+def test_the_sentence_counts_requests_and_tokens() -> None:
+    requests = curve(SERVING, "concurrency").model_copy(update={"limit": 328, "knee": 256})
+    context = curve(SERVING, "context").model_copy(update={"limit": 13_184})
+
+    assert curve_sentence(requests).startswith("About 328 requests fit at a time. From 256 on,")
+    assert "13,184 tokens. Chosen:" in curve_sentence(context)
 
 
 def test_an_estimate_has_curves_only_where_they_are_asked_for() -> None:

@@ -58,7 +58,7 @@ def test_what_fits_needs_no_way_out() -> None:
 @pytest.mark.parametrize(
     ("case", "start", "sections"),
     [
-        (LORA, "train by QLoRA", {"workload": {"method": "qlora"}}),
+        (LORA, "train with QLoRA", {"workload": {"method": "qlora"}}),
         (WAITING, "sum gradients after each", {"workload": {"gradient_sync": "each"}}),
         (LORA, "more cards: 2x", {"hardware": {"count": 2}}),
         (LARGE_SERVING, "weights in w4a16", {"workload": {"weight_format": "w4a16"}}),
@@ -105,7 +105,7 @@ def test_the_terminal_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
     show_estimate(new_console(width=100), advisor.estimate(LORA))
     text = capsys.readouterr().out
     assert "What would make it fit" in text
-    assert "train by QLoRA: up to" in text
+    assert "train with QLoRA: needs up to" in text
 
 
 def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
@@ -136,7 +136,7 @@ def test_fewer_requests_are_called_fewer_not_faster() -> None:
 
     sentence = way_out_sentence(fewer, estimate)
     assert "a token takes" in sentence
-    assert sentence.endswith("times as long, with fewer answered at once")
+    assert sentence.endswith("times as long, and fewer run at once")
 
 
 def test_limits_that_a_configuration_misses_are_told() -> None:

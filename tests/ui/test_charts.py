@@ -57,7 +57,7 @@ def test_the_frontier_is_a_step_line_that_falls() -> None:
 def test_beaten_points_are_hollow() -> None:
     figure = draw(deadline_hours=24)
 
-    beaten = trace(figure, "Beaten on both")
+    beaten = trace(figure, "Slower and dearer")
     assert beaten.marker.symbol == "circle-open"
     assert len(beaten.x) + len(trace(figure, "Best trade-offs").x) == 16
 
@@ -103,7 +103,7 @@ def test_ranges_are_crosses_on_frontier_and_plans_only() -> None:
     assert plans.error_x.array[slowest] == pytest.approx(3)
     assert plans.error_x.arrayminus[slowest] == pytest.approx(2)
     assert plans.error_y.array[slowest] == pytest.approx(3)
-    assert trace(figure, "Beaten on both").error_x.array is None
+    assert trace(figure, "Slower and dearer").error_x.array is None
 
 
 @pytest.mark.parametrize(("compact", "most"), [(False, 7), (True, 3)])

@@ -218,7 +218,7 @@ def test_terms_show_formula_values_and_source(recommendation: Recommendation) ->
     assert row["With your values"] == "8,030,261,248 x 2"
     assert row["Source"].endswith("2020, arXiv:1910.02054, section 5 and figure 1")
     assert "38" in time.note
-    assert time.note.endswith("= 10 h (8–13).")
+    assert time.note.endswith("take 10 h (8–13).")
     assert cost.title == "Cost and energy"
 
 

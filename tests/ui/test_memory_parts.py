@@ -71,7 +71,7 @@ def test_the_alt_text_holds_finding_axes_and_range() -> None:
     sentence = frames.curve_sentence(CURVE)
     text = charts.curve_alt(frames.curve_frame(CURVE), title="Micro-batch", sentence=sentence)
 
-    assert text.startswith("Memory ends at a micro-batch of about 4; from 2 on,")
+    assert text.startswith("The largest micro-batch that fits is about 4. From 2 on,")
     assert "from 10.0 to 38.0" in text
     assert "from 900 to 1,020" in text
     assert "micro-batch from 1 to 8" in text
@@ -104,7 +104,7 @@ def test_a_card_that_is_too_small_gets_its_ways_out(page: AppTest) -> None:
     assert not page.exception
     shown = "\n".join(item.value for item in page.markdown).replace("\\", "")
     assert "What would make it fit, smallest sacrifice first" in shown
-    assert "train by QLoRA" in shown
+    assert "train with QLoRA" in shown
 
 
 def test_batch_and_length_are_drawn_when_asked_for(page: AppTest) -> None:
@@ -116,8 +116,8 @@ def test_batch_and_length_are_drawn_when_asked_for(page: AppTest) -> None:
     assert not page.exception
     alts = [item.proto.alt for item in page.get("plotly_chart")][before:]
     assert len(alts) == 2
-    assert "Memory ends at a micro-batch of about" in alts[0]
-    assert "Memory ends at a sequence length of about" in alts[1]
+    assert "The largest micro-batch that fits is about" in alts[0]
+    assert "The longest sequence that fits has about" in alts[1]
 
 
 def test_a_model_that_fits_shows_how_far_its_context_goes(root: Path) -> None:
@@ -129,4 +129,4 @@ def test_a_model_that_fits_shows_how_far_its_context_goes(root: Path) -> None:
     charts_after = page.get("plotly_chart")
     assert len(charts_after) == before + 1
     alts = [item.proto.alt for item in charts_after]
-    assert any("ends at a context of about" in alt for alt in alts)
+    assert any("The longest context that fits has about" in alt for alt in alts)

@@ -55,5 +55,5 @@ def test_without_points_there_is_no_chart() -> None:
 
 def test_the_table_has_layout_and_cost() -> None:
     table = frames.scaling_table(FOUND)
-    assert table["Arranged as"].tolist() == ["data 8", "data 16", "data 32"]
+    assert table["Layout"].tolist() == ["data 8", "data 16", "data 32"]
     assert table["Cost"].tolist() == ["$20", "$20", "$20"]

@@ -48,10 +48,6 @@ def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConst
     cards : mapping of str to Accelerator
         The catalog by key.
 
-    Returns
-    -------
-    FittedConstants
-
     Raises
     ------
     CatalogError

@@ -199,10 +199,6 @@ def read_kernel_tables(folder: Path) -> KernelTables:
     folder : Path
         With the files that its ``README.md`` describes.
 
-    Returns
-    -------
-    KernelTables
-
     Raises
     ------
     CatalogError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log
 from typing import Final
 
-from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.stack_runs import TABLE, TAILS, blank_training, origin
 from advisor.calibration.scoring.report import Summary, group_quantile, scored, summarise
 from advisor.calibration.tables.context import Engine, shipped_engine
@@ -97,10 +97,6 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
     ----------
     engine : Engine
         Its reserve and communicators only fill in what a row leaves open.
-
-    Returns
-    -------
-    tuple of PeakRun
     """
     facts = engine.calibration.memory
     found = []
@@ -178,7 +174,6 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
 
     Parameters
     ----------
-    held_out : sequence of HeldOutPeak
     facts : MemoryFacts
         Stated bounds of reserve and context, which a range has beside the interval.
 
@@ -197,7 +192,7 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
             own = [item for item in held_out if item.run.kind == name] or list(held_out)
             groups = [item.run.id for item in own]
         behind = len({item.run.group for item in own})
-        low, high = drawn(_bounds(own, facts, groups), pool, behind)
+        low, high = pulled_to_pool(_bounds(own, facts, groups), pool, behind)
         found[name] = Interval(
             low=rounded(min(1.0, low), 3),
             high=rounded(max(1.0, high), 3),
@@ -220,10 +215,6 @@ def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[st
 
 def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
     """80 % intervals on allocated bytes, by kind of the tables that PyTorch's accounting fills.
-
-    Parameters
-    ----------
-    engine : Engine
 
     Returns
     -------
@@ -264,7 +255,6 @@ def memory_sections(kernels: Section, catalog: Catalog) -> Section:
     ----------
     kernels : dict
         The sections that the kernel tables and serving runs determine.
-    catalog : Catalog
 
     Returns
     -------

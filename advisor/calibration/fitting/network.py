@@ -62,10 +62,6 @@ def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkF
     cards : mapping of str to Accelerator
         The catalog by key: rates of the fast links.
 
-    Returns
-    -------
-    NetworkFit
-
     Notes
     -----
     Library collectives follow the ring formula, the direct kernels of serving engines the

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.stack_constants import HeldOut
 from advisor.calibration.fitting.stack_runs import TAILS, WORKS
 from advisor.calibration.scoring.report import group_quantile
@@ -15,10 +15,6 @@ from advisor.nouns.efficiency import UNMEASURED, Interval
 
 def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     """80 % intervals of training time, from residuals of runs that the fit has not seen.
-
-    Parameters
-    ----------
-    held_out : sequence of HeldOut
 
     Returns
     -------
@@ -38,7 +34,7 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
         name = f"{TRAINING_INTERVAL}{work}"
         own = [run for run in held_out if run.run.interval == name]
         groups = len({run.run.group for run in own})
-        low, high = drawn(_quantiles(own) if own else beyond, beyond, groups)
+        low, high = pulled_to_pool(_quantiles(own) if own else beyond, beyond, groups)
         found[name] = _interval(
             low, high, groups, f"{groups} groups of published runs, each source held out"
         )

@@ -199,7 +199,7 @@ def rounded(value: float, digits: int = 4) -> float:
     return round(value, digits - 1 - math.floor(math.log10(abs(value))))
 
 
-def drawn(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
+def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
     """Bounds of an interval between those of one kind of runs and those of all.
 
     Parameters
@@ -209,15 +209,11 @@ def drawn(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[flo
     groups : int
         Groups of runs behind the first: few of them say little about the next one.
 
-    Returns
-    -------
-    tuple of float
-
     Examples
     --------
     As many groups as the pool weighs: half way between, on a logarithmic scale.
 
-    >>> drawn((0.5, 2.0), (0.5, 8.0), 8)
+    >>> pulled_to_pool((0.5, 2.0), (0.5, 8.0), 8)
     (0.5, 4.0)
     """
     share = groups / (groups + POOL_GROUPS)

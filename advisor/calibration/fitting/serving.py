@@ -152,12 +152,10 @@ def fit_engine(
 
     Parameters
     ----------
-    fit : EngineFit
     facts : ServingFacts
         Everything that is not fitted.
     packs : sequence of Pack
         Runs of this engine.
-    calibration : Calibration
     without : int, optional
         Part of the readings to leave out, see :func:`folds_of`.
     tolerance : float, optional

@@ -123,20 +123,16 @@ def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
     ----------
     engine : Engine
         The slowdowns of its constants are not used.
-
-    Returns
-    -------
-    tuple of TimedRun
     """
     rows = shipped_rows(TABLE)
-    told = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]
+    timed = [row for row in rows if cell(row, "primary_quantity") in (*RATES, *TIMES)]
     plain = Engine(
         catalog=engine.catalog,
         calibration=without_slowdown(engine.calibration),
         configs=engine.configs,
     )
-    report = score(told, recognise(told[0]), plain, table=TABLE)
-    by_id = {cell(row, "id"): row for row in told}
+    report = score(timed, recognise(timed[0]), plain, table=TABLE)
+    by_id = {cell(row, "id"): row for row in timed}
     return tuple(
         _timed(found, by_id[found.id], plain)
         for found in report.rows
@@ -194,10 +190,6 @@ def group_ratios(runs: Iterable[TimedRun]) -> list[float]:
 
 def fit_slowdowns(runs: Sequence[TimedRun]) -> dict[str | None, float]:
     """Median over groups of measured over predicted time, for each stack.
-
-    Parameters
-    ----------
-    runs : sequence of TimedRun
 
     Returns
     -------

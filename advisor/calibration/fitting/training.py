@@ -33,7 +33,6 @@ def training_sections(kernels: Section, catalog: Catalog) -> Section:
     ----------
     kernels : dict
         The sections that the kernel tables determine.
-    catalog : Catalog
 
     Returns
     -------

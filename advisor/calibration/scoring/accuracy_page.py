@@ -14,7 +14,7 @@ from advisor.calibration.scoring.report import (
     Summary,
     ValidationReport,
     ValidationRow,
-    told,
+    as_text,
 )
 from advisor.calibration.scoring.training_errors import SpeedErrors
 from advisor.calibration.scoring.validation import validate
@@ -57,10 +57,6 @@ def score_tables(names: Iterable[str] = ALL_TABLES) -> dict[str, ValidationRepor
     ----------
     names : iterable of str
         Keys of ``ALL_TABLES``.
-
-    Returns
-    -------
-    dict of str to ValidationReport
     """
     folder = data_path(FOLDER).parent
     return {name: validate(folder / f"{name}.csv") for name in names}
@@ -146,9 +142,9 @@ def _section(name: str, report: ValidationReport) -> str:
 
 
 def _fitted(verdicts: Iterable[FitVerdict]) -> list[str]:
-    told = {True: "ran out of memory", False: "ran"}
+    outcomes = {True: "ran out of memory", False: "ran"}
     texts = []
-    for lacking, what in told.items():
+    for lacking, what in outcomes.items():
         of = [each for each in verdicts if (each.outcome == "oom") is lacking]
         calls = ", ".join(
             f"{sum(each.called == call for each in of)} {call}"
@@ -173,8 +169,9 @@ def _farthest(rows: Iterable[ValidationRow]) -> list[str]:
         row = max(members, key=lambda row: abs(row.error_pct))
         more = f", {len(members)} rows" if len(members) > 1 else ""
         texts.append(
-            f"`{row.id}`, {row.quantity}: measured {told(row.quantity, row.measured)}, predicted "
-            f"{told(row.quantity, row.expected)} (group {miss(members):.0f} % off{more})"
+            f"`{row.id}`, {row.quantity}: measured {as_text(row.quantity, row.measured)}, "
+            f"predicted {as_text(row.quantity, row.expected)} "
+            f"(group {miss(members):.0f} % off{more})"
         )
     return texts
 

@@ -20,7 +20,6 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     ----------
     row : mapping
         A row of a table of training runs.
-    engine : Engine
 
     Returns
     -------
@@ -33,8 +32,8 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
         If the engine has no builder for the row's model or work, or a cell is unusable.
     """
     outcome = cell(row, "outcome") or RAN
-    told = number(row, "peak_memory_gib") is not None or outcome != RAN
-    if not told or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
+    states_outcome = number(row, "peak_memory_gib") is not None or outcome != RAN
+    if not states_outcome or outcome not in OUTCOMES or ON_PAPER in cell(row, "flags").split(";"):
         return None
     architecture, run, layout = settled_run(row, engine)
     memory = describe_memory(

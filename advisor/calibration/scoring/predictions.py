@@ -40,8 +40,8 @@ class Prediction(Noun):
     @model_validator(mode="after")
     def _in_order(self) -> Prediction:
         if not self.low <= self.expected <= self.high:
-            told = f"{self.low}, {self.expected}, {self.high}"
-            msg = f"Order the three: low, expected, high, not {told}"
+            order = f"{self.low}, {self.expected}, {self.high}"
+            msg = f"Order the three: low, expected, high, not {order}"
             raise ValueError(msg)
         return self
 

@@ -194,8 +194,6 @@ def similar_runs(
     ----------
     workload : Pretraining, FineTuning or Serving
         Only measurements of the same kind of work are returned.
-    accelerator : Accelerator
-    count : int
     parameters : float
         Of the model.
     active_parameters : float, optional

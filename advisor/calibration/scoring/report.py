@@ -128,14 +128,14 @@ IN_BYTES: Final = frozenset({"peak_total"})
 """Quantities whose column is in bytes."""
 
 
-def told(quantity: str, value: float) -> str:
+def as_text(quantity: str, value: float) -> str:
     """Value of a row as people read it: bytes in GiB, anything else in its column's unit.
 
     Examples
     --------
-    >>> told("peak_total", 3.195e10)
+    >>> as_text("peak_total", 3.195e10)
     '29.76 GiB'
-    >>> told("step_time_s", 1.2345)
+    >>> as_text("step_time_s", 1.2345)
     '1.234'
     """
     if quantity in IN_BYTES:
@@ -188,7 +188,6 @@ def next_interval(
         Of runs that their prediction had not seen.
     groups : sequence of str
         What was held out together; every group weighs one.
-    share : float, optional
 
     Returns
     -------

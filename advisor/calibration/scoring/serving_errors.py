@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.calibration.fitting.memory import START
-from advisor.calibration.fitting.robust import drawn, rounded
+from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.serving import (
     LLAMA_CPP,
     SERVERS,
@@ -100,13 +100,10 @@ def held_out(
 
     Parameters
     ----------
-    fit : EngineFit
     facts : ServingFacts
         Everything that is not fitted.
     values : dict of str to float
         The fit on all readings, where the others begin.
-    packs : sequence of Pack
-    calibration : Calibration
     """
     near = replace(
         fit,
@@ -195,7 +192,6 @@ def fit_serving_intervals(
 
     Parameters
     ----------
-    held_out : sequence of ServedReading
     others : sequence of ServedReading
         Of engines called directly, on which no constant was fitted.
 
@@ -238,7 +234,7 @@ def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Int
         for items in (own, kin)
     )
     models = len({model_at_site(item.reading) for item in own})
-    low, high = drawn(bounds, pool, models)
+    low, high = pulled_to_pool(bounds, pool, models)
     groups = len({item.reading.group for item in own})
     return Interval(
         low=rounded(min(1.0, low), 3),
@@ -286,7 +282,6 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     ----------
     kernels : dict
         The sections that the kernel tables determine.
-    catalog : Catalog
 
     Returns
     -------

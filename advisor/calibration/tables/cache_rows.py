@@ -49,7 +49,7 @@ class CacheLog:
     activations: float
     held: float
     """Driver's context and, where they start before the engine looks, buffers of collectives."""
-    passing: float
+    transient: float
     """The engine's own share beside weights and cache."""
     bytes_per_token: float
     widening: float
@@ -62,7 +62,7 @@ class CacheLog:
             device=self.device,
             held=self.held * factor,
             weights=self.weights * loaded_factor(factor),
-            passing=self.passing * factor,
+            transient=self.transient * factor,
         )
 
     def factor(self, cache: float) -> float:
@@ -78,7 +78,6 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of start-up logs.
-    engine : Engine
 
     Returns
     -------
@@ -140,8 +139,6 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
 
     Parameters
     ----------
-    row : mapping
-    engine : Engine
     quantity : str
         What is to be predicted.
 
@@ -171,9 +168,9 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
     held = memory.context + communication_bytes(release.facts, card, layout)
     # vLLM starts its collectives within its share of the card; the others before they look.
     outside = memory.context if release.share is Share.CARD else held
-    passing = memory.engine - (0.0 if release.counts_context else outside)
+    transient = memory.engine - (0.0 if release.counts_context else outside)
     if release.keeps_reductions:
-        passing = passing + _reduced_bytes(architecture, layout, release.facts)
+        transient = transient + _reduced_bytes(architecture, layout, release.facts)
     length = float(integer(row, "max_model_len", 1))
     return CacheLog(
         group=f"{cell(row, 'source')} | {cell(row, 'model')}",
@@ -183,7 +180,7 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
         weights=float(memory.weights[0]),
         activations=float((memory.activations + memory.logits)[0]),
         held=float(held[0]),
-        passing=float(passing[0]),
+        transient=float(transient[0]),
         bytes_per_token=float(cached_bytes_per_sequence(served, layout, length)[0]) / length,
         widening=shape_widening(architecture),
     )

@@ -58,9 +58,11 @@ class Change(Noun):
     source: str
     date: datetime.date
 
-    def concerns(self, told: Release, accelerator: str) -> bool:
-        """Whether it is about this release on this card."""
-        known = _numbers(self.since) <= told and (not self.before or told < _numbers(self.before))
+    def concerns(self, version: Release, accelerator: str) -> bool:
+        """Whether it is about this version on this card."""
+        known = _numbers(self.since) <= version and (
+            not self.before or version < _numbers(self.before)
+        )
         return known and accelerator.startswith(self.accelerators)
 
 
@@ -98,7 +100,7 @@ class EngineHistory(Noun):
     changes: tuple[Change, ...] = ()
     reserve: Reserve | None = None
 
-    def told(self, row: Row) -> Release:
+    def release_of(self, row: Row) -> Release:
         """Return a row's release: stated, or what the words of ``engine_version`` mean."""
         return release(row, COLUMN, _numbers(self._meant(cell(row, "engine_version"))))
 
@@ -144,7 +146,7 @@ class EngineRelease:
     """The driver's context comes out of the engine's share of the card."""
 
     def cache_room(
-        self, *, fraction: float, device: float, held: float, weights: float, passing: float
+        self, *, fraction: float, device: float, held: float, weights: float, transient: float
     ) -> float:
         """Return the bytes left for the cache.
 
@@ -154,14 +156,14 @@ class EngineRelease:
             The engine's share.
         device, held : float
             Memory of the card, and of it the driver's context and collective buffers. [bytes]
-        weights, passing : float
+        weights, transient : float
             Weights; activations, sampler, graphs and workspaces. [bytes]
         """
         if self.share is Share.AT_END:
-            return fraction * (device - held - weights - passing)
+            return fraction * (device - held - weights - transient)
         if self.share is Share.AT_START:
             return fraction * (device - held) - weights
-        return fraction * device - weights - passing
+        return fraction * device - weights - transient
 
 
 def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> EngineRelease:
@@ -176,14 +178,10 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
         Of today's engine.
     memory_bytes : float
         What the driver reports. [bytes]
-
-    Returns
-    -------
-    EngineRelease
     """
     history = histories().get(cell(row, "engine"), EngineHistory())
-    told, accelerator = history.told(row), cell(row, "accelerator")
-    changes = [one for one in history.changes if one.concerns(told, accelerator)]
+    version, accelerator = history.release_of(row), cell(row, "accelerator")
+    changes = [one for one in history.changes if one.concerns(version, accelerator)]
     update: dict[str, float] = {}
     if history.reserve:
         update["memory_fraction"] = history.reserve.fraction(memory_bytes)

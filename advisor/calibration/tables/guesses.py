@@ -101,7 +101,6 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
 
     Parameters
     ----------
-    row : mapping
     table : {"shape", "training", "serving"}
         Section of the file.
     unit : str, optional
@@ -123,7 +122,7 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
 def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str, Rule]]:
     """Yield what is taken for a row: column, word and the rule that says why."""
     guesses: Guesses = getattr(_file(), table)
-    told = {**row, "unit": unit}
+    with_unit = {**row, "unit": unit}
     open_columns = {
         column
         for rule in guesses.rules
@@ -132,7 +131,7 @@ def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str,
     }
     taken: set[str] = set()
     for rule in guesses.rules:
-        if not rule.fits(told):
+        if not rule.fits(with_unit):
             continue
         for column, word in rule.take.items():
             if column not in taken and (column in open_columns or column in rule.when):

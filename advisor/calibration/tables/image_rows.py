@@ -32,11 +32,6 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of kind ``vision`` or ``diffusion`` of a table of serving measurements.
-    engine : Engine
-
-    Returns
-    -------
-    list of ValidationRow
 
     Raises
     ------

@@ -105,7 +105,6 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of peaks: one card, FSDP, DDP, tensor parallelism or adapters.
-    engine : Engine
 
     Returns
     -------
@@ -156,7 +155,6 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, ``attn`` where told.
-    engine : Engine
 
     Returns
     -------
@@ -175,11 +173,6 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, TrainingMemory]:
     """Return a row's kind, layout, and the tensors of its fullest moment.
-
-    Parameters
-    ----------
-    row : mapping
-    engine : Engine
 
     Returns
     -------
@@ -229,7 +222,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         sequence_parallel = flag(row, "seq_parallel")
     elif "base" in row:
         kind = "QLoRA" if choice(row, "base", BASES) is FineTuningMethod.QLORA else "LoRA"
-    told = {
+    columns = {
         "data": data,
         "tensor": tensor,
         "sharding": sharding,
@@ -237,7 +230,7 @@ def _layout(row: Row) -> tuple[str, ParallelLayout]:
         "recompute": recompute,
         "sequence_parallel": sequence_parallel,
     }
-    return kind, built(ParallelLayout, told | stated(row, ParallelLayout))
+    return kind, built(ParallelLayout, columns | stated(row, ParallelLayout))
 
 
 def _shard_group(row: Row) -> int:

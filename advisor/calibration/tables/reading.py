@@ -192,8 +192,8 @@ def release(row: Row, column: str, default: Release) -> Release:
         If the cell does not begin with two numbers and a point between them.
     """
     text = cell(row, column)
-    told = re.match(r"(\d{1,6})\.(\d{1,6})", text)
-    if text and not told:
+    found = re.match(r"(\d{1,6})\.(\d{1,6})", text)
+    if text and not found:
         raise InputError(
             f"{column} is no release",
             value=text,
@@ -201,7 +201,7 @@ def release(row: Row, column: str, default: Release) -> Release:
             remedy="Correct the cell.",
             field=column,
         )
-    return (int(told[1]), int(told[2])) if told else default
+    return (int(found[1]), int(found[2])) if found else default
 
 
 Choice = TypeVar("Choice")
@@ -232,7 +232,6 @@ def stated(row: Row, noun: type[Noun], *, leave: Collection[str] = ()) -> dict[s
 
     Parameters
     ----------
-    row : mapping
     noun : type
         E.g. ``Pretraining`` or ``ParallelLayout``.
     leave : collection of str, optional

@@ -87,14 +87,14 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
     diffusion network's latent, or the tokens of both halves of a pair.
     """
     size = {field: integer(row, field, 0) or None for field in SIZES}
-    told = integer(row, "seq_len", 0) or integer(row, "px", 0)
-    if told and default.image_size is not None:
-        latent = default.image_size >= LEAST_LATENT and 4 * told <= default.image_size
-        size["image_size"] = LATENT_SCALE * told if latent else told
-    elif told:
-        size["decoder_sequence_length"] = told
+    stated_size = integer(row, "seq_len", 0) or integer(row, "px", 0)
+    if stated_size and default.image_size is not None:
+        latent = default.image_size >= LEAST_LATENT and 4 * stated_size <= default.image_size
+        size["image_size"] = LATENT_SCALE * stated_size if latent else stated_size
+    elif stated_size:
+        size["decoder_sequence_length"] = stated_size
         if default.sequence_length is not None:
-            size["sequence_length"] = told
+            size["sequence_length"] = stated_size
     return SampleSize.model_validate(size)
 
 

@@ -81,7 +81,6 @@ def read_packs(engine: Engine, kinds: Iterable[str]) -> tuple[Pack, ...]:
 
     Parameters
     ----------
-    engine : Engine
     kinds : iterable of str
         Values of the table's ``kind``.
     """
@@ -156,24 +155,24 @@ def joined(parts: Sequence[Arrays]) -> Arrays:
 
 def measured_s(row: Row, load: ServingLoad) -> Mapping[str, float]:
     """Return the times that a row tells, rates as times of one token or one prompt."""
-    told = {
+    measured = {
         name: value
         for column in ("primary_quantity", "secondary_quantity")
         if (value := number(row, name := cell(row, column))) is not None and value > 0
     }
     found = {}
-    if "tpot_ms" in told:
-        found[TOKEN] = told["tpot_ms"] * MILLISECOND
-    if "ttft_ms" in told:
-        found[FIRST] = told["ttft_ms"] * MILLISECOND
+    if "tpot_ms" in measured:
+        found[TOKEN] = measured["tpot_ms"] * MILLISECOND
+    if "ttft_ms" in measured:
+        found[FIRST] = measured["ttft_ms"] * MILLISECOND
     requests = float(load.concurrency[0])
-    if "decode_tokens_per_s" in told:
-        found[TOKEN] = requests / told["decode_tokens_per_s"]
-    if "prefill_tokens_per_s" in told:
-        found[FIRST] = requests * float(load.input_tokens[0]) / told["prefill_tokens_per_s"]
-    if "total_output_tokens_per_s" in told:
+    if "decode_tokens_per_s" in measured:
+        found[TOKEN] = requests / measured["decode_tokens_per_s"]
+    if "prefill_tokens_per_s" in measured:
+        found[FIRST] = requests * float(load.input_tokens[0]) / measured["prefill_tokens_per_s"]
+    if "total_output_tokens_per_s" in measured:
         tokens = requests * float(load.output_tokens[0])
-        found[WHOLE] = tokens / told["total_output_tokens_per_s"]
+        found[WHOLE] = tokens / measured["total_output_tokens_per_s"]
     return found
 
 

@@ -81,7 +81,6 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of serving measurements.
-    engine : Engine
 
     Returns
     -------
@@ -239,9 +238,6 @@ def benchmark_times(
 
     Parameters
     ----------
-    deployment : Deployment
-    load : ServingLoad
-    calibration : Calibration
     online : bool
         Requests pass a server; else the engine is called directly.
 

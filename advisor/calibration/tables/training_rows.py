@@ -74,7 +74,6 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     ----------
     row : mapping
         A row of a table of training runs.
-    engine : Engine
 
     Returns
     -------
@@ -117,8 +116,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     if wants_memory and outcome == RAN:
         interval = row_interval(row, calibration)
         memory = describe_memory(architecture, run, layout, accelerator, calibration, interval)
-        told = _as_told(memory, cell(row, "memory_basis"))
-        found.append(("peak_memory_gib", told.scaled(1 / GIB)))
+        counted = _counted_by_tool(memory, cell(row, "memory_basis"))
+        found.append(("peak_memory_gib", counted.scaled(1 / GIB)))
     results = [
         scored(
             id=cell(row, "id"),
@@ -165,7 +164,7 @@ def row_interval(row: Row, calibration: Calibration) -> Interval | None:
     return calibration.intervals["training_memory_guessed"] if guessed else None
 
 
-def _as_told(memory: MemoryBreakdown, basis: str) -> Range:
+def _counted_by_tool(memory: MemoryBreakdown, basis: str) -> Range:
     """Return what the row's tool counts: tensors, what PyTorch reserves, or all of the card."""
     parts = [memory.context_bytes]
     if basis not in ("allocated", "reserved"):

@@ -1,1 +1,1 @@
-"""Networks that answer whole batches: one forward pass."""
+"""Networks that process whole batches in a forward pass."""

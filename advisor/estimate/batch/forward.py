@@ -1,4 +1,4 @@
-"""Answers of networks that generate nothing step by step: one forward pass of a batch.
+"""Forward passes of batches, for networks that do not generate step by step.
 
 Images of a classifier or of a diffusion model, sequences of a text encoder. The same code serves
 one configuration and a million.
@@ -34,7 +34,7 @@ from advisor.nouns.training_choices import AttentionKernel, Optimizer
 from advisor.nouns.workload import Serving
 
 BRANCHES = 1.5
-"""Beside the input and output of a row, its input waits for the residual sum: half as much."""
+"""Factor on a row's input and output: the input also waits for the residual sum, half as much."""
 
 
 DENOISING_STEPS = 50
@@ -42,20 +42,20 @@ DENOISING_STEPS = 50
 
 
 def passes_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:
-    """Times that a batch goes through the network for one answer."""
+    """Forward passes of a batch for one answer."""
     if workload.denoising_steps is not None:
         return workload.denoising_steps
     return DENOISING_STEPS if architecture.denoises else 1
 
 
 def inputs_per_answer(architecture: ModelArchitecture, workload: Serving) -> int:
-    """Inputs that go through together for one answer: two under classifier-free guidance."""
+    """Inputs that pass together for one answer: two with classifier-free guidance."""
     guided = architecture.guided if workload.guidance is None else workload.guidance
     return 2 if guided else 1
 
 
 def generates(architecture: ModelArchitecture) -> bool:
-    """Whether a network writes token after token, keeping a cache or a state."""
+    """Whether a network writes token after token, with a cache or a state."""
     return architecture.unit is Unit.TOKEN and any(
         op.cache_elements_per_token or op.state_elements_per_sequence
         for op in architecture.operators
@@ -70,15 +70,15 @@ class BatchShares(Shares):
     attention: Floats
     elementwise: Floats
     launch: Floats
-    """The accelerator waits for the host: for launches and small copies."""
+    """Time that the accelerator waits for the host: launches and small copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """Batches on every data-parallel rank at once, one element per configuration."""
+    """Batches on all data-parallel ranks together, one element per configuration."""
 
     shares: BatchShares
-    """Of one batch, all its passes. [s]"""
+    """Time of one batch with all its passes. [s]"""
     latency_s: Floats
     per_s: Floats
     """Images or sequences of the whole deployment. [1/s]"""
@@ -88,7 +88,7 @@ class BatchTimes:
     low_bytes: Floats
     expected_bytes: Floats
     high_bytes: Floats
-    """Total with context, each end of its range. [bytes]"""
+    """Low and high end of the total, including the driver context. [bytes]"""
     usable_bytes: Floats
     largest_batch: Floats
     """Of each rank, by the high end of the memory."""
@@ -116,24 +116,18 @@ def batch_times(
         A network that does not generate; see :func:`generates`.
     workload : Serving
         ``concurrency`` inputs at the same time over the whole deployment.
-    weight_format : WeightFormat
     candidates : Candidates
         ``data`` ranks share the batch; hardware rates are for the format of the weights.
-    calibration : Calibration
     stack : str, optional
-        Name of the software; None takes what most batches run with, plain eager inference.
-        Engines made for inference (TensorRT) are faster.
-
-    Returns
-    -------
-    BatchTimes
+        Name of the software; None takes plain eager inference, the most common. Inference
+        engines such as TensorRT are faster.
 
     Notes
     -----
-    Guidance doubles the batch, since conditional and unconditional inputs go through together;
-    denoising steps repeat the pass. Leaves out the text encoder and the decoder of latents beside
-    a diffusion network, resizing of images and transport. A bare forward pass has neither
-    stragglers nor gaps for an optimizer: the slowdown of training does not apply.
+    Guidance doubles the batch, because conditional and unconditional inputs pass together;
+    denoising steps repeat the pass. Leaves out the text encoder and the latent decoder of a
+    diffusion model, resizing of images and transport. The slowdown of training does not apply: a
+    forward pass has no slow ranks and no gaps for an optimizer.
     """
     software = calibration.software[stack or usual_stack(Work.BATCHES).name]
     layout = candidates.layout
@@ -180,7 +174,7 @@ def _run(
     weight_format: WeightFormat,
     software: str,
 ) -> TrainingRun:
-    """Return the forward pass as the kernels' folds want it."""
+    """Return the forward pass as a training run, for the folds of the kernels."""
     name = "fp32" if weight_format.compute == "fp32" else "bf16_pure"
     token = architecture.unit is Unit.TOKEN
     return TrainingRun(
@@ -239,6 +233,6 @@ def _forward(
 
 
 def activation_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
-    """Input and output of the widest row, and the branch around it. [bytes/token or sample]"""
+    """Input, output and residual branch of the widest row. [bytes/token or sample]"""
     widest = max(moved_elements(op) for op in architecture.operators)
     return FORMAT_BYTES[run.recipe.stream] * BRANCHES * widest

@@ -1,4 +1,4 @@
-"""One configuration that answers batches in full: nouns in, ``Estimate`` parts out."""
+"""The full estimate of one configuration that processes batches."""
 
 from __future__ import annotations
 
@@ -65,25 +65,21 @@ def describe_batch(
     weight_format: WeightFormat,
     calibration: Calibration,
 ) -> ServingReport:
-    """Estimate one configuration that answers batches, with ranges and terms.
+    """Estimate one configuration that processes batches, with ranges and terms.
 
     Parameters
     ----------
     architecture : ModelArchitecture
         A network that does not generate token after token.
     workload : Serving
-        Inputs at the same time, their size, and for diffusion the passes for one image.
+        Inputs at a time, their size, and the passes for one image of a diffusion model.
     layout : ParallelLayout
         ``data`` ranks share the batch.
-    accelerator : Accelerator
-    node : Node
-    weight_format : WeightFormat
-    calibration : Calibration
 
     Returns
     -------
     ServingReport
-        Memory that does not fit has ``fits=False``; the times are then those of a card with
+        If the memory does not fit, ``fits`` is False and the times are those of a card with
         enough memory.
 
     Raises

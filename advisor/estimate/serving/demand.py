@@ -1,7 +1,7 @@
-"""What a serving engine makes of the operator table, and what it is asked to serve.
+"""The operator table as a serving engine holds it, and the requests that it serves.
 
-Engines keep one 16-bit copy or a quantised one, read the projections of one input as a single
-matrix, and cache keys and values.
+Engines keep one copy of the weights, in 16 bits or quantised. They read the projections of one
+input as a single matrix, and cache keys and values.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from advisor.nouns.workload import Serving
 SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
 
 FUSED_TARGETS: Final = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "gate_up", "up": "gate_up"}
-"""Projections that engines read as one matrix."""
+"""Projections of one input that engines read as one matrix."""
 
 INPUT_DIVIDED_TARGETS: Final = frozenset({"o", "down"})
-"""Projections whose inner dimension tensor parallelism divides; the others' outputs are."""
+"""Projections whose inner dimension tensor parallelism divides; otherwise it divides outputs."""
 
 EXPERTS_ONLY_FORMATS: Final = frozenset({"mxfp4"})
-"""Published checkpoints of these formats (gpt-oss) quantise routed experts and nothing else."""
+"""Published checkpoints of these formats (gpt-oss) quantise only routed experts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingLoad:
-    """Requests that the whole deployment holds at the same time. Fields broadcast."""
+    """Requests in flight in the whole deployment. Fields broadcast."""
 
     input_tokens: Floats
     output_tokens: Floats
@@ -53,7 +53,7 @@ class ServingLoad:
         )
 
     def cached_prompt(self, served: ServedModel) -> Floats:
-        """Return the tokens of a prompt that grow the cache: none where an encoder reads them."""
+        """Return the prompt tokens that the cache holds: none if an encoder reads the prompt."""
         return np.zeros_like(self.input_tokens) if served.reads_apart else self.input_tokens
 
     def per_engine(self, layout: LayoutArrays) -> Floats:
@@ -63,7 +63,7 @@ class ServingLoad:
 
 @dataclass(frozen=True, slots=True)
 class ServedMatrix:
-    """One matrix product of the engine, in one layer; fused projections are one."""
+    """One matrix product of the engine in one layer; fused projections count as one."""
 
     name: str
     part: Part
@@ -80,19 +80,19 @@ class ServedMatrix:
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """The operator table as an engine holds it, before any parallelism divides it."""
+    """The operator table as an engine holds it, before parallelism divides it."""
 
     model: ModelArchitecture
     weight_format: WeightFormat
     cache_bytes_per_element: float
     matrices: tuple[ServedMatrix, ...]
     attention: tuple[Operator, ...]
-    """Rows that cache or keep state."""
+    """Rows with a cache or a state."""
     elementwise: tuple[Operator, ...]
 
     @property
     def reads_apart(self) -> bool:
-        """Whether an encoder reads the prompt, of which the decoder then caches no token."""
+        """Whether an encoder reads the prompt; then the decoder caches none of its tokens."""
         return writes_apart(self.model)
 
     @classmethod
@@ -132,10 +132,10 @@ def bytes_per_parameter(
 ) -> float:
     """Return the bytes of one stored parameter of ``row`` of ``model``.
 
-    GGUF mixtures give each matrix its own type, and the published file may say what its rows take.
-    Where it does not, the formats below 16 bits quantise the
-    matrices of the blocks; embeddings, head, router and norms stay at 16 bits, as AWQ, GPTQ,
-    bitsandbytes and fp8 checkpoints do. MXFP4 quantises routed experts alone where there are any.
+    GGUF mixtures give each matrix its own type, and the published file may state the size of its
+    rows. Otherwise, formats below 16 bits quantise the matrices of the blocks, while embeddings,
+    head, router and norms stay at 16 bits, as in AWQ, GPTQ, bitsandbytes and fp8 checkpoints.
+    MXFP4 quantises only routed experts if there are any.
     """
     if weight_format.mixture:
         return row_bytes(row, weight_format.name, model)
@@ -151,13 +151,13 @@ def bytes_per_parameter(
 
 
 def stores_as_published(model: ModelArchitecture, weight_format: WeightFormat) -> bool:
-    """Return whether weights stay as a quantised file describes them, matrix by matrix."""
+    """Return whether a quantised file gives the size of each matrix of the weights."""
     own = weight_format.name == model.weight_format
     return own and any(row.stored_bytes is not None for row in model.operators)
 
 
 def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightFormat) -> float:
-    """Return the format's bytes for a parameter; the model's own mean where its rows differ."""
+    """Return the format's bytes per parameter, or the model's mean if its rows differ."""
     if weight_format.mixture:
         return file_bytes(model, weight_format.name) / model.total_parameters
     if not stores_as_published(model, weight_format):
@@ -170,14 +170,14 @@ def mean_bytes_per_parameter(model: ModelArchitecture, weight_format: WeightForm
 
 
 def _fused(model: ModelArchitecture, weight_format: WeightFormat) -> Iterable[ServedMatrix]:
-    """Yield the matrix products, the projections of one input as one."""
+    """Yield the matrix products, with the projections of one input as one product."""
     merged: dict[tuple[str, ...], ServedMatrix] = {}
     for row in model.operators:
         if not (row.in_features and row.out_features and row.kind in _MATRIX_KINDS):
             continue
         group = FUSED_TARGETS.get(row.target or "")
         parent = row.name.rsplit(".", 1)[0]
-        # Rows fuse inside one parent only: alternating layer groups keep their own matrices.
+        # Only rows of one parent fuse: alternating layer groups keep their own matrices.
         key = (parent, group, str(row.in_features), row.division) if group else (row.name,)
         each = bytes_per_parameter(row, weight_format, model)
         width, size = row.out_features, row.out_features * each
@@ -204,7 +204,7 @@ _MATRIX_KINDS: Final = frozenset({OperatorKind.MATMUL, OperatorKind.ROUTING})
 
 
 def model_parallel_ranks(division: Division, layout: LayoutArrays) -> Floats:
-    """Ranks over which one layer's parameters of this division are spread."""
+    """Ranks that share one layer's parameters of this division."""
     if division is Division.REPLICATED:
         return np.ones_like(layout.tensor)
     return layout.tensor * layout.expert if division is Division.EXPERT else layout.tensor
@@ -221,9 +221,8 @@ def cached_bytes_per_sequence(
 ) -> Floats:
     """Return the cache of one sequence of ``tokens`` tokens on one accelerator, in bytes.
 
-    Recurrent state is included, and so is what a decoder keeps of its encoder's output. Windows
-    cap the tokens of their layers. Leaves out that paged
-    engines round up to blocks of 16 tokens.
+    Includes recurrent state, and the encoder output that a decoder keeps. Windows limit the
+    tokens of their layers. Leaves out that paged engines round up to blocks of 16 tokens.
     """
     total = np.zeros(np.broadcast_shapes(np.shape(tokens), layout.tensor.shape))
     for row in served.attention:
@@ -231,7 +230,7 @@ def cached_bytes_per_sequence(
         kept = np.minimum(tokens, row.window) if row.window else tokens
         kept = float(row.keys) if row.keys else kept
         cached = share * row.cache_elements_per_token * kept * served.cache_bytes_per_element
-        # The format of the cache does not change that of the state.
+        # The format of the cache does not change the format of the state.
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
         total = total + row.layers * (cached + state)
     return total * stage_share(served.model, layout)
@@ -244,17 +243,17 @@ def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:
 
 
 def batched_tokens(engine: ServingFacts, memory_bytes: Floats) -> Floats:
-    """Return the token limit of one engine step, which grows with the card."""
+    """Return the token limit of one engine step; larger cards have a larger limit."""
     return _by_size(engine, memory_bytes, engine.batched_tokens, engine.small_batched_tokens)
 
 
 def sampled_sequences(engine: ServingFacts, memory_bytes: Floats) -> Floats:
-    """Return the sequences whose logits the engine makes room for, which grow with the card."""
+    """Return the sequences whose logits the engine reserves; more on larger cards."""
     return _by_size(engine, memory_bytes, engine.sampled_sequences, engine.small_sampled_sequences)
 
 
 def communication_bytes(engine: ServingFacts, memory_bytes: Floats, layout: LayoutArrays) -> Floats:
-    """Return the buffers of collectives, none on a single accelerator. [bytes]"""
+    """Return the buffers of collectives; 0 on a single accelerator. [bytes]"""
     size = _by_size(
         engine, memory_bytes, engine.communication_bytes, engine.small_communication_bytes
     )

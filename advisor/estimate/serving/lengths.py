@@ -1,4 +1,4 @@
-"""Lengths of requests that fit the model: defaults cut to its limit, pairs made to write."""
+"""Lengths of requests: defaults are cut to the model's limit, and pairs become writers."""
 
 from __future__ import annotations
 
@@ -12,25 +12,20 @@ from advisor.estimate.batch.forward import generates
 from advisor.nouns.workload import Serving, Workload
 
 PROMPT_SHARE: Final = 0.8
-"""Of a context that the default lengths exceed: as four to one, as 1,024 to 256."""
+"""Prompt's share of a context that the defaults exceed: four to one, as 1,024 to 256."""
 
 
 def fitted(
     workload: Workload, architecture: ModelArchitecture
 ) -> tuple[Workload, ModelArchitecture]:
-    """Fit what a case leaves open about the lengths of requests to its model.
-
-    Parameters
-    ----------
-    workload : Pretraining, FineTuning or Serving
-    architecture : ModelArchitecture
+    """Fill in the lengths of requests that a case leaves open.
 
     Returns
     -------
     tuple of Workload and ModelArchitecture
-        Training as it was. Of serving, prompts and answers that nobody gave are cut to the
-        model's limit, and encoder-decoder pairs become what writes token after token. The
-        model's assumptions say so.
+        Training is unchanged. For serving, default prompts and answers are cut to the model's
+        limit, and encoder-decoder pairs become networks that write token after token. The
+        model's assumptions state both.
     """
     if not isinstance(workload, Serving):
         return workload, architecture
@@ -44,7 +39,7 @@ def fitted(
         cut = " and ".join(f"{name} of {value:,} tokens" for name, value in update.items())
         words = cut.replace("input_tokens", "prompts").replace("output_tokens", "answers")
         limit = architecture.max_position_embeddings
-        notes.append(f"{words}, which the model's {limit:,} positions hold")
+        notes.append(f"{words}: the model has {limit:,} positions")
     if notes:
         architecture = architecture.model_copy(
             update={"assumptions": (*architecture.assumptions, *notes)}
@@ -55,14 +50,12 @@ def fitted(
 def shortened(
     workload: Serving, architecture: ModelArchitecture, given: Collection[str]
 ) -> dict[str, int]:
-    """Return the lengths that nobody gave and that the model's positions do not hold, cut.
+    """Return the default lengths that exceed the model's positions, cut to fit.
 
     Parameters
     ----------
-    workload : Serving
-    architecture : ModelArchitecture
     given : collection of str
-        Fields that somebody gave.
+        Fields that the user gave.
 
     Returns
     -------

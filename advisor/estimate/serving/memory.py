@@ -1,4 +1,4 @@
-"""Memory of a serving accelerator: weights, cache, the engine's own share, and what still fits."""
+"""Memory of a serving accelerator: weights, cache, the engine's share, and what still fits."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from advisor.estimate.serving.demand import (
 from advisor.nouns.efficiency import Calibration
 
 LOADED_SHARE = 0.05
-"""Share of the weights that is as uncertain as what the engine holds itself: loaders pad, keep
-scales and towers. Start-up logs of vLLM load up to 2 % more than the arithmetic, of gpt-oss-20b 7 %
-(expert matrices padded to tiles where Marlin kernels multiply), of small models in 4 bits 20 %."""
+"""Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
+scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b 7 %
+(Marlin kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +50,24 @@ class ServingMemory(Shares):
 
     @property
     def engine(self) -> Floats:
-        """Return what the engine holds besides weights and cache."""
+        """Return the engine's own memory, without weights and cache."""
         return self.activations + self.logits + self.workspace + self.context
 
 
 @dataclass(frozen=True, slots=True)
 class ServingCapacity:
-    """What fits beside the weights, by the high end of the engine's own share."""
+    """What fits beside the weights, at the high end of the engine's own memory."""
 
     usable_bytes: Floats
-    """What the engine's memory fraction and the context may fill together; at most what the
+    """Memory that the engine's fraction and the context may fill together, at most what the
     driver leaves. [bytes]"""
     cache_room_bytes: Floats
-    """Left for the cache on one accelerator; negative where the weights do not fit. [bytes]"""
+    """Memory left for the cache of one accelerator; negative if the weights do not fit. [bytes]"""
     low_bytes: Floats
     high_bytes: Floats
     """Bounds of the total at the asked load. [bytes]"""
     fits: NDArray[np.bool_]
-    """True where the high end of the total is usable."""
+    """Whether the high end of the total fits in the usable memory."""
     max_concurrency: Floats
     """Requests of this length that fit the whole deployment at once."""
     max_context_tokens: Floats
@@ -105,10 +105,11 @@ def serving_memory(
     Notes
     -----
     The engine sizes its activations for a full step of ``batched_tokens`` tokens. Its peak is
-    the larger of two moments: the widest operator's tensors beside three copies of the residual
-    stream, in 16 bits; or, the blocks done, the sampler's tensors of ``sampled_sequences`` rows
-    of logits beside the hidden states. Both reproduce start-up logs of vLLM within 5 % (see the
-    tests). Leaves out block rounding of the paged cache and prefix sharing.
+    the larger of two moments. In the blocks: the widest operator's tensors and three copies of
+    the residual stream, in 16 bits. After the blocks: the sampler's tensors of
+    ``sampled_sequences`` rows of logits and the hidden states. Both reproduce start-up logs of
+    vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache, and prefix
+    sharing.
     """
     engine, process = calibration.serving, calibration.memory
     hidden = served.model.hidden_size
@@ -151,7 +152,7 @@ def serving_capacity(
     memory_bytes: Floats,
     calibration: Calibration,
 ) -> ServingCapacity:
-    """Return what fits, counting the engine's own share at the high end of its interval.
+    """Return what fits, with the engine's own memory at the high end of its interval.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ def serving_capacity(
     Returns
     -------
     ServingCapacity
-        Counts are 0 where the weights alone do not fit.
+        Counts are 0 if the weights alone do not fit.
     """
     memory = serving_memory(served, load, layout, memory_bytes, calibration)
     interval = calibration.interval("serving_memory", measured=True)
@@ -173,8 +174,8 @@ def serving_capacity(
     low = memory.weights * loaded_factor(least) + cache_low + variable * least + context["low"]
     filled = memory.weights * loaded_factor(most) + variable * most + context["high"]
     high = filled + cache_high
-    # The engine's fraction covers weights, activations, graphs and cache; the driver's context
-    # lies outside it, as long as the card holds both.
+    # The engine's fraction covers weights, activations, graphs and cache. The driver's context is
+    # outside it, if the card has room for both.
     seen = memory_bytes - calibration.serving.driver_bytes
     inside = calibration.serving.memory_fraction * seen
     usable = np.minimum(seen, inside + memory.context)
@@ -198,7 +199,7 @@ def serving_capacity(
 
 
 def loaded_factor(factor: float) -> float:
-    """Factor on weights that goes with one on the engine's own share, see ``LOADED_SHARE``."""
+    """Factor on the weights for a factor on the engine's own memory; see ``LOADED_SHARE``."""
     return 1.0 + LOADED_SHARE * (factor - 1.0)
 
 
@@ -212,7 +213,7 @@ def _weights(served: ServedModel, layout: LayoutArrays) -> Floats:
         part_bytes[row.part] = part_bytes[row.part] + held
     blocks = part_bytes[Part.BLOCK] * stage_share(model, layout)
     embedding, head = part_bytes[Part.EMBEDDING], part_bytes[Part.HEAD]
-    # A tied table is needed at both ends of a pipeline, once on a single stage.
+    # A pipeline holds a tied table at both ends, a single stage holds it once.
     last = head + (embedding if model.tied_embeddings else 0.0)
     split = blocks + np.maximum(embedding, last)
     return np.where(layout.pipeline > 1, split, blocks + embedding + head)
@@ -233,13 +234,13 @@ def _widest(served: ServedModel) -> float:
 def _longest(served: ServedModel, layout: LayoutArrays, room: Floats) -> Floats:
     """Return the longest sequence whose cache fits ``room`` bytes; inf where all are windowed.
 
-    The cache grows with the length in straight pieces that bend at each window.
+    The cache grows linearly with the length, with another slope after each window.
     """
     windows = sorted({row.window for row in served.attention if row.window})
     longest = np.zeros_like(room)
     for start, end in zip([0, *windows], [*windows, None], strict=True):
         filled = cached_bytes_per_sequence(served, layout, float(start))
-        # One token more shows the slope of the piece that begins here.
+        # One more token gives the slope of the piece that begins here.
         slope = cached_bytes_per_sequence(served, layout, start + 1.0) - filled
         reached = longest_in_piece(
             room_bytes=room, start_tokens=float(start), filled_bytes=filled, slope_bytes=slope

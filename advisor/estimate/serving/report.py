@@ -1,4 +1,4 @@
-"""One serving configuration in full: nouns in, ``Estimate`` parts out."""
+"""The full estimate of one serving configuration."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from advisor.nouns.precision import WeightFormat
 from advisor.nouns.workload import Serving
 
 LONGEST_CONTEXT_TOKENS = 10_000_000
-"""Longest request that a workload may ask for; shown where windows alone bound the cache."""
+"""Longest request of a workload; shown if windows limit the cache of every layer."""
 
 _BINDING = {
     "bandwidth": ("weights", "cache"),
@@ -74,11 +74,11 @@ def describe_serving(
     workload : Serving
         Requests in flight and their lengths.
     layout : ParallelLayout
-        ``data`` ranks answer side by side; ``expert`` of them share the routed experts.
+        ``data`` ranks answer in parallel; ``expert`` of them share the routed experts.
     accelerator : Accelerator
-        What every rank runs on.
+        The accelerator of every rank.
     node : Node
-        What joins them.
+        The links between accelerators.
     weight_format : WeightFormat
         Storage of the weights.
     cache_bytes : float
@@ -89,7 +89,7 @@ def describe_serving(
     Returns
     -------
     ServingReport
-        Memory that does not fit has ``fits=False``; the times are then those of a card with
+        If the memory does not fit, ``fits`` is False and the times are those of a card with
         enough memory.
     """
     engine = calibration.engine_for(weight_format)
@@ -105,7 +105,7 @@ def describe_serving(
     times = serving_times(served, load, candidates, calibration)
     memory = serving_memory(served, load, arrays, candidates.hardware.memory_bytes, calibration)
     widening = shape_widening(architecture)
-    # A full description of the model is exact; only an assumed shape weakens what is measured.
+    # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
     known = Evidence.ASSUMED if assumed else kernels.evidence
 
@@ -141,11 +141,11 @@ def describe_serving(
 
 
 STREAM_TOKENS = 3
-"""Shorter answers have at most one interval between tokens: the first token's time says it all."""
+"""Shorter answers have at most one interval between tokens, so only the first token counts."""
 
 
 def serving_quantity(architecture: ModelArchitecture) -> str:
-    """Name of the interval that times per output token of this model have."""
+    """Name of the interval for this model's times per output token."""
     if not generates(architecture):
         return "serving_denoising" if architecture.denoises else "serving_batch"
     return "serving_time" if architecture.num_experts == 1 else "serving_time_routed"
@@ -160,13 +160,13 @@ def _serving(
     first: Callable[[float], Range],
     texts: dict[str, str],
 ) -> ServingEstimate:
-    """Put ranges around the first token (``first``) and around all that follows (``later``)."""
+    """Add ranges to the time of the first token (``first``) and of later ones (``later``)."""
     latency = float(times.request_latency_s[0])
     if not np.isfinite(latency):
         raise InputError(
             "the layout needs a link that this hardware lacks",
             value=f"tensor {layout.tensor}, pipeline {layout.pipeline}, expert {layout.expert}",
-            allowed="groups within one node, or nodes joined by a network",
+            allowed="groups within one node, or nodes connected by a network",
             remedy="Lower the degrees until each replica fits one node.",
             field="layout",
         )
@@ -239,7 +239,7 @@ def _memory(
         ),
         workspace_bytes=spread("workspace"),
         context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
-        # Engines allocate the cache once, at start-up: there is nothing to fragment.
+        # Engines allocate the cache once, at start-up, so nothing fragments.
         fragmentation_bytes=Range.exact(0.0),
         total_bytes=Range(
             low=float(capacity.low_bytes[0]),

@@ -39,7 +39,7 @@ from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.engines import ServingFacts
 
 BRANCHES_PER_BLOCK = 2.0
-"""Attention and feed-forward: the blocks that the engine's overhead per layer was fitted on. Each
+"""Attention and feed-forward: the engine's overhead per layer was fitted on blocks with both. Each
 branch ends in one reduction (Narayanan et al. 2021, section 2.3)."""
 EXPERT_EXCHANGES = 2.0
 """Dispatch to the experts and return."""
@@ -50,11 +50,11 @@ class StepShares(Shares):
     """Exclusive shares of one step in seconds, one element per configuration."""
 
     weights: Floats
-    """Reading weights (and the activations beside them) for the matrix products."""
+    """Reading weights and activations for the matrix products."""
     cache: Floats
     """Reading keys and values."""
     compute: Floats
-    """Arithmetic beyond the time of reading, prompt attention, memory-bound rows."""
+    """Arithmetic that reading does not hide, prompt attention, memory-bound rows."""
     network: Floats
     fixed: Floats
     """Kernel, layer and step overheads."""
@@ -62,18 +62,18 @@ class StepShares(Shares):
 
 @dataclass(frozen=True, slots=True)
 class StepContent:
-    """What one step carries on each data-parallel rank. Fields broadcast."""
+    """Tokens and sequences of one step on each data-parallel rank. Fields broadcast."""
 
     sequences: Floats
     """Running sequences, one token each."""
     context_first: Floats
     """Cached tokens of a sequence when it starts to generate. [tokens]"""
     context_last: Floats
-    """Cached tokens when it ends. [tokens]"""
+    """Cached tokens of a sequence when it ends. [tokens]"""
     prompt_tokens: Floats
     """Prompt tokens in the step. [tokens]"""
     prompt_length: Floats
-    """Length of the prompt that they belong to. [tokens]"""
+    """Length of the prompt of these tokens. [tokens]"""
 
     @property
     def tokens(self) -> Floats:
@@ -90,7 +90,7 @@ class StepContent:
 
     @property
     def sampled(self) -> Floats:
-        """Return the rows of the head: one for each sequence and each prompt in the step."""
+        """Return the rows of the head: one per sequence and one per prompt in the step."""
         return self.sequences + np.minimum(self.prompt_tokens, 1.0)
 
 
@@ -108,7 +108,7 @@ def engine_step(
     served : ServedModel
         The network as the engine stores it.
     content : StepContent
-        What the step carries.
+        Tokens and sequences in the step.
     candidates : Candidates
         Hardware rates are for the compute format of the stored weights.
     engine : ServingFacts
@@ -119,12 +119,12 @@ def engine_step(
     Returns
     -------
     StepShares
-        Infinite where the card lacks the format or a group needs a missing network. [s]
+        Infinite if the card lacks the format or a group needs a missing network. [s]
 
     Notes
     -----
-    All pipeline stages in sequence. Leaves out overlap of traffic with
-    computation, and quantisation of activations (part of the fitted overheads).
+    Pipeline stages run one after another. Leaves out overlap of traffic with computation, and
+    quantisation of activations (part of the fitted overheads).
     """
     hardware = candidates.hardware
     shape = np.broadcast_shapes(
@@ -140,7 +140,7 @@ def engine_step(
             if matrix.experts > 1 and wide is served_wide:
                 kernels = kernels.for_experts()
             total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
-            # Without rows of its phase a matrix does not run, nor is it read.
+            # A matrix without rows in its phase is neither computed nor read.
             runs = content.of(matrix.part, matrix.phase) > 0
             total = np.where(runs, total, 0.0)
             reading = memory_roof_s(total_s=total, memory_s=memory)
@@ -180,7 +180,7 @@ def _matrix_time(
         split = layout.tensor
     depth = matrix.in_features / split if matrix.input_divided else float(matrix.in_features)
     width = float(matrix.out_features) if matrix.input_divided else matrix.out_features / split
-    # Ranks of an expert group pool their tokens, and each holds its share of the experts.
+    # Ranks of an expert group share their tokens, and each holds a part of the experts.
     if matrix.experts > 1:
         pooled = tokens * layout.expert
         touched = experts_touched(
@@ -256,7 +256,7 @@ def _attention_time(
         prompt = scored * per_token / layout.tensor
         score = attention_time_s(
             flops=prompt,
-            # The rate of a recurrence does not depend on keys, nor is there work without any.
+            # The rate of a recurrence does not depend on keys; without keys there is no work.
             keys=np.where((row.flops_per_token_per_key > 0) & (attended > 0), attended, np.inf),
             peak_flops_per_s=hardware.peak16_flops_per_s,
             efficiency=hardware.attention_forward,
@@ -314,7 +314,7 @@ def _traffic(
             layout.expert > 1, EXPERT_EXCHANGES * layers * np.asarray(exchange), 0.0
         )
 
-    # Neighbouring stages sit a whole tensor-parallel group apart.
+    # Neighbouring stages are one tensor-parallel group apart.
     bandwidth, latency = group_link(candidates, network, 2 * one, layout.tensor)
     hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
     return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)

@@ -1,4 +1,4 @@
-"""What the terms of a serving estimate are called, their formulas and sources."""
+"""Titles, formulas and sources of the terms of a serving estimate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SERVING_MEMORY: dict[str, TermText] = {
 
 SERVING_TIME: dict[str, TermText] = {
     "weights": TermText(
-        "Reading weights", "weight bytes / (bandwidth x e), experts touched only", "pope2022"
+        "Reading weights", "weight bytes / (bandwidth x e); only experts in use", "pope2022"
     ),
     "cache": TermText(
         "Reading keys and values",
@@ -59,8 +59,8 @@ SERVING_TIME: dict[str, TermText] = {
         "pope2022",
     ),
     "compute": TermText(
-        "Arithmetic beyond the reading time, norms and activations",
-        "sqrt(arithmetic^2 + reading^2) - reading part",
+        "Arithmetic that reading does not hide, norms and activations",
+        "sqrt(arithmetic^2 + reading^2) - reading",
         "williams2009",
     ),
     "network": TermText(
@@ -69,7 +69,7 @@ SERVING_TIME: dict[str, TermText] = {
         "aiconfigurator2026",
     ),
     "fixed": TermText(
-        "Kernel, layer, step and scheduling overheads",
+        "Overheads of kernels, layers, steps and scheduling",
         "kernels x t0 + layers x t_layer + requests x t_sequence + t_step",
         "aiconfigurator2026",
     ),

@@ -59,8 +59,8 @@ class ServingTimes:
     request_latency_s: Floats
     """From arrival to the last token. [s]"""
     prompt_service_s: Floats
-    """Time for which one prompt occupies the engine; see ``equations.serving.start_burst_s``
-    for what a load generator that starts all requests at once adds to the first token. [s]"""
+    """Time for which one prompt occupies the engine. A load generator that starts all requests at
+    once adds more to the first token: see ``equations.serving.start_burst_s``. [s]"""
     requests_per_s: Floats
     """Whole deployment."""
     output_tokens_per_s: Floats
@@ -68,15 +68,15 @@ class ServingTimes:
     shares: TokenShares
     capacity: ServingCapacity
     feasible: NDArray[np.bool_]
-    """The cache of the asked concurrency fits and every group has its links."""
+    """Whether the cache of the asked concurrency fits and every group has its links."""
 
 
 def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str:
     """Return the format in which ``accelerator`` multiplies weights stored as ``weight_format``.
 
-    Where the card has no matrix units for the format, engines expand the weights to 16 bits
-    inside the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM): memory and traffic
-    stay small, arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
+    If the card has no matrix units for the format, engines expand the weights to 16 bits inside
+    the kernel (Marlin in vLLM, weight-only kernels in TensorRT-LLM). Memory and traffic stay
+    small, and arithmetic runs at the 16-bit rate. Cards without 16-bit units use fp32.
     """
     for name in (weight_format.compute, *SIXTEEN_BIT):
         if matmul_peak(accelerator, name) is not None:
@@ -85,11 +85,11 @@ def compute_format(accelerator: Accelerator, weight_format: WeightFormat) -> str
 
 
 def stored_format(accelerator: Accelerator, name: str) -> str:
-    """Return the format in which ``accelerator`` keeps what is published as ``name``.
+    """Return the format in which ``accelerator`` stores weights published as ``name``.
 
-    Engines convert 16-bit weights on loading where the card lacks their format: vLLM runs bf16
-    checkpoints as fp16 below compute capability 8.0. What has no 16-bit units at all keeps fp32,
-    as in training. Other formats stay as they are: see :func:`compute_format`.
+    Engines convert 16-bit weights on loading if the card lacks their format: vLLM runs bf16
+    checkpoints as fp16 below compute capability 8.0. Cards without 16-bit units store fp32, as in
+    training. Other formats stay as they are: see :func:`compute_format`.
     """
     if name not in SIXTEEN_BIT:
         return name
@@ -98,7 +98,7 @@ def stored_format(accelerator: Accelerator, name: str) -> str:
 
 
 def serves_in(accelerator: Accelerator, name: str) -> bool:
-    """Return whether engines serve a weight format: narrow ones anywhere, 16 bits with units."""
+    """Return whether engines serve a weight format on a card: 16 bits needs 16-bit units."""
     return name not in SIXTEEN_BIT or matmul_peak(accelerator, name) is not None
 
 
@@ -123,7 +123,7 @@ def serving_times(
     load : ServingLoad
         Requests in flight over the whole deployment, and their lengths.
     candidates : Candidates
-        ``data`` ranks answer requests side by side; hardware rates are for
+        ``data`` ranks answer requests in parallel; hardware rates are for
         :func:`compute_format` of the weights.
     calibration : Calibration
         Constants of engine and network.
@@ -133,17 +133,17 @@ def serving_times(
     Returns
     -------
     ServingTimes
-        Times are infinite where a card lacks a format or a link; ``feasible`` says whether the
-        cache fits. Nothing raises.
+        Times are infinite if a card lacks a format or a link; ``feasible`` states whether the
+        cache fits. Nothing is raised.
 
     Notes
     -----
     A decode step carries the running sequences of one micro-batch (a pipeline of ``p`` stages
     keeps ``p`` of them in flight). A prompt rides in ``n = prompt / batched_tokens`` steps, at
-    least one, beside the other sequences; what it adds to them is its interference. Rates
-    follow from Little's law, waiting from a closed queue: see ``equations.serving``. Requests
-    are taken as out of phase; prefix caching, speculative decoding, preemption and separate
-    prefill servers are left out.
+    least one, together with the other sequences; the time that it adds to them is its
+    interference. Little's law gives the rates, a closed queue the waiting: see
+    ``equations.serving``. Requests are assumed to be out of phase. Leaves out prefix caching,
+    speculative decoding, preemption and separate prefill servers.
 
     References
     ----------
@@ -177,8 +177,8 @@ def serving_times(
         occupied = load.input_tokens / limit
         chunks = np.maximum(occupied, 1.0)
         decode_s = decode.total
-        # A lone request starts its step for the prompt alone; else the prompt takes a seat in
-        # a step that runs anyway.
+        # A single request starts a step only for its prompt; otherwise the prompt joins a step
+        # that runs anyway.
         running = np.where(batch > 1, decode_s, 0.0)
         extra = prefill_extra_s(
             prompt_overhead_s=prompt_s,
@@ -195,7 +195,7 @@ def serving_times(
             mixed_step_s=mixed.total,
             chunks_at_once=layout.pipeline if engine.chunks_follow else 1.0,
         )
-        # Stages work on different micro-batches: a prompt delays each of them by its share.
+        # Stages work on different micro-batches, so a prompt delays each by its share.
         others = extra / layout.pipeline * (requests - 1) / requests
         rate = request_rate_per_s(
             concurrency=requests,
@@ -220,7 +220,7 @@ def serving_times(
         )
         wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=generation)
         ttft = engine.request_overhead_s + first_token + np.where(requests > 1, wait, 0.0)
-        # Differences of infinite steps have no value: a missing link makes every time infinite.
+        # Infinite steps have no difference, so a missing link makes every time infinite.
         reachable = np.isfinite(mixed.total)
         tpot, ttft = (np.where(reachable, time, np.inf) for time in (tpot, ttft))
         latency = ttft + np.where(reachable, generation, np.inf)

@@ -1,6 +1,6 @@
-"""What the backward pass of a layer needs kept: one pure resolution of the table's tensors.
+"""Tensors that a layer keeps for the backward pass, resolved from the operator table.
 
-The table lists tensors with the software that keeps each; this is the only place that decides.
+The table lists each tensor with the software that keeps it; only this module decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from advisor.nouns.training_choices import LORA_TARGETS, AttentionKernel, FineTu
 
 SIXTEEN_BIT_BYTES = FORMAT_BYTES["bf16"]
 WRITES_STREAM: Final = ("o", LAST_PRODUCT)
-"""Adapter targets of products whose output every tensor-parallel rank has."""
+"""Adapter targets of products whose full output is on every tensor-parallel rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SavedBytes:
     divided_bytes: float = 0.0
     """Divided by the tensor-parallel degree."""
     gathered_bytes: float = 0.0
-    """Whole on every tensor-parallel rank, sequence parallelism or not."""
+    """Whole on every tensor-parallel rank, also with sequence parallelism."""
     replicated_bytes: float = 0.0
     """Divided by the tensor-parallel degree under sequence parallelism only."""
     per_key_bytes: float = 0.0
@@ -43,7 +43,7 @@ class SavedBytes:
 
     @property
     def per_token_bytes(self) -> float:
-        """All of them on a single rank, score matrices left out."""
+        """Sum on a single rank, without score matrices."""
         return self.divided_bytes + self.gathered_bytes + self.replicated_bytes
 
     def plus(self, other: SavedBytes, times: float = 1.0) -> SavedBytes:
@@ -58,27 +58,27 @@ class SavedBytes:
 
 @dataclass(frozen=True, slots=True)
 class SavedPolicy:
-    """Everything that decides which tensors are kept and in how many copies."""
+    """The settings that decide which tensors are kept, and in how many copies."""
 
     recipe: PrecisionRecipe
     stack: SoftwareStack
     attention: AttentionKernel
     adapted: frozenset[str] | None = None
-    """Adapter targets where the base is frozen; None where every weight trains."""
+    """Adapter targets if the base is frozen; None if every weight trains."""
     adapter_casts: bool = False
-    """The input of each adapter is cast: adapters in another format than a 16-bit base."""
+    """Whether the input of each adapter is cast, from a 16-bit base to the adapters' format."""
     adapter_cast_bytes: float = SIXTEEN_BIT_BYTES
     """Size of an element after that cast. [bytes]"""
     adapter_dropout: bool = False
-    """Each adapter drops elements of its input, and keeps the result and a mask of bytes."""
+    """Whether adapters use dropout; then each keeps its result and a mask of bytes."""
     base_raised: bool = False
-    """Norms of a frozen base are in fp32, and with them the stream."""
+    """Whether the norms of a frozen base are in fp32, and with them the residual stream."""
     selective: bool = False
-    """Cheap work is made again in the backward pass."""
+    """Whether the backward pass recomputes cheap work."""
 
     @property
     def fused(self) -> bool:
-        """Whether norms and activations run as single kernels, recomputed regions included."""
+        """Whether norms and activations run as fused kernels, also in recomputed regions."""
         return self.selective or self.stack.fused_elementwise
 
     def format_bytes(self, form: SavedFormat) -> float:
@@ -89,7 +89,7 @@ class SavedPolicy:
         if form is SavedFormat.BYTE:
             return 1.0
         if form is SavedFormat.COMPUTE or self.adapted is not None:
-            # A frozen base is stored in 16 bits, and so is the stream it writes.
+            # A frozen base and the residual stream that it writes are in 16 bits.
             raised = self.base_raised and form is SavedFormat.STREAM
             return FORMAT_BYTES["fp32"] if raised else compute
         return FORMAT_BYTES[self.recipe.stream]
@@ -113,7 +113,7 @@ class SavedPolicy:
             if tensor.read_by is not None and self.stack.keeps_narrow_inputs:
                 size = min(size, FORMAT_BYTES[self.recipe.compute])
             return size
-        # The base needs no input of its own: its weights have no gradients.
+        # The base keeps no input of its own, because its weights have no gradients.
         size = self.format_bytes(tensor.format)
         if self.adapter_casts:
             size = self.adapter_cast_bytes
@@ -144,13 +144,13 @@ def _resolve(operator: Operator, policy: SavedPolicy, *, backward: bool = False)
 
 
 def _widened(operator: Operator, tensor: SavedTensor, policy: SavedPolicy) -> bool:
-    """Whether 4-bit layers hand an activation on in the format of their input, which is fp32."""
+    """Whether 4-bit layers pass an activation on in the format of their input, fp32."""
     inner = operator.kind is OperatorKind.ACTIVATION and tensor.format is SavedFormat.COMPUTE
     return policy.base_raised and inner and tensor.read_by is None
 
 
 def _materialises_scores(operator: Operator, policy: SavedPolicy) -> bool:
-    """Whether the score matrix exists: asked for, or for want of a kernel.
+    """Whether the score matrix exists: it was asked for, or no fused kernel exists.
 
     PyTorch has no fused kernel for fp32 grouped queries and falls back to plain products.
     """
@@ -182,8 +182,8 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
     switches = run.switches
     lora = run.method is FineTuningMethod.LORA
     plain = not switches.adapter_autocast
-    # Under autocast an adapter in fp32 casts anew what a 16-bit base read already; 4-bit layers
-    # hand their adapters the input as it is.
+    # Under autocast, an fp32 adapter casts its input again that a 16-bit base already read. 4-bit
+    # layers pass the input on to their adapters unchanged.
     apart = switches.adapter_format == "fp32" and (lora or switches.base_raised)
     kept = LORA_TARGETS if switches.base_inputs_kept and not lora else run.lora_targets
     return SavedPolicy(
@@ -200,26 +200,12 @@ def _policy(run: TrainingRun, *, selective: bool) -> SavedPolicy:
 
 
 def stream_bytes(run: TrainingRun) -> float:
-    """Size of one element of what a block hands on to the next. [bytes]
-
-    Parameters
-    ----------
-    run : TrainingRun
-
-    Returns
-    -------
-    float
-    """
+    """Size of one element of the residual stream between blocks. [bytes]"""
     return _policy(run, selective=False).format_bytes(SavedFormat.STREAM)
 
 
 def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
-    """Bytes that all layers of these rows keep per token, adapters included.
-
-    Parameters
-    ----------
-    operators : iterable of Operator
-    run : TrainingRun
+    """Bytes that all layers of these rows keep per token, including adapters.
 
     Returns
     -------
@@ -233,18 +219,13 @@ def fold_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBy
     software keeps the compiled set and shards the gathered inputs too, gathering them again in
     the backward pass (Korthikanti et al. 2022, section 4.2.2). Liger kernels are fused norms and
     activations inside otherwise eager code; the product of a gated activation is still kept, as
-    the input of the next matrix. Dropout masks are left out.
+    input of the next matrix. Dropout masks are left out.
     """
     return _fold(operators, run, selective=False)
 
 
 def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> SavedBytes:
-    """Return what selective recomputation keeps, beside the input of each block.
-
-    Parameters
-    ----------
-    operators : iterable of Operator
-    run : TrainingRun
+    """Return the bytes that selective recomputation keeps, besides the input of each block.
 
     Returns
     -------
@@ -253,12 +234,12 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
 
     Notes
     -----
-    Megatron-class software makes norms, activation products and score matrices again; gates and
-    what flash attention needs stay of :func:`fold_saved_bytes`. All other software is PyTorch's:
-    its operator-wise policy keeps the output of every second product and what the attention kernel
-    writes (:func:`~advisor.estimate.fold.kept_products`); a compiled graph drops a block's last
-    product, which only the next block's input needs. Leaves out
-    results of reduce-scatters under tensor parallelism.
+    Megatron-class software recomputes norms, activation products and score matrices; of
+    :func:`fold_saved_bytes`, gates and the tensors of flash attention stay. All other software
+    is PyTorch's: its operator-wise policy keeps the output of every second product and what the
+    attention kernel writes (:func:`~advisor.estimate.fold.kept_products`). A compiled graph drops
+    a block's last product, which only the next block's input needs. Leaves out results of
+    reduce-scatters under tensor parallelism.
     """
     operators = tuple(operators)
     if run.stack.selective_recompute is SelectiveRecompute.CHEAP_WORK:
@@ -281,18 +262,8 @@ def selective_saved_bytes(operators: Iterable[Operator], run: TrainingRun) -> Sa
     return total
 
 
-def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
-    """Gradients that pass through one layer of a row beside what it keeps. [bytes/token]
-
-    Parameters
-    ----------
-    operator : Operator
-    run : TrainingRun
-
-    Returns
-    -------
-    SavedBytes
-    """
+def transient_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
+    """Gradients that pass through one layer of a row, without its kept tensors. [bytes/token]"""
     if not any(tensor.backward for tensor in operator.saved):
         return SavedBytes()
     policy = _policy(run, selective=False)
@@ -301,17 +272,7 @@ def passing_bytes(operator: Operator, run: TrainingRun) -> SavedBytes:
 
 
 def segment_input_bytes(operator: Operator, run: TrainingRun) -> float:
-    """Input of one block that recomputation makes again, on its first row. [bytes/sample]
-
-    Parameters
-    ----------
-    operator : Operator
-    run : TrainingRun
-
-    Returns
-    -------
-    float
-    """
+    """Input of one recomputed block, on its first row. [bytes/sample]"""
     entry = operator.segment_input
     if entry is None:
         return 0.0
@@ -322,24 +283,19 @@ def segment_input_bytes(operator: Operator, run: TrainingRun) -> float:
 def backward_bytes(operators: Iterable[Operator], run: TrainingRun) -> tuple[SavedBytes, ...]:
     """Bytes per token that pass through one layer while it goes backward.
 
-    Parameters
-    ----------
-    operators : iterable of Operator
-    run : TrainingRun
-
     Returns
     -------
     tuple of SavedBytes
-        Gradients beside a whole block; and all of an attention that goes back through a score
-        matrix: what it keeps, the gradients of the softmax's output and input, and without the
-        copy that only the product with the values needed. Nothing where a kernel never writes
-        the scores. [bytes/token]
+        First, the gradients beside a whole block. Second, all tensors of an attention with a score
+        matrix: the kept ones and the gradients of the softmax's output and input, without the
+        copy that only the product with the values needs; 0 if a kernel never writes the
+        scores. [bytes/token]
     """
     policy = _policy(run, selective=False)
     beside, scores = [SavedBytes()], [SavedBytes()]
     for op in operators:
         if op.kind is not OperatorKind.ATTENTION:
-            beside.append(passing_bytes(op, run))
+            beside.append(transient_bytes(op, run))
         elif _materialises_scores(op, policy):
             scores.append(_resolve(op, policy, backward=True))
     return (
@@ -355,7 +311,7 @@ def _fold(operators: Iterable[Operator], run: TrainingRun, *, selective: bool) -
         total = total.plus(_resolve(operator, policy), operator.layers * operator.largest)
         targeted = operator.kind is OperatorKind.MATMUL and operator.target in run.lora_targets
         if run.frozen and targeted:
-            # The product of the input with the adapter's first matrix, for its second.
+            # The product with the adapter's first matrix is the input of its second.
             size = policy.format_bytes(SavedFormat.COMPUTE) * run.lora_rank
             size *= operator.positions_per_token
             adapter = SavedBytes(replicated_bytes=size * operator.active_experts)

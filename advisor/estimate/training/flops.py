@@ -1,4 +1,4 @@
-"""Operations of a trained token: what the model needs, and what the hardware computes."""
+"""Operations of a trained token: those of the model, and those the hardware computes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def model_flops_per_token(architecture: ModelArchitecture, run: TrainingRun) -> 
     """
     fold = fold_flops(architecture, run.sequence_length, run)
     reference = run.reference_passes * (fold.forward - fold.adapters)
-    # Nobody asks for the gradient of an image, nor for any of a frozen row.
+    # Images and frozen rows need no gradients.
     spared = sum(
         op.layers * op.flops_per_token * (1 + (op.frozen and not run.frozen))
         for op in architecture.operators

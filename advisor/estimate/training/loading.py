@@ -32,7 +32,7 @@ IMAGE_PIXELS: Final = 469.0 * 387.0
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """What the host does for each image."""
+    """Work of the host for each image."""
 
     worker_s: float
     """Time of one worker to decode and augment it. [s]"""
@@ -40,11 +40,11 @@ class Loading:
     """For each accelerator; None: one on each core."""
     image_bytes: float
     storage_bytes_per_s: float
-    """Of each machine; infinite where images lie in memory. [bytes/s]"""
+    """Storage rate of each machine; infinite if the images are in memory. [bytes/s]"""
 
 
 def decodes_images(workload: Workload, architecture: ModelArchitecture) -> bool:
-    """Whether the host has images to decode for this work; latents of diffusion are made ahead."""
+    """Whether the host decodes images for this work; latents of diffusion are made in advance."""
     images = architecture.unit is Unit.IMAGE and not architecture.denoises
     return images and not isinstance(workload, Serving)
 
@@ -52,7 +52,7 @@ def decodes_images(workload: Workload, architecture: ModelArchitecture) -> bool:
 def resolve_loading(
     workload: Training, architecture: ModelArchitecture, assumptions: list[str]
 ) -> Loading | None:
-    """Fill in how images come, and say so; None where nothing is to be read or decoded."""
+    """Return how images are loaded, and note it; None if none are read or decoded."""
     if not decodes_images(workload, architecture):
         return None
     how = workload.data_loading or DataLoading.JPEG
@@ -60,27 +60,31 @@ def resolve_loading(
     size = architecture.sample.image_size if architecture.sample else None
     larger = max(1.0, (size or 0) ** 2 / IMAGE_PIXELS)
     if how is DataLoading.CACHED:
-        assumptions.append("images lie decoded in memory: no input pipeline")
+        assumptions.append("images are already decoded in memory: no input pipeline")
         return None
     worker_s = larger * (1.0 / DECODED_PER_S[how] + 1.0 / CROPPED_PER_S[how])
     if workload.worker_images_per_s is not None:
         worker_s = 1.0 / workload.worker_images_per_s
-    cores = workload.loader_workers or "one on each core"
+    workers = (
+        f"{workload.loader_workers} for each accelerator"
+        if workload.loader_workers
+        else "one on each core"
+    )
     assumptions.append(
-        f"JPEG images, of which a loader's worker decodes and augments {1.0 / worker_s:,.0f} a "
-        f"second ({cores}{' for each accelerator' if workload.loader_workers else ''})"
+        f"JPEG images: each loader worker decodes and augments {1.0 / worker_s:,.0f} a second "
+        f"({workers})"
     )
     return Loading(worker_s, workload.loader_workers, larger * IMAGE_BYTES, storage)
 
 
 def host_note(node: Node) -> str:
-    """Say how many cores of the host an accelerator has, and whether that is known."""
+    """Return a note on the host cores of each accelerator, and whether they are assumed."""
     known = "" if node.host_vcpus else ", assumed"
     return f"{node.host_cores / node.accelerators:.3g} host cores for each accelerator{known}"
 
 
 def loading_time(loading: Loading, global_batch: float, candidates: Candidates) -> Floats:
-    """Time in which the hosts of each configuration make one step's images ready. [s]"""
+    """Time in which the hosts of each configuration load one step's images. [s]"""
     hardware = candidates.hardware
     share = global_batch / candidates.layout.accelerators
     return np.asarray(

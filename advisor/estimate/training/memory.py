@@ -58,15 +58,15 @@ LOSS_BYTES: Final[dict[CrossEntropy, float]] = {
     CrossEntropy.CHUNKED: 2 + 10 / 8,
     CrossEntropy.LINEAR: 0.0,
 }
-"""Bytes per token and vocabulary entry at the backward of the loss, where it is chosen apart from
-the stack. Plain: 16-bit logits, their fp32 upcast, its softmax and gradient (PyTorch's own
+"""Bytes per token and vocabulary entry in the backward pass of the loss, if the case names the
+loss. Plain: 16-bit logits, their fp32 upcast, its softmax and gradient (PyTorch's own
 accounting of the unfused code). Fused: 16-bit logits and gradient
 (flash-attention's kernel). Chunked: all logits in 16 bits, and of one chunk in eight the fp32 copy,
 its softmax and the 16-bit gradient (torchtune's ``CEWithChunkedOutputLoss``)."""
 
 PLAIN_LOGITS_BYTES: Final = {True: 10.0, False: 6.0}
-"""Plain where the class does not cast 16-bit logits first (BERT, Whisper), by autocast: softmax
-and its gradient in fp32 beside the logits, or all of them in 16 bits (same source)."""
+"""Plain, for classes that do not cast 16-bit logits first (BERT, Whisper), by autocast: softmax and
+its gradient in fp32 beside the logits, or all of them in 16 bits (same source)."""
 
 PARALLEL_LOSS_BYTES: Final = 16.0
 """The plain loss with the vocabulary sharded (PyTorch's own accounting of ``loss_parallel``)."""
@@ -79,8 +79,6 @@ def training_memory(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     layout : LayoutArrays
         One element per configuration.
     facts : MemoryFacts
@@ -116,7 +114,7 @@ def _peak_of_stage(
     blocks: BlockBytes,
     walk: BackwardWalk | None,
 ) -> TrainingMemory:
-    """Return one stage at its fullest moment: of like blocks, or of rows that differ in size."""
+    """Return one stage at its fullest moment, for like blocks or for rows of different size."""
     states = stage_states(architecture, run, layout, stage, facts)
     stored = blocks.stored * stage.layers * stage.in_flight
     states, stored = _with_host(run, layout, stage, states, stored)
@@ -141,7 +139,7 @@ def _peak_of_stage(
 def _with_host(
     run: TrainingRun, layout: LayoutArrays, stage: Stage, states: StageStates, stored: Floats
 ) -> tuple[StageStates, Floats]:
-    """Move to the host what the layout keeps there: states, and kept activations."""
+    """Move states and kept activations to the host, as the layout asks."""
     if not (np.any(layout.offload) or run.optimizer is Optimizer.PAGED_ADAMW_8BIT):
         return states, stored
     resident = resident_parameters(
@@ -154,7 +152,7 @@ def _with_host(
 
 
 def _two_tied_gradients(layout: LayoutArrays) -> Floats:
-    """1 where both gradients of a tied table exist before they are added, else 0.
+    """1 if both gradients of a tied table exist before they are added, otherwise 0.
 
     A pipeline holds the two copies on two stages; a sharded stack sums before it reduces.
     """
@@ -188,7 +186,7 @@ def stored_per_micro_batch(
 
 
 def _loss_bytes(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays) -> Floats:
-    """Logits and what the loss makes of them, on a rank that has the head. [bytes]"""
+    """Logits and the loss's tensors, on a rank with the head. [bytes]"""
     chosen = run.cross_entropy
     plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
     size = run.stack.loss_bytes_per_logit if chosen is None else LOSS_BYTES[chosen]
@@ -246,7 +244,7 @@ def _blocks(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArr
         stored=stored,
         backward=np.asarray(
             backward_block_bytes(
-                kept=whole, passing=on_rank(beside), boundary=boundary, scores=on_rank(scores)
+                kept=whole, transient=on_rank(beside), boundary=boundary, scores=on_rank(scores)
             )
         ),
         input_apart=layout.recompute >= 2,

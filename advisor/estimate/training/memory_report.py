@@ -1,4 +1,4 @@
-"""Training memory of one configuration or of many, with its range: what a card must have."""
+"""Training memory of one or many configurations, with its range."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def on_accelerator(calibration: Calibration, accelerator: Accelerator) -> Calibr
 
 
 def outside_bytes(layout: LayoutArrays, facts: MemoryFacts, bound: str) -> Floats:
-    """What the driver and the collective library hold beside tensors. [bytes]
+    """Memory of the driver and the collective library, besides tensors. [bytes]
 
-    Each way of parallelism has a communicator of its own, with its own buffers.
+    Each kind of parallelism has its own communicator with its own buffers.
     """
     degrees = (layout.data, layout.tensor, layout.pipeline, layout.context)
     groups = np.sum([degree > 1 for degree in degrees], axis=0)
@@ -82,7 +82,7 @@ def evaluate_memory(
     layout: LayoutArrays,
     calibration: Calibration,
 ) -> Floats:
-    """High end of the total of every configuration, the one that decides what fits. [bytes]"""
+    """High end of every configuration's total, which decides what fits. [bytes]"""
     allocated = training_memory(architecture, run, layout, calibration.memory).allocated
     return memory_totals(
         allocated,
@@ -105,17 +105,8 @@ def describe_memory(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    layout : ParallelLayout
-    accelerator : Accelerator
-    calibration : Calibration
     interval : Interval, optional
-        Another one than the run's own, where its settings are guessed.
-
-    Returns
-    -------
-    MemoryBreakdown
+        Replaces the run's interval if its settings are guessed.
     """
     interval = interval or memory_interval(run, calibration)
     widening = shape_widening(architecture)

@@ -29,8 +29,8 @@ from advisor.nouns.stacks import SoftwareFacts
 from advisor.nouns.training_choices import AttentionKernel, FineTuningMethod
 
 ELEMENTWISE_BACKWARD = 2.0
-"""Backward over forward traffic of memory-bound rows: the gradient comes and goes besides the
-saved input."""
+"""Backward over forward traffic of memory-bound rows: gradients are read and written, and the saved
+input is read."""
 ADAPTER_LAUNCHES = 8.0
 """Kernels of one adapter forward: dropout, two products, scale, sum, and three changes of format
 under autocast (PEFT, ``lora.Linear``)."""
@@ -50,17 +50,17 @@ class KernelTimes:
     launches: Floats
     """How many."""
     host: Floats
-    """While the device waits."""
+    """Time of the host while the device waits."""
 
     @property
     def device(self) -> Floats:
-        """All that the device computes."""
+        """Sum of the device's computation."""
         return self.matmul + self.attention + self.elementwise + self.recompute
 
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """What goes through the rows: one micro-batch under some software."""
+    """One micro-batch and the software that runs it."""
 
     architecture: ModelArchitecture
     run: TrainingRun
@@ -72,7 +72,7 @@ class _Pass:
     all_again: NDArray[np.bool_]
     """Whether whole blocks run forward twice."""
     some_again: NDArray[np.bool_]
-    """Whether cheap work and selected products do."""
+    """Whether cheap work and selected products run forward twice."""
 
     @property
     def reference(self) -> float:
@@ -88,7 +88,7 @@ def one_micro_batch(
     share: Floats,
     tokens: Floats,
 ) -> KernelTimes:
-    """Kernels of one micro-batch through a stage with ``share`` of the layers, and launches.
+    """Kernels and launches of one micro-batch through a stage with ``share`` of the layers.
 
     Each sum is affine in ``share`` and does not depend on data parallelism.
     """
@@ -169,7 +169,7 @@ _ADDED: Final = {
 
 
 def _add_launches(total: KernelTimes, op: Operator, one: _Pass, held: Floats | float) -> None:
-    """Count launches of forward, backward and what is made again, and host work between them."""
+    """Count launches of forward, backward and recomputation, and host work between them."""
     launches = _launches(op, one.run, one.candidates, one.software)
     again = one.all_again if made_again(op, one.architecture) else 0.0
     total.launches += held * launches * ((1.0 if op.frozen else 3.0) + one.reference + again)

@@ -1,4 +1,4 @@
-"""Time that a step waits for its host, where states or activations live there."""
+"""Time that a step waits for its host, if states or activations are there."""
 
 from __future__ import annotations
 
@@ -35,15 +35,10 @@ def offload_time(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    candidates : Candidates
-    network : NetworkEfficiency
     updated : ndarray
         Parameters that this rank updates. [elements]
     weights : ndarray
-        Working weights of this rank that live on the host, if they do. [elements]
-    micro_batches : ndarray
+        Working weights of this rank that are on the host. [elements]
     cover_s : ndarray
         Computation of one micro-batch. [s]
 
@@ -54,9 +49,9 @@ def offload_time(
 
     Notes
     -----
-    Gradients go to the host and new weights come back with nothing to hide behind; weights and
-    activations cross twice in each micro-batch, out or in, beside computation. Paged states cross
-    twice in each step. Cards of one machine share its memory, each has a link of its own.
+    No computation hides gradients to the host and new weights back. Weights and activations cross
+    the link twice in each micro-batch, in parallel with computation. Paged states cross it twice
+    in each step. Cards of one machine share its memory; each has its own link.
     """
     layout, hardware = candidates.layout, candidates.hardware
     link = hardware.pcie_bytes_per_s * (network.pcie_bandwidth or network.intra_bandwidth)

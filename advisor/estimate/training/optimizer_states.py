@@ -1,4 +1,4 @@
-"""What each optimizer keeps for the parameters that it updates."""
+"""States of each optimizer for the parameters that it updates."""
 
 from __future__ import annotations
 
@@ -43,11 +43,6 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
     ----------
     architecture : ModelArchitecture
         Shapes decide what Adafactor and Muon keep.
-    run : TrainingRun
-
-    Returns
-    -------
-    float
 
     Notes
     -----
@@ -58,7 +53,7 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
     if run.optimizer in EIGHT_BIT:
         return float(2 * blockwise_state_bytes(elements=1.0))
     if run.optimizer not in COPIES and run.frozen:
-        # Adapters are matrices of a small rank.
+        # Adapters are matrices of small rank.
         return size * (run.optimizer is Optimizer.MUON)
     if run.optimizer is Optimizer.ADAFACTOR:
         return size * _factored_share(architecture)
@@ -72,7 +67,7 @@ def optimizer_bytes_per_parameter(architecture: ModelArchitecture, run: Training
 
 
 def update_temporary_bytes(architecture: ModelArchitecture, run: TrainingRun) -> float:
-    """What the update of the largest tensor holds for a moment, whole. [bytes]"""
+    """Temporary memory for the update of the largest tensor. [bytes]"""
     if run.optimizer is not Optimizer.MUON or run.frozen:
         return 0.0
     blocks = (op for op in architecture.matmuls() if op.part is Part.BLOCK)
@@ -84,8 +79,8 @@ def gradient_cast_bytes(
 ) -> Floats:
     """Casts of gradients that are narrower than the master weights they update. [bytes]
 
-    The stack tells whether it casts one tensor after another, or all of the ``partition``
-    [elements] that a rank updates.
+    The stack's facts state whether it casts one tensor after another, or the whole
+    ``partition`` [elements] that a rank updates.
     """
     cast = run.stack.gradient_cast
     master = run.recipe.master
@@ -134,7 +129,7 @@ def _factored_share(architecture: ModelArchitecture) -> float:
         else:
             continue
         if op.parameters < rows * columns * experts:
-            # A tied head has a bias of its own, and no matrix.
+            # A tied head has its own bias, but no matrix of its own.
             continue
         kept += op.layers * experts * float(factored_state_elements(rows=rows, columns=columns))
         matrices += op.layers * experts * rows * columns

@@ -16,7 +16,7 @@ FORWARD_PEAK_OF_LOSS: Final = 10 / 12
 """Largest moment of the loss's forward pass over that of its backward pass (PyTorch's own
 accounting of the unfused code)."""
 FORWARD_END: Final = 0.0
-"""Moment of the loss, and of the first block's backward pass."""
+"""Names of two moments: the loss, and the first block's backward pass."""
 BACKWARD_END: Final = 1.0
 OPTIMIZER_STEP: Final = 2.0
 
@@ -34,9 +34,9 @@ class TrainingMemory:
     moment: Floats
     """``FORWARD_END``, ``BACKWARD_END`` or ``OPTIMIZER_STEP``."""
     last_stage: Floats
-    """1 where the last pipeline stage is the fullest."""
+    """1 if the last pipeline stage is the fullest."""
     host: Floats
-    """What one accelerator needs of its host's memory. [bytes]"""
+    """Host memory for one accelerator. [bytes]"""
 
     @property
     def allocated(self) -> Floats:
@@ -58,11 +58,11 @@ class BlockBytes:
     stored: Floats
     """Kept from the forward to the backward pass."""
     backward: Floats
-    """Most that is there while the layer goes backward, made again or kept."""
+    """Peak of kept and recomputed tensors during the layer's backward pass."""
     input_apart: NDArray[np.bool_]
-    """Whether what is kept is no part of that: the block's input, from which all is made again."""
+    """Whether ``stored`` comes on top: it is the block's input, from which all is recomputed."""
     head: Floats
-    """Kept of the head from its forward to its backward pass, logits apart."""
+    """Kept by the head from its forward to its backward pass, without logits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ class PeakPhase:
     """One moment of a step that can be the fullest. [bytes]"""
 
     moment: float
-    """As of :class:`TrainingMemory`."""
+    """As in :class:`TrainingMemory`."""
     gradients: Floats
     activations: Floats
     logits: Floats
     workspace: Floats
-    """Gathered weights, gradients on their way and temporaries."""
+    """Gathered weights, gradients in transit and temporaries."""
 
     @property
-    def passing(self) -> Floats:
-        """All that comes and goes in a step; the states stay."""
+    def transient(self) -> Floats:
+        """Memory that a step allocates and frees; the states stay."""
         return self.gradients + self.activations + self.logits + self.workspace
 
 
@@ -99,13 +99,12 @@ def block_phases(
     ----------
     states : StageStates
         Of one stage.
-    blocks : BlockBytes
     stored : ndarray
-        Activations kept of all blocks of the stage. [bytes]
+        Activations that all blocks of the stage keep. [bytes]
     loss : ndarray
-        Logits and what the loss makes of them, at its backward pass. [bytes]
+        Logits and the loss's tensors, in its backward pass. [bytes]
     head : ndarray
-        Kept of the head. [bytes]
+        Activations that the head keeps. [bytes]
     casts : tuple of ndarray
         16-bit copies of weights, at the end of the forward pass and at the loss. [bytes]
     tied_gradient : ndarray
@@ -149,7 +148,7 @@ def block_phases(
         workspace=states.at_end,
     )
     after = (loss_backward, first_block, last_block, embedding, update_phase(states, none))
-    # Without casts the loss holds more in its backward pass; the search is quicker for it.
+    # Without casts, the backward pass of the loss needs more: skip ``before_loss`` to save time.
     return (before_loss, *after) if np.any(at_forward_end) else after
 
 
@@ -166,13 +165,13 @@ def update_phase(states: StageStates, none: Floats) -> PeakPhase:
 
 def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool) -> TrainingMemory:
     """Pick the moment at which the sum is largest, for each configuration."""
-    totals = [phase.passing for phase in phases]
+    totals = [phase.transient for phase in phases]
     shape = np.broadcast_shapes(*{np.shape(total) for total in totals})
     place = np.argmax(_stacked(totals, shape), axis=0)
     whole = np.broadcast_shapes(shape, states.weights.shape, states.optimizer.shape)
 
     def chosen(name: str) -> Floats:
-        # numpy.choose takes 64 at most, and a network of many stages has a moment for each row.
+        # numpy.choose takes at most 64 arrays; a network of many layers has more moments.
         rows = _stacked([getattr(phase, name) for phase in phases], shape)
         return np.broadcast_to(np.take_along_axis(rows, place[None], axis=0)[0], whole)
 
@@ -191,7 +190,7 @@ def fullest(phases: tuple[PeakPhase, ...], states: StageStates, *, is_last: bool
 
 
 def _stacked(terms: Sequence[Floats | float], shape: tuple[int, ...]) -> Floats:
-    """One row for each term; broadcasting is slow, and most have the shape already."""
+    """One row for each term; it broadcasts only where needed, because that is slow."""
     return np.stack(
         [
             np.asarray(term) if np.shape(term) == shape else np.broadcast_to(term, shape)

@@ -1,4 +1,4 @@
-"""One training configuration in full: nouns in, ``Estimate`` parts out."""
+"""The full estimate of one training configuration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRAINING_INTERVAL = "training_time"
 
 
 def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
-    """Share of wall-clock time that trains. [fraction]"""
+    """Share of wall-clock time spent on training. [fraction]"""
     return np.asarray(
         goodput(
             accelerators=accelerators,
@@ -45,13 +45,13 @@ def run_goodput(reliability: Reliability, accelerators: Floats) -> Floats:
 
 
 def time_quantity(architecture: ModelArchitecture, *, frozen: bool) -> str:
-    """Name of the interval that training times of this model have; ``frozen``: adapters alone."""
+    """Name of the interval for this model's training times; ``frozen``: only adapters train."""
     if frozen:
         work = "_adapters"
     elif architecture.num_experts > 1:
         work = "_routed"
     elif architecture.unit is not Unit.TOKEN:
-        # Detectors alone work on the host between their passes.
+        # Only detectors work on the host between their passes.
         work = "_detection" if any(op.host_s for op in architecture.operators) else "_samples"
     else:
         scores = [op for op in architecture.operators if op.kind is OperatorKind.ATTENTION]
@@ -65,7 +65,7 @@ def evaluate_run_hours(
     candidates: Candidates,
     calibration: Calibration,
 ) -> tuple[Floats, TrainingTime]:
-    """Wall-clock hours of the whole run, start-up included, and the shares of a step. [h], [s]"""
+    """Wall-clock hours of the whole run with start-up, and the shares of a step. [h], [s]"""
     time = training_time(
         architecture, run, candidates, calibration.network, calibration.software[run.software]
     )
@@ -77,7 +77,7 @@ def evaluate_run_hours(
 
 
 def evaluation_steps(architecture: ModelArchitecture, run: TrainingRun) -> float:
-    """Training steps that last as long as all evaluation: forward passes alone."""
+    """Training steps that take as long as all evaluation, which only runs forward."""
     fold = fold_flops(architecture, run.sequence_length, run)
     forward = fold.forward / model_flops_per_token(architecture, run)
     return run.evaluation_tokens / run.tokens_per_step * forward
@@ -134,11 +134,11 @@ def parameters_of(architecture: ModelArchitecture, run: TrainingRun | None) -> P
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """How far a time can be from what is expected."""
+    """Range of a time around its expected value."""
 
     interval: Interval
     widening: float
-    """For a shape that is assumed."""
+    """Factor for an assumed shape."""
     evidence: Evidence
 
     def range(self, value: float, floor: float) -> Range:
@@ -169,7 +169,7 @@ def describe_time(
     hours, step = float(hours_array[0]), float(time.step[0])
     _check_joined(step, layout, accelerator, node)
     spread = _spread(architecture, run, layout, accelerator, calibration)
-    # No end of the range beats the data sheet's peak.
+    # The range never goes beyond the data sheet's peak.
     least_s = _least_step_s(architecture, run, candidates)
     steps = float(np.ceil(run.tokens / run.tokens_per_step))
     step_range = spread.range(step, least_s)
@@ -215,11 +215,11 @@ def describe_time(
 def _check_joined(
     step_s: float, layout: ParallelLayout, accelerator: Accelerator, node: Node
 ) -> None:
-    """Refuse a layout over machines without a network: its step would never end."""
+    """Refuse a layout over machines without a network: its step would take forever."""
     if np.isfinite(step_s):
         return
     raise InputError(
-        "the layout spans machines that no network joins",
+        "the layout spans machines that no network connects",
         value=f"{layout.accelerators} accelerators, {node.accelerators} in a machine",
         allowed=f"up to {node.accelerators} {accelerator.name} in one machine",
         remedy="Lower the count, or choose an accelerator that is offered with a network.",
@@ -234,7 +234,7 @@ def _spread(
     accelerator: Accelerator,
     calibration: Calibration,
 ) -> _Spread:
-    """Return what published runs of such work were off by, wider where nothing was measured."""
+    """Return the errors of published runs of such work, wider if nothing was measured."""
     kernels, measured = calibration.kernels_for(accelerator)
     interval = calibration.training_interval(
         time_quantity(architecture, frozen=run.frozen),
@@ -283,7 +283,7 @@ _BINDING = {
 
 
 def binding(shares: dict[str, float]) -> str:
-    """Return the resource with the largest share of a step, or that which the rest waits for."""
+    """Return the resource with the largest share of a step, or the one that the step waits for."""
     if shares.get("input", 0.0) > 0.0:
         return "input"
     totals = {

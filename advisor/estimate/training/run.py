@@ -26,7 +26,7 @@ DEFAULT_SEQUENCE_LENGTH = 4096
 PRETRAINING_BATCH_TOKENS = 4_194_304
 """Llama 2 (arXiv:2307.09288, section 2.2) trains with batches of 4M tokens."""
 FINE_TUNING_BATCH = 64
-"""Sequences; within the usual 16 to 128 of published fine-tuning recipes. A stated default."""
+"""Sequences; within the usual 16 to 128 of published fine-tuning recipes. An assumption."""
 TOKENS_PER_PARAMETER = 20.0
 """Compute-optimal training (Hoffmann et al. 2022, arXiv:2203.15556, table 3)."""
 FINE_TUNING_TOKENS = 10e6
@@ -36,7 +36,7 @@ PRETRAINING_SAMPLES = 90 * 1_281_167
 """90 epochs of ImageNet's 1,281,167 images, the usual schedule of image classifiers (Goyal et al.
 2017, arXiv:1706.02677, section 5.1)."""
 FINE_TUNING_SAMPLES = 1e5
-"""A stated default."""
+"""An assumption, shown to the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +52,26 @@ class MemorySwitches:
     gathered_logits: bool = False
     """Tensor parallelism gathers the logits before the loss."""
     ends_apart: bool | None = None
-    """Embedding and head are sharded apart from the rest; None takes the stack's habit."""
+    """Embedding and head are sharded separately; None takes the stack's default."""
     base_inputs_kept: bool = False
-    """A 4-bit base keeps the input of each product for nothing (bitsandbytes before release 0.44:
-    its pull request 1270, "delete useless buffered activation")."""
+    """A 4-bit base keeps the unused input of each product (bitsandbytes before release 0.44: its
+    pull request 1270, "delete useless buffered activation")."""
     unpacked_base: bool = False
     """A 4-bit base is unpacked by single operations (GPTQ in PyTorch), not by one kernel."""
     flat_units: bool = False
     """Frozen weights are sharded in one flat unit with adapters (PyTorch's first FSDP), which
     allocates gradients for them too, whole until the last micro-batch (``no_sync``)."""
     reduce_format: str | None = None
-    """Format in which sharded gradients are reduced; None takes that of the gradients."""
+    """Format in which sharded gradients are reduced; None takes the format of the gradients."""
     gradient_sync: GradientSync = GradientSync.EACH
-    """When ranks that share out gradients sum them; what waits is in the reduced format."""
+    """When ranks sum sharded gradients; waiting gradients are in the reduced format."""
     update_in_backward: bool = False
-    """The optimizer updates each weight during the backward pass, and its gradient goes."""
+    """The optimizer updates each weight in the backward pass and frees its gradient."""
     trained_ends: bool = False
-    """Beside adapters, copies of embedding and head train whole (``modules_to_save``)."""
+    """Besides adapters, full copies of embedding and head train (``modules_to_save``)."""
     adapter_format: str = "fp32"
     adapter_autocast: bool = True
-    """Adapters compute under autocast; else their input is cast to their own format."""
+    """Adapters compute under autocast; otherwise their input is cast to their format."""
     adapter_dropout: bool = False
     base_raised: bool = False
     """Embeddings, norms and head of a 4-bit base are raised to fp32
@@ -99,16 +99,16 @@ class TrainingRun:
     evaluation_tokens: float = 0.0
     """Evaluated during the run, in the same unit as ``tokens``."""
     cross_entropy: CrossEntropy | None = None
-    """None takes what the software does."""
+    """None takes the software's default."""
     preference: Preference | None = None
     loading: Loading | None = None
-    """How images come; None where the step waits for none."""
+    """How images are loaded; None if the step waits for none."""
     unit: Unit = Unit.TOKEN
-    """What ``tokens`` counts. Where it is no token, ``sequence_length`` is 1."""
+    """The unit of ``tokens``. If it is not a token, ``sequence_length`` is 1."""
 
     @property
     def stack(self) -> SoftwareStack:
-        """What the software does."""
+        """Facts of the software."""
         return stack_named(self.software)
 
     @property
@@ -123,35 +123,29 @@ class TrainingRun:
 
     @property
     def tokens_per_sample(self) -> int:
-        """Tokens of what ``global_batch`` and ``micro_batch`` count: a sequence, or a pair."""
+        """Tokens of one item of ``global_batch`` and ``micro_batch``: a sequence, or a pair."""
         return self.sequence_length * (1 if self.preference is None else 2)
 
     @property
     def has_reference(self) -> bool:
-        """Whether a second, frozen model runs forward; adapters are switched off instead."""
+        """Whether a second, frozen model runs forward; adapters would be switched off instead."""
         return self.preference is Preference.DPO and not self.frozen
 
     @property
     def reference_passes(self) -> float:
-        """Forward passes of a step beside the training's own."""
+        """Forward passes of a step besides those of training."""
         return float(self.preference is Preference.DPO)
 
 
 def resolve_training(
     workload: Training, architecture: ModelArchitecture, recipe: PrecisionRecipe
 ) -> TrainingRun:
-    """Fill in what the user left open, and say so.
+    """Fill in the fields that the user left open, and note each assumption.
 
     Parameters
     ----------
-    workload : Pretraining or FineTuning
-    architecture : ModelArchitecture
     recipe : PrecisionRecipe
-        The recipe to use; the caller chooses it when the workload leaves it open.
-
-    Returns
-    -------
-    TrainingRun
+        The recipe to use; the caller chooses it if the workload does not.
 
     Raises
     ------
@@ -202,7 +196,7 @@ def resolve_training(
 
 
 def software_of(workload: Training, unit: Unit) -> SoftwareStack:
-    """Return the software of a run: as asked, or what most people run the task with."""
+    """Return the software of a run: the asked one, or the most common one for the task."""
     if workload.software is not None:
         return stack_named(workload.software)
     if unit is not Unit.TOKEN:
@@ -217,13 +211,13 @@ def takes_adapters(architecture: ModelArchitecture, targets: tuple[str, ...]) ->
 
 
 def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> None:
-    """Refuse adapters where the network has no matrix to sit on."""
+    """Refuse adapters if the network has none of the target matrices."""
     full = workload.method is FineTuningMethod.FULL
     if full or takes_adapters(architecture, workload.lora_targets):
         return
     known = [name for name in LORA_TARGETS if takes_adapters(architecture, (name,))]
     raise InputError(
-        f"{architecture.name} has none of the matrices that adapters are asked for",
+        f"{architecture.name} has none of the matrices that lora_targets names",
         value=", ".join(workload.lora_targets),
         allowed=", ".join(known) or "no adapters at all",
         remedy="Choose full fine-tuning (--task finetune), or other targets.",
@@ -234,7 +228,7 @@ def _check_targets(workload: FineTuning, architecture: ModelArchitecture) -> Non
 def _sequence_length(
     workload: Training, architecture: ModelArchitecture, assumptions: list[str]
 ) -> int:
-    """Tokens of a sequence; 1 where the network takes whole images or samples."""
+    """Tokens of a sequence; 1 if the network takes whole images or samples."""
     unit, sequence = architecture.unit, workload.sequence_length
     check_sample_fields(workload, architecture)
     if unit is not Unit.TOKEN:
@@ -256,7 +250,7 @@ def _sequence_length(
     if longest is not None and sequence > (1 if learned else 8) * longest:
         times = f"the {longest:,} learned" if learned else f"8 times the {longest:,}"
         raise InputError(
-            "workload.sequence_length exceeds what the model can be extended to",
+            "workload.sequence_length exceeds the length that the model can be extended to",
             value=sequence,
             allowed=f"up to {times} positions of {architecture.name}",
             remedy="Shorten the sequence or choose a long-context model.",
@@ -313,7 +307,7 @@ def _default_amount(
 
 
 def recipe_named(name: str) -> PrecisionRecipe:
-    """Return the recipe ``name``, or say which exist."""
+    """Return the recipe ``name``; ``InputError`` with the existing ones if it is unknown."""
     if name not in RECIPES:
         raise InputError(
             "unknown precision recipe",

@@ -1,4 +1,4 @@
-"""What the hours of a whole run are made of, beside its steps."""
+"""Parts of the hours of a whole run besides its steps."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ def run_terms(
 
     Parameters
     ----------
-    reliability : Reliability
     accelerators : int
-        Of the job; any failure stops all of them.
+        Accelerators of the job; any failure stops all of them.
     training_s, evaluation_s : float
         Without failures and checkpoints. [s]
 
     Returns
     -------
     tuple of Term
-        In seconds; they sum to the run. Those of zero length are left out.
+        In seconds; they sum to the run. Terms of 0 s are left out.
     """
     saving, again, restarting = (
         float(share)

@@ -1,8 +1,8 @@
-"""Training memory of networks whose layers differ in size: a walk back over the rows.
+"""Training memory of networks whose layers differ in size: a backward walk over the rows.
 
-A stack of like blocks has its peak at one of a few moments (``training_memory``). A network that
-narrows from large feature maps to many channels has it wherever what is still kept, the gradients
-that exist already and what passes through a row together are largest.
+A stack of like blocks has its peak at one of a few moments (``training_memory``). In a network
+that narrows from large feature maps to many channels, the peak is at the row where kept tensors,
+existing gradients and the row's temporaries have the largest sum.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from advisor.architecture.table.operators import Operator, OperatorKind, Part
 from advisor.estimate.candidates import Floats
 from advisor.estimate.training.activations import (
     fold_saved_bytes,
-    passing_bytes,
     segment_input_bytes,
+    transient_bytes,
 )
 from advisor.estimate.training.peak_moments import (
     BACKWARD_END,
@@ -44,55 +44,55 @@ Rows = NDArray[np.float64]
 class BackwardWalk:
     """Moments of a backward pass: each row of the table, in the first and the last of its layers.
 
-    Arrays of two rows tell first what no recomputation keeps, then what full recomputation does.
+    Arrays of two rows: the first without recomputation, the second with full recomputation.
     """
 
     kept: Rows
-    """What is kept or made again of one sample. [bytes/sample]"""
-    passing: Rows
+    """Kept or recomputed tensors of one sample. [bytes/sample]"""
+    transient: Rows
     """Gradients of input and output of this row for one sample. [bytes/sample]"""
     casts: Rows
     """16-bit copies of fp32 weights. [bytes]"""
     gradients: Rows
-    """Share of the gradients that exist once this row is done. [fraction]"""
+    """Share of the gradients that exist after this row. [fraction]"""
     lookups: Rows
-    """Gradient of the row's table, where the head makes another of it. [bytes]"""
+    """Gradient of the row's table, if the head has a second gradient of it. [bytes]"""
     kept_at_loss: Rows
-    """What the forward pass leaves of one sample, by policy. [bytes/sample]"""
+    """Tensors of one sample after the forward pass, by policy. [bytes/sample]"""
     casts_at_loss: Rows
-    """16-bit copies while the loss goes backward, by policy. [bytes]"""
+    """16-bit copies in the backward pass of the loss, by policy. [bytes]"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One layer of a row: what it keeps and copies, its gradients, and what passes. [bytes]"""
+    """One layer of a row: kept tensors, copies, gradients and temporaries. [bytes]"""
 
     saved: float
     casts: float
     parameters: float
-    passing: float
+    transient: float
     lookup: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows whose layers take turns."""
+    """Rows whose layers alternate."""
 
     lines: tuple[_Row, ...]
     layers: int
     made_again: bool
-    """Whether full recomputation keeps the input of each layer alone."""
+    """Whether full recomputation keeps only the input of each layer."""
     entry: float
     """That input. [bytes/sample]"""
     saved: float
-    """Kept of one layer. [bytes/sample]"""
+    """Kept tensors of one layer. [bytes/sample]"""
     casts: float
     parameters: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Forward:
-    """What a forward pass has left so far. [bytes]"""
+    """Tensors that a forward pass has kept so far. [bytes]"""
 
     kept: float = 0.0
     remade: float = 0.0
@@ -100,7 +100,7 @@ class _Forward:
     casts: float = 0.0
     remade_casts: float = 0.0
     parameters: float = 0.0
-    """Passed so far: backward, they still wait for their gradients. [elements]"""
+    """Parameters passed so far; in the backward pass, their gradients come later. [elements]"""
 
     def after(self, group: _Group, layers: int, *, inputs: int) -> _Forward:
         """Return what is left after ``layers`` of a group, and its first ``inputs`` inputs."""
@@ -115,13 +115,13 @@ class _Forward:
 
 
 class _Moment(NamedTuple):
-    """One row of one layer while it goes backward; a column of :class:`BackwardWalk`."""
+    """One row of one layer in its backward pass; a column of :class:`BackwardWalk`."""
 
     kept: float
     remade: float
     casts: float
     remade_casts: float
-    passing: float
+    transient: float
     waiting: float
     lookup: float
 
@@ -133,20 +133,14 @@ def backward_walk(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     facts : MemoryFacts
         Workspaces of convolutions.
 
-    Returns
-    -------
-    BackwardWalk
-
     Notes
     -----
-    Layers that are alike run in turns: of each row the layer that comes back first, when most is
-    kept, and the one that comes back last, when most gradients exist, stand for all. Full
-    recomputation keeps the input of each block (``Operator.segment``), and what is in none.
+    Of like layers, two represent all: the first in the backward pass, when most tensors are kept,
+    and the last, when most gradients exist. Full recomputation keeps the input of each block
+    (``Operator.segment``), and all tensors outside of blocks.
     """
     start = _Forward()
     moments: list[_Moment] = []
@@ -158,7 +152,7 @@ def backward_walk(
     table = np.array(moments).T
     return BackwardWalk(
         kept=table[0:2],
-        passing=table[4],
+        transient=table[4],
         casts=table[2:4],
         gradients=1.0 - table[5] / max(start.parameters, 1.0),
         lookups=table[6],
@@ -198,7 +192,7 @@ def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Momen
                 remade=before.remade + saved,
                 casts=before.casts + casts,
                 remade_casts=before.remade_casts + casts,
-                passing=line.passing,
+                transient=line.transient,
                 waiting=before.parameters + done,
                 lookup=line.lookup,
             )
@@ -210,17 +204,17 @@ def _moments_of_layer(group: _Group, start: _Forward, layer: int) -> list[_Momen
 def _row(operator: Operator, run: TrainingRun, facts: MemoryFacts, *, tied: bool) -> _Row:
     wide = run.recipe.compute == "fp32"
     size = FORMAT_BYTES["fp32" if wide else "bf16"]
-    passing = size * moved_elements(operator) * operator.largest
+    transient = size * moved_elements(operator) * operator.largest
     if wide and operator.minimal:
-        passing *= 1.0 + facts.minimal_filter_workspace
-    passing += size * operator.waiting_elements * operator.largest
+        transient *= 1.0 + facts.minimal_filter_workspace
+    transient += size * operator.waiting_elements * operator.largest
     if operator.kind is OperatorKind.ATTENTION:
-        passing += passing_bytes(operator, run).per_token_bytes
+        transient += transient_bytes(operator, run).per_token_bytes
     return _Row(
         saved=fold_saved_bytes((operator,), run).per_token_bytes / operator.layers,
         casts=2.0 * matrix_elements(operator) * _casts(run) / operator.layers,
         parameters=float(operator.parameters),
-        passing=passing,
+        transient=transient,
         lookup=operator.parameters * FORMAT_BYTES[run.recipe.working]
         if tied and operator.kind is OperatorKind.EMBEDDING and not run.frozen
         else 0.0,
@@ -239,7 +233,6 @@ def sample_phases(
 
     Parameters
     ----------
-    walk : BackwardWalk
     samples : ndarray
         Samples of a micro-batch on one rank.
     recompute : ndarray
@@ -247,13 +240,9 @@ def sample_phases(
     states : StageStates
         Of the only stage.
     loss : ndarray
-        Logits and what the loss makes of them, at its backward pass. [bytes]
+        Logits and the loss's tensors, in its backward pass. [bytes]
     two_tied : ndarray
-        1 where both gradients of a table that the head shares exist before they are added, else 0.
-
-    Returns
-    -------
-    tuple of PeakPhase
+        1 if both gradients of a tied table exist before they are added, otherwise 0.
     """
     held, none = states.held_gradients, 0.0 * samples
     gathered = np.maximum(states.at_first_block, states.at_last_block)
@@ -264,7 +253,7 @@ def sample_phases(
         return PeakPhase(FORWARD_END, held + none, left + casts, logits, gathered)
 
     def at_row(row: int) -> PeakPhase:
-        passed = samples * (walk.kept[:, row][remakes] + walk.passing[row])
+        passed = samples * (walk.kept[:, row][remakes] + walk.transient[row])
         passed = passed + walk.casts[:, row][remakes] + walk.lookups[row] * two_tied
         exist = np.maximum(held, states.gradients * walk.gradients[row])
         return PeakPhase(BACKWARD_END, exist, passed, none, gathered)
@@ -272,13 +261,13 @@ def sample_phases(
     return (
         at_loss(walk.casts_at_loss[0], loss * FORWARD_PEAK_OF_LOSS),
         at_loss(walk.casts_at_loss[remakes], loss),
-        *(at_row(row) for row in range(len(walk.passing))),
+        *(at_row(row) for row in range(len(walk.transient))),
         update_phase(states, none),
     )
 
 
 def answers_per_sample(architecture: ModelArchitecture) -> float:
-    """Positions at which the loss compares one token or sample: 1 unless it writes a sequence."""
+    """Positions that the loss compares for one token or sample: 1, or those of a sequence."""
     return max(
         (op.positions_per_token for op in architecture.matmuls() if op.part is Part.HEAD),
         default=1.0,

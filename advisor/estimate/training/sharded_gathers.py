@@ -1,4 +1,4 @@
-"""What sharded stacks gather and reduce of one pipeline stage, and which gradients still wait."""
+"""Gathers and reductions of sharded stacks on one pipeline stage, and waiting gradients."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ def gradient_bytes_per_parameter(run: TrainingRun) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ShardedPassing:
-    """Gathered weights and gradients on their way, by moment. [bytes]"""
+    """Gathered weights and gradients in transit, by moment. [bytes]"""
 
     at_loss: Floats
     at_first_block: Floats
     at_last_block: Floats
     at_end: Floats
     reduced_at_end: Floats
-    """Gradients that are on their way at that moment."""
+    """Gradients in transit at that moment."""
     waits: NDArray[np.bool_]
-    """Whether whole gradients wait for the last micro-batch, and no share of them exists before."""
+    """Whether whole gradients wait for the last micro-batch; no shard exists before it."""
     undivided_lookup: Floats
     summed_lookup: Floats
-    """Its part of this rank, beside the undivided one, for the optimizer."""
+    """The rank's shard, which the optimizer needs besides the whole gradient."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Habits:
-    """What the ranks of each configuration do with shared states."""
+    """How the ranks of each configuration gather and reduce sharded states."""
 
     keeps: NDArray[np.bool_]
-    """Weights are gathered in the forward pass, and stay until the backward pass of each block."""
+    """Weights are gathered in the forward pass and stay until each block's backward pass."""
     gathers: NDArray[np.bool_]
     """Weights are gathered for each pass."""
     reduces: NDArray[np.bool_]
-    """Gradients are summed and shared out during the backward pass."""
+    """Gradients are reduced and scattered during the backward pass."""
     waits: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class _EndGradients:
-    """Gradients of embedding and head on their way at the end of a backward pass. [bytes]"""
+    """Gradients of embedding and head in transit at the end of a backward pass. [bytes]"""
 
-    passing: Floats
+    transient: Floats
     own: Floats
-    """This rank's share of those that are not reduced yet at the fuller moment."""
+    """This rank's share of the gradients that are not reduced yet at the fuller moment."""
     undivided: Floats
     summed: Floats
 
 
-def sharded_passing(
+def sharded_transients(
     architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
 ) -> ShardedPassing:
-    """What sharded stacks gather and reduce, see :func:`stage_states`. [bytes]"""
+    """Gathers and reductions of sharded stacks; see :func:`stage_states`. [bytes]"""
     habits = _habits(run, layout, stage)
     fold = fold_parameters(architecture)
     gathered_size = gathered_format_bytes(run)
@@ -82,7 +82,7 @@ def sharded_passing(
     blocks = habits.gathers * one_layer * gathered_size
     head = ahead * np.minimum(stage.ends, fold.head_divided / layout.tensor)
     reduced = habits.reduces * _gradients_of_block(run, one_layer, head)
-    # Whole gradients wait in the master's format, or in that of their message if it is wider.
+    # Whole gradients wait in the wider of two formats: the master's and their message's.
     widest = max(_message_format_bytes(run), master_format_bytes(run))
     waiting = habits.waits * (widest * stage.whole)
     last = _end_gradients(architecture, run, layout, stage, head)
@@ -94,7 +94,7 @@ def sharded_passing(
         + habits.keeps * (stage.ends + one_layer) * gathered_size
         + (1 + ahead) * blocks
         + reduced,
-        at_end=habits.reduces * last.passing,
+        at_end=habits.reduces * last.transient,
         reduced_at_end=habits.reduces * last.own,
         waits=habits.waits,
         undivided_lookup=last.undivided * ~habits.reduces,
@@ -106,11 +106,11 @@ def _habits(run: TrainingRun, layout: LayoutArrays, stage: Stage) -> _Habits:
     together = layout.data * layout.context > 1
     full = layout.sharding > SHARD_GRAD_OP
     piped = layout.pipeline > 1
-    # A pipeline would gather anew for each micro-batch; stacks keep the weights instead.
+    # A pipeline would gather weights for each micro-batch; stacks keep them instead.
     half = (layout.sharding == SHARD_GRAD_OP) & (run.recipe.master is None)
     keeps = (half | full & piped) & together
     reduces = (layout.sharding >= SHARD_GRAD_OP) & together
-    # Nor does it reduce before the last micro-batch.
+    # A pipeline does not reduce before the last micro-batch either.
     defers = stage.accumulates & (run.switches.gradient_sync is GradientSync.LAST)
     return _Habits(
         keeps=keeps,
@@ -140,15 +140,15 @@ def _end_gradients(
     stage: Stage,
     head: Floats,
 ) -> _EndGradients:
-    """Return what is left when all blocks have gone backward; ``head``: its part, if it waits."""
+    """Return what is left after all blocks' backward pass; ``head``: its part, if it waits."""
     gradient_size, gathered_size = gradient_bytes_per_parameter(run), gathered_format_bytes(run)
     divided = fold_parameters(architecture).embedding_divided
     embedding = np.minimum(stage.ends, divided / layout.tensor)
-    # The lookup's gradient is not divided on its way: DTensor sums it over the tensor ranks.
+    # The lookup's gradient is not divided in transit: DTensor sums it over the tensor ranks.
     undivided = np.minimum(stage.ends * layout.tensor, divided)
     lookup = embedding if run.stack.divides_lookup_gradient else undivided
-    # Beside the message the root unit's gradients exist whole until they are reduced, or a lookup's
-    # sum; then the lookup's still does, unless it was added to a tied head's.
+    # Beside the message, the root unit's whole gradients (or a lookup's sum) exist until they are
+    # reduced. Then only the lookup's is left, unless it was added to a tied head's.
     sums = lookup > embedding
     summed = np.asarray(sums * embedding, dtype=np.float64)
     reduced = embedding + head
@@ -159,7 +159,7 @@ def _end_gradients(
     before = np.where(sums, after, ahead * reduced * gathered_size)
     first = sums | (before - own > after)
     return _EndGradients(
-        passing=np.where(first, before, after) + reduced * _message_format_bytes(run),
+        transient=np.where(first, before, after) + reduced * _message_format_bytes(run),
         own=first * own,
         undivided=(lookup - embedding) * gradient_size,
         summed=summed * gradient_size,
@@ -169,10 +169,10 @@ def _end_gradients(
 def pending_gradients(
     architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, stage: Stage
 ) -> Floats:
-    """Gradients that a rank has not yet while the backward pass is in its last block. [elements]
+    """Gradients that do not exist yet when the backward pass is in its last block. [elements]
 
-    The embedding's, unless a tied head made it before. Sharded stacks reduce those of the root
-    unit together at the end, and two blocks are on their way.
+    The embedding's gradient, unless a tied head made it before. Sharded stacks reduce the root
+    unit's gradients together at the end, and two blocks are in transit.
     """
     alone = (layout.pipeline > 1) | (not architecture.tied_embeddings)
     group = layout.data * layout.context
@@ -191,13 +191,13 @@ def master_format_bytes(run: TrainingRun) -> float:
 
 
 def gathered_format_bytes(run: TrainingRun) -> float:
-    """Size of a gathered weight: the working format, yet no wider than the arithmetic."""
+    """Size of a gathered weight: the working format, but not wider than the compute format."""
     working = FORMAT_BYTES[run.recipe.working]
     return min(working, 2.0) if run.recipe.compute != "fp32" else working
 
 
 def _ends_apart(run: TrainingRun) -> bool:
-    """Whether embedding and head are sharded apart from the rest."""
+    """Whether embedding and head are sharded separately."""
     asked = run.switches.ends_apart
     return run.stack.shards_ends_apart if asked is None else asked
 
@@ -205,10 +205,10 @@ def _ends_apart(run: TrainingRun) -> bool:
 def gathered_end_parameters(
     run: TrainingRun, fold: ParameterFold, ends: Floats, layout: LayoutArrays
 ) -> tuple[bool, Floats]:
-    """Whether the ends are sharded apart, and how much of them is held gathered. [elements]
+    """Whether embedding and head are sharded separately, and their gathered part. [elements]
 
-    Stacks that shard them apart hold the larger at a time, others both throughout (Zhao et al.
-    2023, section 4.2).
+    Stacks that shard them separately hold only the larger one at a time; others always hold both
+    (Zhao et al. 2023, section 4.2).
     """
     apart = _ends_apart(run)
     if not apart:

@@ -24,14 +24,13 @@ class Stage:
 
     layers: Floats
     dense: Floats
-    """Parameters that every token passes, those of the ends among them. [elements]"""
+    """Parameters that every token passes, including embedding and head. [elements]"""
     expert: Floats
     """Parameters of routed experts. [elements]"""
     block: Floats
-    """Those of its layers, dense and expert. [elements]"""
+    """Parameters of its layers, dense and expert. [elements]"""
     lookup: Floats
-    """The embedding among the dense ones: its gradient is the last of a backward pass.
-    [elements]"""
+    """The embedding's part of ``dense``; its gradient comes last in a backward pass. [elements]"""
     in_flight: Floats
     """Micro-batches whose activations it holds."""
     accumulates: NDArray[np.bool_]
@@ -46,28 +45,28 @@ class Stage:
 
     @property
     def ends(self) -> Floats:
-        """Embedding and head, where it has them. [elements]"""
+        """Embedding and head, if the stage has them. [elements]"""
         return self.whole - self.block
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where a stage stands, and what it has beside blocks."""
+    """Position of a stage, and its parameters outside of blocks."""
 
     index: Floats
     layers: Floats
     ends: Floats
     """Parameters of embedding and head. [elements]"""
     lookup: Floats
-    """The embedding among them. [elements]"""
+    """Parameters of the embedding only. [elements]"""
     is_last: bool = False
 
 
 def in_effect(layout: LayoutArrays) -> LayoutArrays:
-    """Return the layout with the ranks that share states, and how they share them.
+    """Return the layout with the sharding that takes effect and its ranks.
 
-    Pipelines sum gradients until the last micro-batch, so ZeRO-2 is ZeRO-1 there; where ranks hold
-    two stages, twice as many hold each of them.
+    Pipelines sum gradients until the last micro-batch, so ZeRO-2 becomes ZeRO-1. If ranks hold two
+    stages, twice as many ranks hold each stage.
     """
     summed = (layout.pipeline > 1) & (layout.sharding == SHARD_GRAD_OP)
     sharding = np.where(summed, 1.0, layout.sharding)
@@ -77,19 +76,17 @@ def in_effect(layout: LayoutArrays) -> LayoutArrays:
 def stages_of(
     architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays
 ) -> tuple[Stage, ...]:
-    """Return the stages among which the fullest is.
+    """Return the stages that can be the fullest.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     layout : LayoutArrays
-        As asked for; see :func:`in_effect`.
+        As asked; see :func:`in_effect`.
 
     Returns
     -------
     tuple of Stage
-        The first and the last, and the second where the first holds a layer less.
+        The first and the last, and the second if the first holds one layer less.
     """
     fold = fold_parameters(architecture)
     layers = float(architecture.num_hidden_layers)
@@ -127,7 +124,7 @@ def _parts(fold: ParameterFold, layers: float, layout: LayoutArrays) -> tuple[_P
     uneven = (given_up > 0) & (pipeline > 2)
     if not np.any(uneven):
         return first, last
-    # The second stage has a layer more than the first; elsewhere it is the first again.
+    # If the second stage has one layer more than the first, use it; otherwise repeat the first.
     second = _Part(
         index=np.asarray(uneven, dtype=np.float64),
         layers=np.where(uneven, held, first.layers),

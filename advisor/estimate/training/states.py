@@ -1,4 +1,4 @@
-"""What one accelerator holds of the parameters: weights, gradients, optimizer states, buffers."""
+"""Parameter states of one accelerator: weights, gradients, optimizer states, buffers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from advisor.estimate.training.sharded_gathers import (
     gradient_bytes_per_parameter,
     master_format_bytes,
     pending_gradients,
-    sharded_passing,
+    sharded_transients,
 )
 from advisor.estimate.training.stages import SHARD_GRAD_OP, Stage
 from advisor.nouns.efficiency import MemoryFacts
@@ -38,17 +38,17 @@ from advisor.nouns.training_choices import FineTuningMethod
 
 @dataclass(frozen=True, slots=True)
 class StageStates:
-    """What a stage holds of its parameters, and what passes through at each moment. [bytes]"""
+    """Parameter states of a stage, and its temporaries at each moment. [bytes]"""
 
     weights: Floats
-    """In the working format, and of a reference model."""
+    """Weights in the working format, including a reference model's."""
     master: Floats
     gradients: Floats
-    """All of them, at the end of the backward pass."""
+    """All gradients, at the end of the backward pass."""
     gradients_at_last_block: Floats
-    """Those that exist while the backward pass goes through its last block."""
+    """Gradients that exist while the backward pass is in its last block."""
     gradients_at_end: Floats
-    """Those that exist at the moment of ``at_end``."""
+    """Gradients that exist at the moment of ``at_end``."""
     optimizer: Floats
     held_gradients: Floats
     """Gradients that exist before the backward pass of a micro-batch."""
@@ -57,20 +57,20 @@ class StageStates:
     at_loss: Floats
     """Gathered weights while the loss is computed."""
     at_first_block: Floats
-    """Gathered weights and gradients on their way at the start of the blocks' backward pass."""
+    """Gathered weights and gradients in transit at the start of the blocks' backward pass."""
     at_last_block: Floats
     """The same at its end, when the accumulated gradients are there too."""
     at_end: Floats
-    """Gradients of the embedding on their way."""
+    """Gradients of the embedding in transit."""
     at_update: Floats
     """Temporaries of the optimizer."""
     host: Floats
-    """What one accelerator needs of its host's memory."""
+    """Host memory for one accelerator."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Parameters that a rank keeps, by the sharding level that shares them out. [elements]"""
+    """Parameters that a rank keeps, by the sharding level that divides them. [elements]"""
 
     from_zero1: Floats
     from_zero2: Floats
@@ -86,7 +86,7 @@ class _Gradients:
     held: Floats
     """Before the backward pass of a micro-batch."""
     buckets: Floats
-    """Second set, which plain data parallelism sums in."""
+    """Second set of gradients, in which plain data parallelism sums."""
 
 
 def _kept(stage: Stage, layout: LayoutArrays) -> _Kept:
@@ -107,14 +107,10 @@ def stage_states(
     stage: Stage,
     facts: MemoryFacts,
 ) -> StageStates:
-    """Weights, gradients, optimizer states and what passes through, of one stage.
+    """Weights, gradients, optimizer states and temporaries of one stage.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    layout : LayoutArrays
-    stage : Stage
     facts : MemoryFacts
         Library workspaces.
 
@@ -125,11 +121,11 @@ def stage_states(
 
     Notes
     -----
-    Fully sharded stacks hold, beside their shards, the gathered weights of a block and of the
-    one fetched ahead, the whole gradients of a block, and the message that reduces those of the
-    block before (Zhao et al. 2023, arXiv:2304.11277, section 4.2). ``SHARD_GRAD_OP`` keeps what
-    it gathered until the backward pass of each block. DDP owns one set of buckets as large as
-    the gradients, for good (Li et al. 2020, arXiv:2006.15704, section 4.2).
+    Besides their shards, fully sharded stacks hold the gathered weights of a block and of the
+    prefetched one, the whole gradients of a block, and the message that reduces the gradients of
+    the previous block (Zhao et al. 2023, arXiv:2304.11277, section 4.2). ``SHARD_GRAD_OP`` keeps
+    gathered weights until the backward pass of each block. DDP permanently holds one set of
+    buckets as large as the gradients (Li et al. 2020, arXiv:2006.15704, section 4.2).
     """
     if run.frozen:
         return _frozen_states(architecture, run, layout, stage, facts)
@@ -138,22 +134,22 @@ def stage_states(
     master = zero
     if run.recipe.master is not None:
         master = FORMAT_BYTES[run.recipe.master] * kept.from_zero1
-    passing = sharded_passing(architecture, run, layout, stage)
+    transient = sharded_transients(architecture, run, layout, stage)
     gradients = _gradients(architecture, run, layout, stage, kept)
     return StageStates(
         weights=_weights(run, layout, kept),
         master=master,
-        gradients=gradients.whole + passing.undivided_lookup,
-        gradients_at_last_block=np.where(passing.waits, 0.0, gradients.at_last_block),
-        gradients_at_end=gradients.whole - passing.reduced_at_end,
+        gradients=gradients.whole + transient.undivided_lookup,
+        gradients_at_last_block=np.where(transient.waits, 0.0, gradients.at_last_block),
+        gradients_at_end=gradients.whole - transient.reduced_at_end,
         optimizer=optimizer_bytes_per_parameter(architecture, run) * kept.from_zero1,
-        held_gradients=np.where(passing.waits, 0.0, gradients.held),
+        held_gradients=np.where(transient.waits, 0.0, gradients.held),
         always=zero + facts.workspace_bytes + gradients.buckets,
-        at_loss=passing.at_loss,
-        at_first_block=passing.at_first_block,
-        at_last_block=passing.at_last_block,
-        at_end=passing.at_end,
-        at_update=_at_update(architecture, run, layout, kept, passing.summed_lookup),
+        at_loss=transient.at_loss,
+        at_first_block=transient.at_first_block,
+        at_last_block=transient.at_last_block,
+        at_end=transient.at_end,
+        at_update=_at_update(architecture, run, layout, kept, transient.summed_lookup),
         host=zero,
     )
 
@@ -191,7 +187,7 @@ def _gradients(
         )
     )
     if run.switches.update_in_backward:
-        # Each gradient is used and freed as soon as it exists; a block's are there at most.
+        # Each gradient is used and freed at once, so at most one block's gradients exist.
         whole = np.minimum(whole, stage.block / stage.layers * size)
         present = whole
     stays = run.stack.keeps_gradients or run.switches.kept_gradients
@@ -206,7 +202,7 @@ def _at_update(
     kept: _Kept,
     summed_lookup: Floats,
 ) -> Floats:
-    """Temporaries of the optimizer, and a lookup's sum that waits for it. [bytes]"""
+    """Temporaries of the optimizer, and the lookup gradient's sum. [bytes]"""
     copies = master_format_bytes(run) * kept.from_zero1
     shards = FORMAT_BYTES[run.recipe.working] * kept.from_zero3
     copies = np.where(layout.sharding > SHARD_GRAD_OP, shards, copies)
@@ -233,7 +229,7 @@ def _frozen_states(
     gathers = (layout.sharding > SHARD_GRAD_OP) & (layout.data * layout.context > 1)
     size = gathered_format_bytes(run)
     four_bit = run.method is FineTuningMethod.QLORA
-    # A 4-bit base is gathered as it is held, and unpacked product by product.
+    # A 4-bit base is gathered in 4 bits, and unpacked product by product.
     packed = float(nf4_bytes(parameters=1.0)) if four_bit else size
     one_layer = gathers * stage.block / stage.layers * packed
     some_ends = gathers * gathered_ends * size
@@ -241,7 +237,7 @@ def _frozen_states(
     if four_bit:
         widest = max(op.in_features * op.out_features for op in architecture.in_part(Part.BLOCK))
         in_block = in_block + dequantised_bytes(elements=widest, tensor=layout.tensor)
-    # Trained ends are in the format of the base, and so are their gradients and states.
+    # A trained embedding or head, its gradients and states are in the format of the base.
     trained_ends = stage.ends * (2.0 * run.switches.trained_ends)
     weights = _frozen_weights(architecture, run, layout, stage)
     gradients = (
@@ -314,8 +310,8 @@ def autocast_copies(
 ) -> tuple[Floats, Floats]:
     """16-bit copies of fp32 weights that eager autocast keeps: at the end of forward, at the loss.
 
-    The cache lives until the forward pass ends; without recomputation the graph keeps each copy
-    until its backward. Autocast leaves the grouped products of experts alone. [bytes]
+    The cache exists until the forward pass ends. Without recomputation, the graph keeps each copy
+    until its backward pass. Autocast does not cast the grouped products of experts. [bytes]
     """
     cached = run.recipe.autocast and not run.frozen
     if not run.stack.keeps_autocast_copies or not (cached or run.switches.base_raised):
@@ -326,7 +322,7 @@ def autocast_copies(
         op.in_features * op.out_features for op in architecture.matmuls() if op.part is Part.HEAD
     )
     whole = layout.sharding < SHARD_GRAD_OP + 1
-    # Of a frozen base only a raised head is in fp32.
+    # In a frozen base, only a raised head is in fp32.
     per_layer = whole * (not run.frozen) * 2.0 * dense / layers / layout.tensor
     heads = whole * 2.0 * head * stage.has_head / layout.tensor
     kept = np.where(layout.recompute >= 2, 1.0, stage.layers)

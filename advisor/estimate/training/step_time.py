@@ -52,7 +52,7 @@ class TrainingTime(Shares):
     elementwise: Floats
     recompute: Floats
     launch: Floats
-    """The accelerator waits for the host: for launches, and for a step's small copies."""
+    """Time that the accelerator waits for the host: launches and a step's small copies."""
     tensor_traffic: Floats
     expert_traffic: Floats
     context_traffic: Floats
@@ -62,11 +62,11 @@ class TrainingTime(Shares):
     """Gradient and parameter traffic that computation does not hide."""
     optimizer: Floats
     offload: Floats
-    """Traffic with the host and the host's update, where something lives there."""
+    """Traffic with the host and the host's update, for offloaded states."""
     software: Floats
     """Host gaps and stragglers of the software stack."""
     input: Floats
-    """The rest waits for the host to read, decode and augment."""
+    """Time that the step waits for the host to read, decode and augment images."""
 
     @property
     def step(self) -> Floats:
@@ -85,17 +85,13 @@ def training_time(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     candidates : Candidates
         One element per configuration; hardware rates are for ``run.recipe.compute``.
-    network : NetworkEfficiency
-    software : SoftwareFacts
 
     Returns
     -------
     TrainingTime
-        Infinite where a layout needs a network that the hardware lacks. [s]
+        Infinite if a layout needs a network that the hardware lacks. [s]
 
     Notes
     -----
@@ -181,7 +177,7 @@ def _update(
     micro_batches: Floats,
     cover: Floats,
 ) -> tuple[Floats, Floats]:
-    """Update of the weights on the accelerator, and waiting for a host that holds states. [s]"""
+    """Update of the weights on the accelerator, and waiting for a host with states. [s]"""
     layout = candidates.layout
     updated = _updated_parameters(architecture, run, candidates, share)
     near = step_in_cache(architecture, run, candidates, tokens)

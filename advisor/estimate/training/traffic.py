@@ -49,7 +49,7 @@ class ModelTraffic:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one micro-batch computes on one rank, and over which links it talks."""
+    """Computation of one micro-batch on one rank, and the links that it uses."""
 
     architecture: ModelArchitecture
     run: TrainingRun
@@ -65,12 +65,12 @@ class _Part:
 
     @property
     def remade(self) -> Floats:
-        """1 where the forward pass runs twice, else 0."""
+        """1 if the forward pass runs twice, otherwise 0."""
         return np.asarray(self.layout.recompute >= 2, dtype=np.float64)
 
     @property
     def hidden_bytes(self) -> Floats:
-        """The stream between blocks, in 16 bits."""
+        """The residual stream between blocks, in 16 bits."""
         return 2.0 * self.tokens * self.architecture.hidden_size
 
     def link(self, ranks: Floats, stride: Floats) -> tuple[Floats, Floats]:
@@ -114,9 +114,9 @@ def _tensor_traffic(part: _Part, software: SoftwareFacts) -> Floats:
         bytes_per_s=bandwidth,
         latency_s=latency,
     )
-    # Scattered sequences travel in pieces beside the products that make and use them, over links
-    # that write into each other's memory (NVLink). Software with unfused attention is older than
-    # that: Korthikanti et al. 2022 measured without.
+    # Over links that write into another card's memory (NVLink), scattered sequences move in pieces
+    # while their products run. Software with unfused attention is older and does not do this:
+    # Korthikanti et al. 2022 measured without it.
     eager = part.run.attention is AttentionKernel.EAGER
     overlap = 0.0 if eager else software.tensor_overlap
     near = layout.tensor <= part.candidates.hardware.intra_domain
@@ -138,7 +138,7 @@ def _expert_traffic(part: _Part) -> Floats:
         part.candidates, part.network, layout.expert, layout.tensor
     )
     exchange = expert_exchange_time_s(
-        # Experts may work in a narrower space, to which tokens are projected before.
+        # Experts may work in a narrower space; tokens are projected into it first.
         token_bytes=_exchanged_bytes(part.run, layout)
         * part.tokens
         * routed[0].in_features
@@ -186,7 +186,7 @@ def _pipeline_traffic(part: _Part) -> Floats:
 
 
 def _exchanged_bytes(run: TrainingRun, layout: LayoutArrays) -> Floats:
-    """Bytes of one element on its way to an expert or back, on average over the four ways.
+    """Bytes of one element to an expert or back, on average over the four exchanges.
 
     DualPipe's code dispatches activations and gradients in the format of the products (DeepSeek-V3,
     section 3.3.3) and combines in 16 bits; others do both in 16 bits.
@@ -204,13 +204,11 @@ def exposed_exchange(
     ----------
     exchange_s, cover_s : ndarray
         The exchanges on their own, and the computation of the same micro-batch. [s]
-    layout : LayoutArrays
-    software : SoftwareFacts
 
     Returns
     -------
     ndarray
-        With what the computation loses to the exchanges. [s]
+        Includes the time by which the exchanges slow the computation. [s]
     """
     beside = overlapped_exchange_s(
         exchange_s=exchange_s, cover_s=cover_s, overlap=software.expert_overlap
@@ -238,7 +236,7 @@ def local_parameters(
 
 @dataclass(frozen=True, slots=True)
 class _Gathers:
-    """Times in which data-parallel ranks gather, or scatter, one kind of message. [s]"""
+    """Times of data-parallel gathers (or scatters) of one kind of message. [s]"""
 
     gradients: Floats
     trained: Floats
@@ -247,7 +245,7 @@ class _Gathers:
     """All weights."""
 
     def plus(self, other: _Gathers) -> _Gathers:
-        """Return both, one after the other."""
+        """Return both as one array, one after the other."""
         return _Gathers(
             self.gradients + other.gradients,
             self.trained + other.trained,
@@ -268,8 +266,8 @@ def data_traffic(
 
     DDP and ZeRO-1: gradients reduced and (for DDP: gradients again, else parameters) gathered once
     per step, behind one micro-batch. ZeRO-2 scatters gradients in every micro-batch, unless whole
-    ones wait. ZeRO-3 also gathers parameters, for forward and for backward. In a pipeline neither
-    does: what is gathered stays, and gradients are summed until the last micro-batch (Llama team
+    gradients wait. ZeRO-3 also gathers parameters, for forward and for backward. In a pipeline,
+    gathered parameters stay and gradients are summed until the last micro-batch (Llama team
     2024, arXiv:2407.21783, section 3.3.2).
     """
     layout = candidates.layout
@@ -297,7 +295,7 @@ def data_traffic(
         )
 
     level = np.where(layout.pipeline > 1, np.minimum(layout.sharding, 1), layout.sharding)
-    # The updated parameters share one micro-batch's computation with its gradients.
+    # One micro-batch's computation hides both its gradients and the updated parameters.
     half = np.where(level >= 2, reduced(0.0, each.gradients + each.trained), once)
     return np.where(level >= 3, reduced(2 * each.weights, each.gradients), half)
 
@@ -320,7 +318,7 @@ def _gathers(
         trained_expert = routed_adapters / (cut * layout.expert)
     gradient = gradient_bytes_per_parameter(run)
     weight = 2.0 if run.recipe.compute != "fp32" else 4.0
-    # A 4-bit base is gathered as it is held.
+    # A 4-bit base is gathered in 4 bits.
     spared = (weight - nf4_bytes(parameters=1.0)) * (run.method is FineTuningMethod.QLORA)
     matrices, routed = block_matrices(architecture)
     group = layout.data * layout.context

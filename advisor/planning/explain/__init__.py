@@ -1,1 +1,1 @@
-"""Say why: reasons, rejections, ways out, curves, the words of an answer."""
+"""Explain an answer: reasons, rejections, changes that help, curves and sentences."""

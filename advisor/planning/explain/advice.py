@@ -1,4 +1,4 @@
-"""Remarks beside the numbers: ties, stale prices, other precisions, limits in reach."""
+"""Remarks on an answer: ties, old prices, other precisions, limits that the range crosses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from advisor.planning.search.precisions import SearchResult
 from advisor.planning.search.systems import System
 
 WORTH_SAYING = 0.9
-"""An alternative precision is mentioned when it improves the objective by a tenth or more."""
+"""Another precision is mentioned when it improves the objective by a tenth or more."""
 
 
 def advise(
@@ -46,7 +46,7 @@ def advise(
     prices: PriceState = SHIPPED,
     today: date | None = None,
 ) -> tuple[Advice, ...]:
-    """Return what a careful colleague would add to the answer, warnings first."""
+    """Return the remarks that belong to the answer, warnings first."""
     found: list[Advice] = []
     plans = rankings[0].plans
     if architecture.evidence is Evidence.ASSUMED:
@@ -73,8 +73,8 @@ def advise(
                     code="assumed-efficiency",
                     severity="warning",
                     message=(
-                        "The ranges rest on assumptions, not on residuals of comparable measured "
-                        "runs. Time a few steps before you commit to a long run."
+                        "The ranges are assumptions: no comparable runs were measured. Time a few "
+                        "steps before you commit to a long run."
                     ),
                 )
             )
@@ -87,8 +87,9 @@ def advise(
                     code="spot-interruptions",
                     severity="warning",
                     message=(
-                        "Spot machines can be taken back at any time. The hours of a run hold the "
-                        "work lost to it at the stated rate, waiting for new machines left out."
+                        "Spot machines can be taken back at any time. The hours of a run include "
+                        "the work that is lost at the stated interruption rate. They do not "
+                        "include the wait for new machines."
                     ),
                 )
             )
@@ -100,7 +101,7 @@ def advise(
 def _moved_by_doubt(
     architecture: ModelArchitecture, plans: Sequence[Plan], result: SearchResult
 ) -> str:
-    """Tell that only the wider range of an assumed shape needs the host's memory."""
+    """Return a sentence where only the wider range of an assumed shape needs host memory."""
     first = plans[0].estimate if plans else None
     if first is None or not first.layout.offload:
         return ""
@@ -108,8 +109,8 @@ def _moved_by_doubt(
     if known > first.memory.usable_bytes:
         return ""
     return (
-        " Only for that does the plan use the host's memory: with a known shape up to "
-        f"{memory(known)} of the card's {memory(first.memory.usable_bytes)} are enough."
+        " Only because of these wider ranges, the plan uses the host's memory: with a known shape "
+        f"it needs at most {memory(known)} of the card's {memory(first.memory.usable_bytes)}."
     )
 
 
@@ -145,9 +146,9 @@ def _from_price(estimate: Estimate) -> list[Advice]:
     if price is None or price.high == price.expected:
         return []
     message = (
-        f"{estimate.cost.provider} states this price as its lowest (from). Others' firm prices for "
-        f"this card come to {hourly_price(price.high)}, the upper end of the cost here. Ask for "
-        "yours before you rent."
+        f"{estimate.cost.provider} gives only its lowest price (from). The median of firm prices "
+        f"for this card is {hourly_price(price.high)}: the upper end of the cost here. Ask for "
+        "your price before you rent."
     )
     return [Advice(code="from-price", severity="warning", message=message)]
 
@@ -196,7 +197,7 @@ def _tie(case: Case, ranking: Ranking) -> list[Advice]:
 
 
 def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]) -> list[Advice]:
-    """Name what is expected to cost less than the cheapest plan, but may cost more."""
+    """Name the option that is expected to cost less than the cheapest plan, but may cost more."""
     chosen = best_option(feasible, Objective.CHEAPEST)
     if chosen is None or case.objective is not Objective.CHEAPEST:
         return []
@@ -212,8 +213,8 @@ def _less_sure(case: Case, systems: Sequence[System], feasible: Sequence[Option]
             severity="info",
             message=(
                 f"{label(least, systems[least.system])} is expected to cost less, {figures[0]}, "
-                f"but its range reaches {figures[1]}: fewer measurements stand behind it. Plans "
-                "are ranked by the upper end of their range."
+                f"but may cost up to {figures[1]}: fewer measurements support it. Plans are ranked "
+                "by the upper end of their range."
             ),
         )
     ]
@@ -244,7 +245,7 @@ def _lower_precision(
                 message=f"With {what} it works: {label(best, systems[best.system])}.",
             )
         ]
-    # What costs no rent is told by its time.
+    # Options without rent are compared by their time.
     ratio = next(
         new / old for new, old in zip(rank(best), min(map(rank, feasible)), strict=True) if old > 0
     )

@@ -1,4 +1,4 @@
-"""Options as points for people: the cost-time chart, and the fewest that meet a deadline."""
+"""Options as points of the cost-time chart, and the fewest accelerators for a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from advisor.planning.search.systems import System
 from advisor.planning.time_ranges import TimeSpreads
 
 CHART_CANDIDATES = 240
-"""Points shown in the cost-time chart, the frontier included."""
+"""Most points in the cost-time chart, including the frontier."""
 
 
 def chart_points(
@@ -39,7 +39,7 @@ def chart_points(
 
 
 def fewest(options: Sequence[Option], systems: Sequence[System]) -> list[Option]:
-    """Return each accelerator's option with the fewest of them, the cheapest among equals."""
+    """Return the option with the fewest of each accelerator; among equals, the cheapest."""
     found: dict[str, Option] = {}
     for option in sorted(options, key=fewest_first):
         found.setdefault(systems[option.system].accelerator.key, option)
@@ -60,21 +60,12 @@ def as_candidates(
     *,
     on_frontier: set[Option],
 ) -> tuple[Candidate, ...]:
-    """Return options with ranges and names, in their order.
+    """Return options with ranges and names, in the given order.
 
     Parameters
     ----------
-    options : sequence of Option
-    systems : sequence of System
-    architecture : ModelArchitecture
-    workload : Workload
-    calibration : Calibration
     on_frontier : set of Option
-        Those that none beats in both cost and time.
-
-    Returns
-    -------
-    tuple of Candidate
+        Options that no other beats in both cost and time.
     """
     serving = isinstance(workload, Serving)
     frozen = isinstance(workload, FineTuning) and workload.method is not FineTuningMethod.FULL
@@ -115,7 +106,7 @@ def as_candidates(
 
 
 def _span(option: Option, time: Range, *, serving: bool) -> Range:
-    """Return hours of a run, interruptions included, or milliseconds per token."""
+    """Return the hours of a run with interruptions, or the milliseconds per token."""
     if serving:
         return time.scaled(1 / MILLISECOND)
     if option.interrupted is None:

@@ -28,21 +28,18 @@ LARGEST_BATCH: Final = 4096
 def memory_curves(
     case: Case, placement: Placement, *, architecture: ModelArchitecture, calibration: Calibration
 ) -> tuple[Curve, ...]:
-    """Return what batch and length do to memory and speed of one configuration.
+    """Return memory and speed of one configuration at other batches and lengths.
 
     Parameters
     ----------
-    case : Case
     placement : Placement
-        Where it runs and how it is arranged; all else stays.
-    architecture : ModelArchitecture
-    calibration : Calibration
+        The configuration; everything but the batch or the length stays.
 
     Returns
     -------
     tuple of Curve
-        Against the micro-batch (training) or the requests at a time (serving), and against the
-        length of a sequence; the latter only where the model takes tokens.
+        One curve over the micro-batch (training) or the concurrent requests (serving). One over
+        the length of a sequence, if the model takes tokens.
     """
 
     def estimated(changed: Case, place: Placement) -> Estimate:
@@ -92,7 +89,7 @@ def memory_curves(
                 "sequence_length",
                 run.sequence_length,
                 _doublings(SHORTEST, longest),
-                # The batch stays that of the run, whatever its default is at another length.
+                # The batch stays as it is, even if its default at another length differs.
                 lambda value: with_work(sequence_length=value, global_batch=run.global_batch),
             )
         )
@@ -100,7 +97,7 @@ def memory_curves(
 
 
 def _doublings(first: int, last: int, *, above: int = 0) -> list[int]:
-    """Values from ``first``, each twice the one before, that exceed ``above``; then ``last``."""
+    """Values above ``above`` of the doubling series from ``first``; then ``last``."""
     values, value = [], first
     while value < last:
         values.append(value)
@@ -161,7 +158,7 @@ def _point(value: int, estimate: Estimate) -> CurvePoint:
 
 
 def _last_fit(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Largest whole number below ``high`` that fits, if all up to it do."""
+    """Largest whole number below ``high`` that fits, if all smaller ones fit."""
     while high - low > max(1, low // 64):
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

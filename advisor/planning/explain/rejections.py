@@ -1,4 +1,4 @@
-"""Why each accelerator lost, told with the nearest miss and what would mend it."""
+"""Why each accelerator is in no plan: by how much it misses, and what would help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.foundation.formatting import (
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import Constraints, Objective
-from advisor.planning.explain.why_not import Ends, lost
+from advisor.planning.explain.why_not import Ends, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import Miss, Option, meets_budget, meets_time
 from advisor.planning.search.systems import LOWEST_ASK
@@ -23,18 +23,18 @@ from advisor.planning.search.systems import LOWEST_ASK
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the search learned about the accelerators, by catalog key."""
+    """What the search found out about the accelerators, by catalog key."""
 
     options: Mapping[str, Sequence[Option]]
     """All configurations that fit, limits not yet applied."""
     misses: Mapping[str, Miss]
-    """The leanest layout of each that none fits."""
+    """The layout that needs least memory, for each accelerator where no layout fits."""
     searched: frozenset[str]
     """Accelerators with at least one system and a supported number format."""
     rentable: frozenset[str]
     """Accelerators with at least one system."""
     startup_s: float
-    """What every training run takes before its first step. [s]"""
+    """Time before the first step of every training run. [s]"""
 
 
 def reject(
@@ -55,8 +55,11 @@ def reject(
     Parameters
     ----------
     catalog : Catalog
+        Accelerators and offers.
     limits : Constraints
+        Limits that the user set.
     outcome : Outcome
+        Results of the search.
     chosen : frozenset of str
         Accelerators that some plan uses.
     best : Option or None
@@ -64,13 +67,13 @@ def reject(
     best_name : str
         Its label.
     objective : Objective
-        What the best plan is best at.
+        The asked objective.
     formats : tuple of str
         Number formats the workload would accept.
     memory_remedy : str
         What lowers the memory need of this workload.
     answer : str
-        What time is told for instead of hours: ``token`` or ``batch``; empty for training.
+        Unit of the shown time: ``token`` or ``batch``; empty for training, shown in hours.
 
     Returns
     -------
@@ -106,7 +109,7 @@ def reject(
             rejections.append(_too_small(accelerator, outcome.misses.get(key), memory_remedy))
         else:
             rejections.append(
-                lost(
+                reason_it_lost(
                     accelerator,
                     outcome.options[key],
                     limits,
@@ -125,8 +128,8 @@ def _excluded(accelerator: Accelerator) -> Rejection:
     return Rejection.of(
         accelerator,
         RejectionCode.EXCLUDED,
-        f"{accelerator.name} is outside the accelerators you allowed.",
-        "Add it to the allowed accelerators to have it searched.",
+        f"{accelerator.name} is not among the accelerators that you allow.",
+        "Add it to the allowed accelerators.",
     )
 
 
@@ -151,7 +154,7 @@ def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints
             accelerator,
             RejectionCode.NOT_OFFERED,
             f"No provider in the catalog rents {accelerator.name}.",
-            f"Plan with it as owned hardware.{bought}",
+            f"If you have it, enter it as owned hardware.{bought}",
         )
     kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
     smallest = min(offer.accelerators for offer in offers)
@@ -159,7 +162,7 @@ def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints
         return Rejection.of(
             accelerator,
             RejectionCode.NOT_OFFERED,
-            f"{accelerator.name} is rented in machines of {smallest} or more; you allow "
+            f"{accelerator.name} is rented only in machines of {smallest} or more; you allow "
             f"{limits.max_accelerators:,}.",
             f"Allow {smallest} accelerators.",
             actual=float(smallest),
@@ -171,9 +174,9 @@ def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints
         return Rejection.of(
             accelerator,
             RejectionCode.NOT_OFFERED,
-            f"{accelerator.name} has only the lowest ask of a marketplace, which one host can "
-            "withdraw.",
-            f"Name the provider to search it: {', '.join(elsewhere)}.",
+            f"{accelerator.name} has no price except the lowest ask of a marketplace, which one "
+            "host can withdraw.",
+            f"To search it, name the provider: {', '.join(elsewhere)}.",
         )
     return Rejection.of(
         accelerator,
@@ -194,7 +197,7 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
     return Rejection.of(
         accelerator,
         RejectionCode.FORMAT,
-        f"{accelerator.name} has no dense rate in {' or '.join(formats)} in the catalog; it has "
+        f"The catalog has no dense {' or '.join(formats)} rate for {accelerator.name}; it has "
         f"{', '.join(has) or 'none'}.",
         f"Choose a precision that computes in {usual}." if usual else "Choose another accelerator.",
     )
@@ -205,8 +208,8 @@ def _too_small(accelerator: Accelerator, miss: Miss | None, memory_remedy: str) 
         return Rejection.of(
             accelerator,
             RejectionCode.MEMORY,
-            f"{accelerator.name} has no layout for this work: its smallest machine has more "
-            "accelerators than a step has sequences and the model can be divided into.",
+            f"{accelerator.name} has no layout for this work: its smallest machine has too many "
+            "accelerators for the sequences of one step and the parts of the model.",
             "Raise the global batch, or choose a smaller machine.",
         )
     least_bytes, usable = miss
@@ -214,8 +217,8 @@ def _too_small(accelerator: Accelerator, miss: Miss | None, memory_remedy: str) 
     return Rejection.of(
         accelerator,
         RejectionCode.MEMORY,
-        f"{accelerator.name} is {memory(least_bytes - usable)} short: the leanest layout needs up "
-        f"to {needs} on each, it has {has}.",
+        f"{accelerator.name} is {memory(least_bytes - usable)} short: the smallest layout needs up "
+        f"to {needs} on each, {has} is usable.",
         memory_remedy,
         actual=least_bytes / GIB,
         limit=usable / GIB,

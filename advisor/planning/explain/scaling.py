@@ -1,4 +1,4 @@
-"""How a run speeds up with the number of accelerators: the best layout of each number."""
+"""Speed of a run against the number of accelerators, each with its best layout."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ class ScalingPoint(Noun):
     run_hours: float
     """Failures, checkpoints and start-up included. [h]"""
     tokens_per_s: float
-    """Whole job; samples for networks that take those. [1/s]"""
+    """Tokens of the whole job, or samples for networks that take samples. [1/s]"""
     efficiency: float
     """Throughput of each accelerator over that of the smallest number that fits. [fraction]"""
     goodput: float
-    """Share of wall-clock time that trains. [fraction]"""
+    """Share of wall-clock time spent on training. [fraction]"""
     cost_usd: float | None
-    """At the price of the estimate's offer; None without one. [USD]"""
+    """At the price of the estimate's offer; None without an offer. [USD]"""
     bound_by: str
-    """Largest share of the step, as of an estimate."""
+    """Largest share of the step, named as in an estimate."""
 
 
 class Scaling(Noun):
-    """One accelerator in one kind of machine, from the fewest that fit to the most."""
+    """One accelerator in one kind of machine, at every searched number of them."""
 
     accelerator: str
     accelerator_name: str
     provider: str | None
     points: tuple[ScalingPoint, ...]
-    """By count; empty where the model fits on no number."""
+    """Ordered by count; empty if the model fits on no number of them."""
 
 
 def scaling(
@@ -62,19 +62,12 @@ def scaling(
     architecture: ModelArchitecture,
     calibration: Calibration,
 ) -> Scaling:
-    """Search the layouts of all numbers of one accelerator in one array pass.
+    """Search the layouts of every number of one accelerator in one array pass.
 
     Parameters
     ----------
-    case : Case
     placement : Placement
         Fixes accelerator, machine, precision and price.
-    architecture : ModelArchitecture
-    calibration : Calibration
-
-    Returns
-    -------
-    Scaling
 
     Raises
     ------

@@ -1,8 +1,9 @@
-"""The words around the numbers: titles, answers, reasons."""
+"""The sentences of an answer: titles, plans, reasons."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from advisor.architecture.table.sample import Unit
@@ -57,8 +58,43 @@ CURVE_TITLES: Final = {
     "sequence_length": "Sequence length (tokens)",
     "context": "Context (tokens)",
 }
-BATCHES: Final = ("micro_batch", "concurrency")
-"""Curves whose speed flattens: the others have no knee worth telling."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveWords:
+    """Where the memory ends on one curve; ``{size}`` and ``{usable}`` are filled in."""
+
+    none_fits: str
+    all_fit: str
+    some_fit: str
+    larger: str = ""
+    """What a value above the knee is; empty where the knee says nothing."""
+
+
+CURVE_WORDS: Final = {
+    "micro_batch": CurveWords(
+        none_fits="No micro-batch that was tried fits in {usable}.",
+        all_fit="Every micro-batch that was tried fits, up to {size}.",
+        some_fit="The largest micro-batch that fits is about {size}.",
+        larger="a larger one adds",
+    ),
+    "concurrency": CurveWords(
+        none_fits="No number of requests that was tried fits in {usable}.",
+        all_fit="Every number of requests that was tried fits, up to {size} at a time.",
+        some_fit="About {size} requests fit at a time.",
+        larger="more requests add",
+    ),
+    "sequence_length": CurveWords(
+        none_fits="No sequence length that was tried fits in {usable}.",
+        all_fit="Every sequence length that was tried fits, up to {size} tokens.",
+        some_fit="The longest sequence that fits has about {size} tokens.",
+    ),
+    "context": CurveWords(
+        none_fits="No context that was tried fits in {usable}.",
+        all_fit="Every context that was tried fits, up to {size} tokens.",
+        some_fit="The longest context that fits has about {size} tokens.",
+    ),
+}
 
 
 def label(option: Option, system: System) -> str:
@@ -117,7 +153,7 @@ def why(
     objective: Objective,
     runner_up: tuple[Option, System] | None,
 ) -> str:
-    """Return what binds the plan and what the next accelerator would cost or take."""
+    """Return what limits the plan and what the next accelerator would cost or take."""
     bound = estimate.time.bound_by if estimate.time else ""
     terms = estimate.time.terms if estimate.time else ()
     if estimate.serving is not None:
@@ -128,7 +164,7 @@ def why(
     if largest is not None and total > 0:
         share = percent(largest.value / total)
         part = _lowered(largest.title)
-        text += f"; the largest single part, {share} of the time, goes to {part}"
+        text += f". The largest part of the time, {share}, goes to {part}"
     text += "."
     if runner_up is None:
         return text if option.offer is None else f"{text} No other accelerator meets the limits."
@@ -147,7 +183,7 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
         return f"Runner-up: {figure}"
     if other.cost_usd < option.cost_usd:
-        # Ranked by the upper end of its range, without which it would read as the better one.
+        # Plans are ranked by the upper end: without it, this one would look better.
         most = money_at_most(other.cost_high_usd)
         return f"Runner-up: {cost_text(other)} expected, up to {most},"
     return f"Runner-up: {cost_text(other)}"
@@ -166,7 +202,7 @@ def cost_text(option: Option) -> str:
 
 
 def too_close(first: Range, second: Range) -> bool:
-    """Return whether two ranges overlap so far that each expected value lies in the other."""
+    """Return whether each range contains the expected value of the other."""
     return (
         first.low <= second.expected <= first.high and second.low <= first.expected <= second.high
     )
@@ -187,18 +223,14 @@ def nothing_works(
 
 
 def curve_sentence(curve: Curve) -> str:
-    """Say where memory ends and where speed flattens."""
-    title = CURVE_TITLES[curve.variable].partition(" (")[0].lower()
+    """Return the largest value that fits and where the speed flattens."""
+    words = CURVE_WORDS[curve.variable]
     if not curve.limit:
-        return f"No {title} tried fits in {memory(curve.usable_bytes)}."
-    size = f"{curve.limit:,}"
-    if curve.open_ended:
-        text = f"Every {title} tried fits, up to {size}"
-    else:
-        text = f"Memory ends at a {title} of about {size}"
-    if curve.knee is not None and curve.variable in BATCHES:
-        text += f"; from {curve.knee:,} on, more brings under 5 % of speed"
-    return f"{text}. Chosen: {curve.chosen:,}."
+        return words.none_fits.format(usable=memory(curve.usable_bytes))
+    text = (words.all_fit if curve.open_ended else words.some_fit).format(size=f"{curve.limit:,}")
+    if curve.knee is not None and words.larger:
+        text += f" From {curve.knee:,} on, {words.larger} less than 5 % of speed."
+    return f"{text} Chosen: {curve.chosen:,}."
 
 
 def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
@@ -207,24 +239,21 @@ def way_out_sentence(way: WayOut, estimate: Estimate) -> str:
     Parameters
     ----------
     way : WayOut
+        The change.
     estimate : Estimate
-        Of the configuration that does not fit.
-
-    Returns
-    -------
-    str
+        The configuration that does not fit.
     """
     need, usable = memory_against(way.needed_bytes, way.usable_bytes)
-    host = f", {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
+    host = f" and {memory(way.host_bytes)} of host memory for each" if way.host_bytes else ""
     serving = estimate.serving
     what = "" if serving is None else "a token " if serving.streams else "an answer "
-    fewer = ", with fewer answered at once" if way.sacrifice == "load" else ""
+    fewer = ", and fewer run at once" if way.sacrifice == "load" else ""
     pace = f"{what}takes {plain(way.time_ratio, 2)} times as long{fewer}"
-    return f"{way.change}: up to {need} of {usable}{host}, {pace}"
+    return f"{way.change}: needs up to {need} of {usable}{host}; {pace}"
 
 
 def context_together(model: ModelFit) -> str:
-    """Return the longest context of several sequences, and their weights where these differ."""
+    """Return the longest context of several sequences, and their weight format if it differs."""
     served = model.served_together
     if served is None:
         return "-"
@@ -239,12 +268,9 @@ def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
     Parameters
     ----------
     estimate : Estimate
+        Its expected values are compared, as in the search.
     limits : Constraints
-
-    Returns
-    -------
-    tuple of str
-        Judged by expected values, as the search does.
+        Limits that the user set.
     """
     return tuple(
         f"{lead}: {write(value)}, limit {write(limit)}."
@@ -265,7 +291,7 @@ def limits_in_reach(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
 def _limited(
     estimate: Estimate, limits: Constraints
 ) -> Iterator[tuple[str, Range, float, Callable[[Value], str]]]:
-    """Yield what each limit bounds: the words of a miss, the value, the limit, how both read."""
+    """Yield for each limit: the words of a miss, the value, the limit, and their format."""
     time, serving, rent = estimate.time, estimate.serving, estimate.cost.rent_usd
     if time and limits.deadline_hours:
         limit = limits.deadline_hours * HOUR_S

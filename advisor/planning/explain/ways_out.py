@@ -1,4 +1,4 @@
-"""What would make a case fit that does not, each change computed by the engine for that case."""
+"""Changes that make a case fit; the engine computes each of them for that case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_GROWTH: Final = 6
 """Doublings of the number of cards that are tried."""
 
 SACRIFICES: Final = ("time", "load", "numerics", "method", "cards")
-"""Smallest first: the same result later; fewer requests; other rounding; another kind of
+"""Smallest first: the same result, later; fewer requests; lower precision; another method of
 training; more money."""
 
 
@@ -60,20 +60,22 @@ def ways_out(
     Parameters
     ----------
     case : Case
-        With hardware.
+        A case with hardware.
     placement : Placement
-        Where it does not fit.
+        The placement that does not fit.
     estimate : Estimate
-        Of that placement.
+        The estimate of that placement.
     architecture : ModelArchitecture
+        The model of the case.
     catalog : Catalog
+        Cards and offers for the changes of hardware.
     calibration : Calibration
+        Constants of the estimates.
 
     Returns
     -------
     tuple of WayOut
-        Smallest sacrifice first, and the quicker first among the same; empty where nothing
-        that is tried fits.
+        Smallest sacrifice first, then the fastest; empty if no change fits.
     """
     before = _time(estimate)
 
@@ -83,7 +85,7 @@ def ways_out(
                 changed, place, architecture=architecture, calibration=calibration
             )
         except InputError:
-            # The network cannot be arranged or trained so: it is no way out.
+            # The network cannot run in this layout or with this method.
             return None
         if not result.memory.fits:
             return None
@@ -108,7 +110,7 @@ def ways_out(
             )
             return evaluated(title, sacrifice, asked, place)
         except InputError:
-            # The card lacks the asked number format: it is no way out.
+            # The card lacks the number format.
             return None
 
     found: list[WayOut] = []
@@ -121,7 +123,7 @@ def ways_out(
             found.append(way)
         else:
             layouts.append((f" and {title}", layout))
-    # With another change, a layout that does not suffice alone may do.
+    # A layout that is not enough alone may be enough with another change.
     for change in _changes(case, placement, estimate):
         if any(change.title.startswith(way.change) for way in found):
             continue
@@ -162,7 +164,7 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
     least: dict[str, object] = {}
     words: list[str] = []
     for level in more_sharding:
-        yield f"shard by {_named(level)}", layout.model_copy(update={"sharding": level})
+        yield f"shard with {_named(level)}", layout.model_copy(update={"sharding": level})
     for policy in more_recompute:
         title = f"recompute activations ({policy.value})"
         yield title, layout.model_copy(update={"recompute": policy})
@@ -174,7 +176,7 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
         words.append("recompute activations (full)")
         least["recompute"] = Recompute.FULL
     if more_sharding:
-        words.append(f"shard by {_named(Sharding.ZERO3)}")
+        words.append(f"shard with {_named(Sharding.ZERO3)}")
         least["sharding"] = Sharding.ZERO3
     if len(words) > 1:
         yield " and ".join(words), layout.model_copy(update=least)
@@ -184,7 +186,7 @@ def _rearranged(case: Case, layout: ParallelLayout) -> Iterator[tuple[str, Paral
 def _offloaded(
     case: Case, layout: ParallelLayout, least: dict[str, object]
 ) -> Iterator[tuple[str, ParallelLayout]]:
-    """Yield layouts with something more in the host's memory, last with all that can go."""
+    """Yield layouts that keep more in the host's memory; the last keeps there all it can."""
     trains_all = getattr(case.workload, "method", None) in (None, FineTuningMethod.FULL)
     moved = list(layout.offload)
     for what in Offload:
@@ -199,7 +201,8 @@ def _offloaded(
         sharding = Sharding.ZERO3 if layout.data > 1 else layout.sharding
         every = {**least, "offload": tuple(moved), "sharding": sharding}
         names = " and ".join(HOSTED[what] for what in moved)
-        yield f"keep {names} on the host, the least on the card", layout.model_copy(update=every)
+        title = f"keep {names} on the host and as little as possible on the card"
+        yield title, layout.model_copy(update=every)
 
 
 def _named(level: Sharding) -> str:
@@ -242,7 +245,7 @@ def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[C
         methods = list(FineTuningMethod)
         for method in methods[methods.index(workload.method) + 1 :]:
             title = "LoRA" if method is FineTuningMethod.LORA else "QLoRA"
-            yield Change(f"train by {title}", "method", changed(method=method))
+            yield Change(f"train with {title}", "method", changed(method=method))
 
 
 def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
@@ -283,7 +286,7 @@ def _larger_cards(
     )
     for other in larger:
         hardware = Hardware(accelerator=other.key, count=placement.count)
-        # In the same layout: another one is a way out by itself.
+        # The layout stays the same: a new layout is a change of its own.
         layout = placement.layout if case.layout is not None else None
         title = f"a larger card: {placement.count:,}x {other.name}"
         yield title, "cards", _on(case, hardware, layout)

@@ -1,4 +1,4 @@
-"""Why an accelerator that can do the work is in no plan: a limit missed, or better ones."""
+"""Why an accelerator that can do the work is in no plan: a missed limit or a better plan."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from advisor.planning.search.options import (
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The least cost and the least time of any configuration within the limits, upper ends."""
+    """Least cost and least time within the limits, both as upper ends of their ranges."""
 
     least_cost_usd: float
     least_time: float
 
 
-def lost(
+def reason_it_lost(
     accelerator: Accelerator,
     options: Sequence[Option],
     limits: Constraints,
@@ -47,7 +47,7 @@ def lost(
     answer: str,
     startup_s: float,
 ) -> Rejection:
-    """Return why a card that can do the work is in no plan; arguments as of ``reject``."""
+    """Return why a card that can do the work is in no plan; arguments as in ``reject``."""
     in_time = [option for option in options if meets_time(option, limits)]
     if not in_time:
         return (
@@ -63,7 +63,7 @@ def lost(
         return Rejection.of(
             accelerator,
             RejectionCode.BUDGET,
-            f"{accelerator.name} costs at least {money(least)}{per}, budget {money(limit)}.",
+            f"{accelerator.name} costs at least {money(least)}{per}; the budget is {money(limit)}.",
             f"Raise the budget to {money(least)}"
             + ("." if limits.deadline_hours is None or answer else " or allow more time."),
             actual=least,
@@ -77,8 +77,8 @@ def lost(
     return Rejection.of(
         accelerator,
         RejectionCode.DOMINATED,
-        f"{accelerator.name} works, from {_figures(cheapest, answer=answer)}, but the chosen "
-        f"{best_name} is {_figures(best, answer=answer)}.",
+        f"{accelerator.name} works, from {_figures(cheapest, answer=answer)}; the chosen "
+        f"{best_name} costs {_figures(best, answer=answer)}.",
         _where_it_wins(affordable, best, ends, objective, answer=answer),
         actual=cheapest.cost_usd,
         limit=best.cost_usd,
@@ -95,7 +95,7 @@ def _figures(option: Option, *, answer: str) -> str:
 def _where_it_wins(
     options: Sequence[Option], best: Option, ends: Ends, objective: Objective, *, answer: str
 ) -> str:
-    """Say under which other objective the card wins, or how far its rent is from winning."""
+    """Return under which other objective the card wins, or how much its rent must fall."""
     cheapest = min(options, key=RANKED_BY[Objective.CHEAPEST])
     fastest = min(options, key=RANKED_BY[Objective.FASTEST])
     if cheapest.cost_high_usd <= ends.least_cost_usd:
@@ -103,12 +103,14 @@ def _where_it_wins(
     if fastest.time_high <= ends.least_time * NEAR_FASTEST:
         return f"Choose it if speed alone matters: {_figures(fastest, answer=answer)}."
     if objective is Objective.FASTEST:
-        return f"It takes {fastest.time / best.time:.1f} times as long; no rent mends that."
+        return f"It takes {fastest.time / best.time:.1f} times as long, whatever its rent."
     if best.cost_usd <= 0:
-        return "Choose it if the best plan's hardware is taken."
+        return "Choose it if the best plan's hardware is not free."
     if not answer and any(option.cost_usd < best.cost_usd for option in options):
         upper = money(round_significant(cheapest.cost_high_usd, 2))
-        return f"Its range reaches {upper}: time a few steps on it before you trust the difference."
+        return (
+            f"It may cost up to {upper}: time a few steps on it before you rely on the lower one."
+        )
     rank = RANKED_BY[objective]
     ratio = rank(best)[0] / min(map(rank, options))[0]
     return f"Its rent would have to fall by {1 - ratio:.0%}."
@@ -120,15 +122,15 @@ def _late(
     hours = min(option.time for option in options)
     deadline = limits.deadline_hours or 0.0
     count = min(options, key=lambda option: option.time).count
-    # The start takes its time whatever follows.
+    # Less work does not shorten the start-up.
     share = math.floor(100 * (deadline - startup_h) / (hours - startup_h))
-    less = f"with {share} % of the work, or " if share >= 1 else ""
+    needed = f"a deadline of {duration(hours * HOUR_S, rounding='up')}"
     return Rejection.of(
         accelerator,
         RejectionCode.DEADLINE,
-        f"{accelerator.name} misses your deadline: {duration(hours * HOUR_S)} on {count:,}, limit "
-        f"{duration(deadline * HOUR_S)}.",
-        f"Meets it {less}with a deadline of {duration(hours * HOUR_S, rounding='up')}.",
+        f"{accelerator.name} misses your deadline: it takes {duration(hours * HOUR_S)} on "
+        f"{count:,}, the limit is {duration(deadline * HOUR_S)}.",
+        f"Reduce the work to {share} %, or allow {needed}." if share >= 1 else f"Allow {needed}.",
         actual=hours,
         limit=deadline,
         unit="h",
@@ -151,8 +153,8 @@ def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constr
     return Rejection.of(
         accelerator,
         RejectionCode.LATENCY,
-        f"{accelerator.name} misses your {what}: {milliseconds(actual / 1e3)}, limit "
-        f"{milliseconds(limit / 1e3)}.",
+        f"{accelerator.name} misses your target: the {what} is {milliseconds(actual / 1e3)}, the "
+        f"limit is {milliseconds(limit / 1e3)}.",
         f"Allow {milliseconds(actual / 1e3)}, quantise the weights, or lower the concurrency.",
         actual=actual,
         limit=limit,
@@ -161,16 +163,16 @@ def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constr
 
 
 def _not_both(accelerator: Accelerator, options: Sequence[Option], max_ttft_ms: float) -> Rejection:
-    """Reject a card that meets either latency target, but not both with one layout."""
+    """Reject a card that meets each latency target, but not both with one layout."""
     nearest = min(options, key=lambda option: option.first_token_s or 0.0)
     first = nearest.first_token_s or 0.0
     return Rejection.of(
         accelerator,
         RejectionCode.LATENCY,
-        f"{accelerator.name} meets either latency target, but no layout meets both: with "
-        f"{milliseconds(nearest.time)} per token the first token takes {milliseconds(first)}, "
-        f"limit {milliseconds(max_ttft_ms * MILLISECOND)}.",
-        f"Allow {milliseconds(first)} to the first token, or relax the time per token.",
+        f"{accelerator.name} meets each latency target, but no layout meets both: at "
+        f"{milliseconds(nearest.time)} per token the first token takes {milliseconds(first)}, the "
+        f"limit is {milliseconds(max_ttft_ms * MILLISECOND)}.",
+        f"Allow {milliseconds(first)} to the first token, or more time per token.",
         actual=first / MILLISECOND,
         limit=max_ttft_ms,
         unit="ms",

@@ -1,4 +1,4 @@
-"""What fits my GPU: known models on given cards, by the functions that ``estimate`` uses."""
+"""What fits a GPU: known models on given cards, with the functions of ``estimate``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SHORT_LIST: Final = (
     "gpt-oss-120b",
     "deepseek-v3",
 )
-"""Open models from 1 to 671 billion parameters, one or more of each widely used family."""
+"""Open models from 1 to 671 billion parameters, at least one of each widely used family."""
 
 OUTPUT_TOKENS: Final = 256
 """Generated tokens of a request, the default of ``Serving``; the rest is prompt."""
@@ -85,7 +85,7 @@ def what_fits(
     architectures : sequence of (str, ModelArchitecture)
         Presets and their shapes.
     system : System
-        The accelerator and what joins it.
+        The accelerator and its links.
     count : int
         Accelerators.
     precision : str
@@ -93,17 +93,12 @@ def what_fits(
     context_tokens : int
         Prompt and answer together (serving), the sequence (training). [tokens]
     concurrency : int
-        Sequences served at once, beside one alone.
-    calibration : Calibration
-
-    Returns
-    -------
-    Fits
+        Sequences served at once; one alone is always evaluated too.
 
     Raises
     ------
     InputError
-        If the context has no room for a prompt and an answer.
+        If the context is too short for a prompt and an answer.
     """
     if context_tokens < 2:
         raise InputError(
@@ -153,11 +148,11 @@ def what_fits(
         concurrency=concurrency,
         models=tuple(models),
         assumptions=(
-            f"a context of {in_words(context_tokens)} tokens, or the model's longest where shorter",
+            f"a context of {in_words(context_tokens)} tokens, or the model's longest if shorter",
             f"cache in {stored_format(system.accelerator, 'bf16')}",
             f"fine-tuning in {recipe_named(precision).title}, adamw, Hugging Face software",
             "one training sequence per card at a time",
-            "a fit is judged by the high end of the range",
+            "a model fits if the high end of its memory range fits",
         ),
     )
 
@@ -250,7 +245,7 @@ def _served(
 
 
 def _rank(times: ServingTimes, row: int) -> tuple[bool, float]:
-    """Order what fits by its speed, the rest by its need."""
+    """Sort key: fitting formats by speed, the others by needed memory."""
     fits = bool(times.feasible[row])
     return not fits, float((times.tpot_s if fits else times.capacity.high_bytes)[row])
 
@@ -274,7 +269,7 @@ def _trained(
         ]
     )
     run = resolve_training(FineTuning(method=method), architecture, recipe_named(precision))
-    # No rank of a large count may be left without a sequence.
+    # Every rank of a large count needs a sequence.
     run = replace(run, global_batch=max(run.global_batch, count))
 
     def needed(length: int) -> Floats:
@@ -303,7 +298,7 @@ def _trained(
 
 
 def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
-    """Return the longest sequence whose memory is usable.
+    """Return the longest sequence that fits in the usable memory.
 
     Parameters
     ----------
@@ -312,12 +307,12 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
     needs : ndarray, shape (n, m)
         Memory of ``m`` configurations at each length. [bytes]
     usable_bytes : float
-        What may be filled. [bytes]
+        Usable memory. [bytes]
 
     Returns
     -------
     ndarray, shape (m,)
-        Whole tokens; 0 where the first length does not fit. [tokens]
+        Whole tokens; 0 if the first length does not fit. [tokens]
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What fits some cards of the catalog: the question as asked, made ready for the search."""
+"""Which models fit some cards of the catalog: the request, prepared for the search."""
 
 from __future__ import annotations
 
@@ -36,15 +36,9 @@ def cards_fit(
     context_tokens : int
         Prompt and answer together (serving), the sequence (training). [tokens]
     concurrency : int
-        Sequences served at once, beside one alone.
+        Sequences served at once; one alone is always evaluated too.
     everything : bool
         Every preset that writes text instead of a short list.
-    catalog : Catalog
-    calibration : Calibration
-
-    Returns
-    -------
-    Fits
 
     Raises
     ------
@@ -67,7 +61,7 @@ def cards_fit(
     names = list_presets() if everything else SHORT_LIST
     models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
     return what_fits(
-        # What fits is told for prompts and answers.
+        # The answer is for models that read prompts and write answers.
         [(name, model) for name, model in models if generates(model)],
         system,
         count=count,

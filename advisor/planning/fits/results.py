@@ -1,4 +1,4 @@
-"""What fits a card: models served and trained, each with its margin or its shortfall."""
+"""Which models a card can serve and train, with the memory to spare or short of."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class ServedFit(Noun):
     fits: bool
     """The asked context fits, by the high end of the range."""
     max_context_tokens: int
-    """Longest sequence that all of them can have; 0 where the weights do not fit. [tokens]"""
+    """Longest sequence for all of them at once; 0 if the weights do not fit. [tokens]"""
     weights_bytes: float
     kv_cache_bytes: float
     """At the asked context. [bytes]"""
     engine_bytes: float
     """Activations, graphs, logits and the driver's context, expected. [bytes]"""
     needed_bytes: float
-    """High end of the total on the fullest card, which decides. [bytes]"""
+    """High end of the total on the fullest card; it decides what fits. [bytes]"""
     usable_bytes: float
-    """What a serving engine may fill of the card. [bytes]"""
+    """Part of the card's memory that a serving engine may fill. [bytes]"""
     tokens_per_s: Range | None
     """Decode speed of one sequence; None where it does not fit. [tokens/s]"""
 
@@ -65,7 +65,7 @@ class TrainedFit(Noun):
     sharding: Sharding
     """Least sharding that reaches the longest sequence with full recomputation."""
     fits: bool
-    """A sequence of the asked context fits, with recomputation if need be."""
+    """A sequence of the asked context fits, if necessary with recomputation."""
     longest_kept: int
     """Longest sequence with all activations kept; 0 where none fits. [tokens]"""
     longest_recomputed: int
@@ -88,11 +88,11 @@ class ModelFit(Noun):
     parameters: int
     verdict: Verdict
     context_tokens: int
-    """The asked context, or the model's longest where that is shorter. [tokens]"""
+    """The asked context, or the model's longest if it is shorter. [tokens]"""
     served: ServedFit
-    """One sequence: in the first weight format that fits, else in the smallest."""
+    """One sequence in the first weight format that fits; if none fits, in the smallest."""
     served_together: ServedFit | None
-    """The asked concurrency in the first format that fits it; None where none does."""
+    """The asked concurrency in the first format that fits; None if none fits."""
     trained: tuple[TrainedFit, ...]
     """Full fine-tuning, LoRA and QLoRA; empty for cards that no software trains on."""
 

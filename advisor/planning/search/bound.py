@@ -1,4 +1,4 @@
-"""A lower bound of step times, cheap enough to decide which layouts are worth timing."""
+"""A cheap lower bound of step times, which decides which layouts are timed."""
 
 from __future__ import annotations
 
@@ -29,19 +29,14 @@ ROUNDING: Final = 1e-9
 
 
 class StepBound:
-    """Least step time of the rows of a grid on some systems.
+    """Lower bound of the step time of each row of a grid on some systems.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
-    grid : LayoutGrid
     systems : HardwareArrays
         One element per system.
     card : ndarray
         Equal numbers for systems of the same accelerator, counted from 0.
-    network : NetworkEfficiency
-    software : SoftwareFacts
 
     Notes
     -----
@@ -156,7 +151,7 @@ class StepBound:
         return np.asarray(least + self._factor * exposed)
 
     def _kernels_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
-        """Kernels of one micro-batch, or their launches where those last longer. [s]"""
+        """Kernels of one micro-batch, or their launches if they take longer. [s]"""
         cut = policy * self._cuts + self._cut[row]
         key = self._card[system] * (RECOMPUTE_LEVELS * self._cuts) + cut
         share = self._share[row]
@@ -169,7 +164,7 @@ class StepBound:
 
 
 def _crossed(layouts: LayoutArrays, hardware: HardwareArrays) -> Candidates:
-    """Return every layout on every piece of hardware, the layouts running fastest."""
+    """Return every layout on every piece of hardware; the layout index varies fastest."""
     per_card, number = len(layouts.tensor), len(hardware.memory_bytes)
     return Candidates(
         layout=layouts.take(np.tile(np.arange(per_card), number)),
@@ -183,7 +178,7 @@ def _kernel_times(
     candidates: Candidates,
     software: SoftwareFacts,
 ) -> Sequence[Floats]:
-    """Kernels and launches of one micro-batch: of all layers, and of the ends alone. [s]"""
+    """Kernels and launches of one micro-batch: all layers, and embedding and head only. [s]"""
     tokens = candidates.layout.micro_batch * run.tokens_per_sample / candidates.layout.context
 
     def both(share: float) -> tuple[Floats, Floats]:
@@ -205,7 +200,7 @@ def _traffic_times(
     network: NetworkEfficiency,
     software: SoftwareFacts,
 ) -> tuple[Floats, Floats]:
-    """Traffic that divides layers, of one micro-batch through all layers: not of experts, of them.
+    """Traffic of one micro-batch that divides layers: without experts, and of experts only.
 
     [s], [s]
     """

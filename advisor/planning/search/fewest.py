@@ -1,4 +1,4 @@
-"""The fewest machines that meet the limits, to the machine."""
+"""The exact smallest number of machines that meets the limits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from advisor.planning.search.training import search_training
 from advisor.planning.time_ranges import TimeSpreads
 
 TRIED_AT_ONCE = 3
-"""Numbers between two known ones that a round tries."""
+"""How many numbers between two known ones each round tries."""
 
 
 @dataclass(slots=True)
 class _Between:
-    """Machines that are too few, and an option with the fewest known to be enough."""
+    """A number of machines that is too small, and an option with the smallest known enough."""
 
     too_few: int
     enough: Option
@@ -39,7 +39,7 @@ class _Between:
 
     @property
     def tried(self) -> list[int]:
-        """Accelerators to try next, evenly between the two."""
+        """Numbers of accelerators to try next, evenly between the two."""
         most = self.enough.count // self.machine
         ends = np.linspace(self.too_few, most, TRIED_AT_ONCE + 2)[1:-1]
         numbers = {int(number) for number in ends} - {self.too_few, most}
@@ -62,12 +62,8 @@ def fewest_machines(
     ----------
     options : sequence of Option
         Of each accelerator, the fewest of the searched numbers that meet the limits.
-    systems : sequence of System
-    architecture : ModelArchitecture
     runs : dict of str to TrainingRun
         By recipe.
-    limits : Constraints
-    calibration : Calibration
     prices : sequence of Price
         Of each system.
 

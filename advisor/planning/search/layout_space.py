@@ -1,4 +1,4 @@
-"""The layouts of a search and their memory, evaluated once for all precisions that agree on it."""
+"""The layouts of a search and their memory, evaluated once for precisions of equal sizes."""
 
 from __future__ import annotations
 
@@ -17,22 +17,20 @@ from advisor.nouns.precision import FORMAT_BYTES
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, layout_grid
 
 CHUNK = 16_384
-"""Configurations evaluated at a time: bounds memory and stays in the cache."""
+"""Configurations evaluated at a time: this bounds the memory and fits in the cache."""
 
 
 class LayoutSpace:
-    """Layouts of some numbers of accelerators, and what each needs.
+    """Layouts of some numbers of accelerators, and their memory.
 
     Parameters
     ----------
-    architecture : ModelArchitecture
     run : TrainingRun
         Fixes batch, sequence and method; precisions may differ later.
     counts : iterable of int
         Numbers of accelerators.
-    calibration : Calibration
     hosted : bool, optional
-        Layouts with something in the host's memory, instead of those without.
+        Only layouts that use the host's memory, instead of those that do not.
     """
 
     def __init__(
@@ -51,7 +49,7 @@ class LayoutSpace:
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
     def has_layouts(self, count: int) -> bool:
-        """Whether any layout occupies ``count`` accelerators."""
+        """Whether any layout uses exactly ``count`` accelerators."""
         first, end = self.grid.start[count]
         return end > first
 
@@ -67,7 +65,7 @@ class LayoutSpace:
         return high.reshape(RECOMPUTE_LEVELS, self.grid.rows)
 
     def host_bytes(self, run: TrainingRun) -> Floats:
-        """High end of what one accelerator needs of its host, shaped the same. [bytes]"""
+        """High end of the host memory for one accelerator, in the same shape. [bytes]"""
         factor = memory_interval(run, self.calibration).high * shape_widening(self.architecture)
         return (self._tensors(run)[1] * factor).reshape(RECOMPUTE_LEVELS, self.grid.rows)
 

@@ -1,4 +1,4 @@
-"""Every layout worth trying on a number of accelerators, as arrays."""
+"""Every layout to try on a number of accelerators, as arrays."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _degrees(
     contexts = [degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree)]
     many = architecture.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
-    # What takes whole images or samples is divided over data alone.
+    # Only data parallelism divides networks that take whole images or samples.
     offered = run.stack.divides if architecture.unit is Unit.TOKEN else ()
     experts = wide if architecture.num_experts > 1 and "expert" in offered else (1,)
     stages = _stages(architecture) if "pipeline" in offered else (1,)
@@ -83,14 +83,14 @@ def _degrees(
                 for expert in experts:
                     if rest % expert or architecture.num_experts % expert:
                         continue
-                    # Many experts are spread where there are the ranks.
+                    # Many experts are spread if there are enough ranks.
                     if 1 < expert < WIDE_FROM < rest and many:
                         continue
                     yield tensor, pipeline, context, data, expert
 
 
 def worth_splitting(run: TrainingRun, context: int) -> bool:
-    """Return whether sequences are long enough to be split over so many ranks."""
+    """Return whether sequences are long enough for this context-parallel degree."""
     enough = min(CONTEXT_FROM_TOKENS, context * CONTEXT_CHUNK_TOKENS)
     return context == 1 or run.sequence_length >= enough
 
@@ -111,7 +111,7 @@ def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
 
 
 def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int) -> list[int]:
-    """Return the micro-batches to try: powers of two, and what shares a rank's batch evenly."""
+    """Return the micro-batches to try: powers of two, and divisors of a rank's batch."""
     if architecture.unit is Unit.TOKEN:
         powers = MICRO_BATCHES
         most = max(powers[-1], MICRO_BATCH_TOKENS // max(run.sequence_length, SHORT_SEQUENCE))
@@ -124,7 +124,7 @@ def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int)
 
 
 def _moved(run: TrainingRun) -> tuple[tuple[Offload, ...], ...]:
-    """Return what to keep in the host's memory, a little and more: states of what trains first."""
+    """Return what to keep in the host's memory, step by step: optimizer states come first."""
     order = list(Offload)[1:] if run.frozen else list(Offload)
     return tuple(tuple(order[: place + 1]) for place in range(len(order)))
 
@@ -139,7 +139,7 @@ def _rows(
 ) -> Iterator[tuple[float, ...]]:
     moved = _moved(run) if hosted else ((),)
     layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
-    # More chunks idle less and hold less, and their messages hide: none, and the most.
+    # More chunks mean less idle time and memory, and hidden messages: try none and the most.
     chunks = {
         pipeline: {1, most_chunks(layers=layers, parts=parts, pipeline=pipeline)}
         for pipeline in _stages(architecture)
@@ -159,7 +159,7 @@ def _rows(
             for micro_batch in micro_batches[data]:
                 fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
                 for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
-                    # What overlaps holds more, so that both are tried.
+                    # An overlapped schedule needs more memory, so both are tried.
                     beside = expert > 1 and fed > 1 and (pipeline == 1 or virtual_stages > 1)
                     schedules = (0, 1) if overlapping and beside else (0,)
                     for level, offload, schedule in product(levels, moved, schedules):
@@ -194,19 +194,13 @@ def layout_grid(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    run : TrainingRun
     counts : iterable of int
         Numbers of accelerators.
     hosted : bool, optional
-        Those with something in the host's memory, instead of those without.
+        Only layouts that use the host's memory, instead of those that do not.
     overlapping : bool, optional
         Whether the software can run exchanges between experts beside computation
         (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
-
-    Returns
-    -------
-    LayoutGrid
     """
     ordered = sorted(set(counts))
     rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted, overlapping=overlapping))

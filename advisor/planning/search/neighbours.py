@@ -1,4 +1,4 @@
-"""What each layout next to the chosen one would cost in time and memory."""
+"""Time and memory of each layout one step away from the chosen one."""
 
 from __future__ import annotations
 
@@ -42,13 +42,10 @@ def neighbours(
 
     Parameters
     ----------
-    case : Case
     placement : Placement
         The chosen configuration.
-    architecture : ModelArchitecture
-    calibration : Calibration
     run : TrainingRun, optional
-        The resolved training workload, where the caller has it already.
+        The resolved training workload, if the caller has it already.
 
     Returns
     -------
@@ -136,7 +133,7 @@ def _described(
 
 
 def _crossing(layout: ParallelLayout, node: Node) -> str:
-    """Say which links a tensor-parallel group is too wide for."""
+    """Return a note if a tensor-parallel group is too wide for the fast links."""
     if layout.tensor > max(node.accelerators, node.intra_domain):
         return "tensor traffic crosses the network between machines"
     if 1 < node.intra_domain < layout.tensor:
@@ -145,7 +142,7 @@ def _crossing(layout: ParallelLayout, node: Node) -> str:
 
 
 def _moved(layout: ParallelLayout, moves: Moves) -> Iterator[tuple[str, ParallelLayout]]:
-    """Yield the layouts that occupy as many accelerators and are consistent."""
+    """Yield the consistent layouts that use as many accelerators."""
     for words, update in moves:
         moved = layout.model_copy(update=update)
         ranks = moved.data * moved.context
@@ -177,7 +174,7 @@ def _degree_moves(layout: ParallelLayout, names: tuple[str, ...]) -> Moves:
 
 
 def _training_moves(layout: ParallelLayout) -> Moves:
-    """Yield all of those, and the choices that only training has."""
+    """Yield the exchanges of degrees, and the choices that only training has."""
     yield from _degree_moves(layout, ("tensor", "pipeline", "context", "data"))
     for micro_batch in (layout.micro_batch * 2, layout.micro_batch // 2):
         if micro_batch >= 1:
@@ -209,7 +206,7 @@ def _training_moves(layout: ParallelLayout) -> Moves:
 
 
 def _fed(layout: ParallelLayout, chosen: ParallelLayout, run: TrainingRun) -> bool:
-    """Return whether the batch and its sequences can be shared this way, as in the search."""
+    """Return whether the batch and its sequences can be divided this way, as in the search."""
     shared = layout.data * layout.micro_batch <= run.global_batch
     split = layout.context <= chosen.context or worth_splitting(run, layout.context)
     fed = micro_batches_fed(run, data=layout.data, micro_batch=layout.micro_batch)

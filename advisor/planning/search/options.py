@@ -1,4 +1,4 @@
-"""Priced configurations, and the limits that sift them."""
+"""Priced configurations, and the limits that filter them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ NEAR_FASTEST = 1.05
 
 
 class Miss(NamedTuple):
-    """The leanest layout of an accelerator that none fits."""
+    """The layout with the smallest need, for an accelerator on which nothing fits."""
 
     needed_bytes: float
     """High end of its range. [bytes]"""
     usable_bytes: float
-    """What the work may fill of the accelerator: less than that. [bytes]"""
+    """Usable memory of the accelerator, less than that need. [bytes]"""
 
 
 @dataclass(slots=True, eq=False)
 class Option:
     """One configuration with a price: a point of the cost-time chart. Equal only to itself.
 
-    Not frozen: a search makes thousands, and freezing trebles the time that each takes.
+    Not frozen: a search makes thousands, and freezing makes each three times as slow.
     """
 
     system: int
@@ -49,7 +49,7 @@ class Option:
     row: int
     """The layout is element ``row`` of ``layouts``."""
     time: float
-    """What "fast" means: hours of the run (training), seconds per output token (serving)."""
+    """Hours of the run (training) or seconds per output token (serving)."""
     time_high: float
     """Upper end of its range."""
     first_token_s: float | None
@@ -61,9 +61,9 @@ class Option:
     cost_usd: float
     """Run (training) or month (serving). [USD]"""
     cost_high_usd: float
-    """Upper end of the cost: a run pays by the hour, a month of serving is a list price. [USD]"""
+    """Upper end of the cost of a run; a month of serving has a list price. [USD]"""
     interrupted: Range | None = None
-    """Spot: hours of the run for an hour of work; within ``time`` already."""
+    """Spot: hours of the run for an hour of work; ``time`` includes them."""
 
     @property
     def layout(self) -> ParallelLayout:
@@ -74,7 +74,7 @@ class Option:
     def value(self) -> float:
         """Cost x time at their upper ends, the smaller the better.
 
-        Owned hardware costs no rent, so its time alone counts.
+        Owned hardware costs no rent, so only its time counts.
         """
         return self.time_high * (self.cost_high_usd if self.cost_usd > 0 else 1.0)
 
@@ -94,7 +94,7 @@ measurements has a wide range and so has to win clearly.
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
     """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]
 
-    Judged by the upper end, so that a price "from" has to win clearly over a firm one.
+    The upper end decides, so a price "from" has to win clearly over a firm one.
     """
     if system.owned:
         return None, 0.0
@@ -108,7 +108,7 @@ def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What the cheapest instance of a system costs; None for owned hardware."""
+    """Price of the cheapest instance of a system; None for owned hardware."""
 
     offer: Offer | None
     usd_per_hour: float
@@ -133,14 +133,14 @@ class Price:
 
 @dataclass(slots=True)
 class Configuration:
-    """What a search found: where, how many, arranged how, and how fast.
+    """One result of a search: system, count, layout and time.
 
-    Not frozen: a search makes thousands, and freezing trebles the time that each takes.
+    Not frozen: a search makes thousands, and freezing makes each three times as slow.
     """
 
     system: int
     count: int
-    """Accelerators; whole instances are paid."""
+    """Accelerators in use; the rent is for whole instances."""
     precision: str
     layouts: LayoutArrays
     row: int
@@ -221,14 +221,14 @@ def run_rents(
     offers : sequence of Offer or None
         Owned hardware (None) has no rent.
     hours : sequence of sequences of float
-        For each run its time, at several points of its range. [h]
+        Time of each run at several points of its range. [h]
     usd_per_hour : sequence of float
         Of all instances. [USD/h]
 
     Returns
     -------
     list of list of float
-        As ``hours``. Offers that are billed alike are computed together. [USD]
+        In the shape of ``hours``. Offers with equal billing are computed together. [USD]
     """
     times, usd = np.asarray(hours, dtype=float), np.asarray(usd_per_hour)
     rents = np.zeros_like(times)
@@ -268,7 +268,7 @@ def meets_budget(option: Option, limits: Constraints) -> bool:
 
 
 def frontier(options: Iterable[Option]) -> list[Option]:
-    """Return the options that none beats in both cost and time, fastest first."""
+    """Return the options that no other beats in both cost and time, fastest first."""
     best: list[Option] = []
     for option in sorted(options, key=lambda item: (item.time, item.cost_usd)):
         if not best or option.cost_usd < best[-1].cost_usd:
@@ -277,7 +277,7 @@ def frontier(options: Iterable[Option]) -> list[Option]:
 
 
 def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
-    """Return the best option under an objective, or None where there is none.
+    """Return the best option under an objective, or None if there is none.
 
     The fastest is the cheapest of those that differ by less than ``NEAR_FASTEST``: a few percent
     of speed lie far inside every range and can cost a multiple.

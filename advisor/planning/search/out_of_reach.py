@@ -26,23 +26,21 @@ def within_reach(
     ----------
     system : System
         With the run's number format.
-    run : TrainingRun
     flops : float
         Of the whole run, without recomputation. [FLOPs]
-    limits : Constraints
     has_layouts : callable
-        Whether a number of accelerators can be laid out at all.
+        Whether any layout exists for a number of accelerators.
 
     Returns
     -------
     System
-        With at least its largest and its smallest count that can be laid out: the first tells
-        by how much the others would miss a deadline, the second a budget.
+        With at least its largest and its smallest count that has a layout. The largest shows by
+        how much a deadline is missed, the smallest by how much a budget is.
 
     Notes
     -----
-    Exact: no configuration is faster than its FLOPs at the dense peak, so none that is dropped
-    could have met the limits.
+    The pruning is exact: no configuration is faster than its FLOPs at the dense peak, so no
+    dropped one could meet the limits.
     """
     peak = matmul_peak(system.accelerator, run.recipe.compute)
     if peak is None or (limits.deadline_hours is None and limits.budget_usd is None):

@@ -28,23 +28,23 @@ from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
 
 PROVEN_RECIPES = ("bf16_mixed", "fp16_mixed", "fp32")
-"""Tried in this order; a card uses the first that it has."""
+"""Tried in this order; a card uses the first that it supports."""
 SAMPLE_RECIPES = ("bf16_amp", "fp16_amp", "fp32")
-"""The same for networks that take images or samples: loops of frameworks train by autocast."""
+"""The same for networks that take images or samples, which frameworks train in autocast."""
 LOW_PRECISION_RECIPES = ("fp8",)
-"""Searched as well, but only advised: the user has to accept another numeric regime."""
+"""Searched too, but only as advice: the user has to accept the lower precision."""
 LOW_PRECISION_WEIGHTS = ("fp8", "w4a16")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Options of the proven precisions, those of lower ones, and the nearest misses."""
+    """Options in proven precisions, options in lower ones, and the nearest misses."""
 
     options: tuple[Option, ...]
     alternatives: tuple[Option, ...]
     searched: int
     misses: dict[str, Miss]
-    """Accelerator -> its leanest layout, where none fits."""
+    """Smallest need by accelerator, for those on which nothing fits."""
     with_format: frozenset[str]
     """Accelerators that have one of the asked number formats."""
     formats: tuple[str, ...]
@@ -54,7 +54,7 @@ class SearchResult:
 
 @dataclass(slots=True)
 class _Findings:
-    """What the searches of a case have found so far, one after another."""
+    """Collects the results of the searches of a case."""
 
     systems: Sequence[System]
     prices: Sequence[Price]
@@ -64,12 +64,12 @@ class _Findings:
     searched: int = 0
 
     def price(self, configurations: Iterable[Configuration], *, advised: bool) -> None:
-        """Add priced configurations, among the alternatives where they are only advised."""
+        """Add priced configurations; those that are only advice go to the alternatives."""
         target = self.alternatives if advised else self.options
         target += priced_options(list(configurations), self.prices)
 
     def miss(self, misses: Mapping[int, Miss]) -> None:
-        """Add the leanest layouts of systems on which nothing fits."""
+        """Add the smallest need of each system on which nothing fits."""
         for index, miss in misses.items():
             key = self.systems[index].accelerator.key
             self.misses[key] = min(self.misses.get(key, miss), miss)
@@ -77,7 +77,7 @@ class _Findings:
     def result(
         self, able: Iterable[int], formats: Iterable[str], runs: dict[str, TrainingRun]
     ) -> SearchResult:
-        """Return all of it; ``able`` are the systems that have one of the asked formats."""
+        """Return the result; ``able`` are the systems that have one of the asked formats."""
         return SearchResult(
             options=tuple(self.options),
             alternatives=tuple(self.alternatives),
@@ -101,16 +101,8 @@ def search(
 
     Parameters
     ----------
-    case : Case
-    architecture : ModelArchitecture
-    systems : sequence of System
-    calibration : Calibration
     hosted : bool, optional
-        Train with something in the host's memory: what is tried where nothing fits without.
-
-    Returns
-    -------
-    SearchResult
+        Use layouts with the host's memory; tried if nothing fits without it.
     """
     if isinstance(case.workload, Serving):
         return _search_serving(case, case.workload, architecture, systems, calibration)
@@ -123,12 +115,13 @@ def search_and_host(
     systems: Sequence[System],
     calibration: Calibration,
 ) -> tuple[Sequence[System], SearchResult]:
-    """Evaluate a case on all systems; training that fits none, also with their hosts' memory.
+    """Evaluate a case on all systems; if training fits none, use the hosts' memory too.
 
     Returns
     -------
     sequence of System, SearchResult
-        What was searched: where the host helps, the systems by the memory of their machines.
+        The searched systems and the result. If the host's memory is used, systems are separate
+        for each host memory size.
     """
     result = search(case, architecture, systems, calibration)
     serving = isinstance(case.workload, Serving)
@@ -138,7 +131,7 @@ def search_and_host(
     hosted = search(case, architecture, parted, calibration, hosted=True)
     if not hosted.options:
         return systems, result
-    # The cards that still do not fit are told what they need without a host.
+    # Cards that still do not fit show their need without host memory.
     return parted, replace(hosted, misses=result.misses)
 
 
@@ -214,7 +207,7 @@ def _search_training(
 
 @dataclass(slots=True)
 class _RecipeSearch:
-    """The search of one recipe: what it found, and the need of systems on which nothing fits."""
+    """Search of one recipe: its results, and the need of systems on which nothing fits."""
 
     case: Case
     architecture: ModelArchitecture
@@ -226,7 +219,7 @@ class _RecipeSearch:
     misses: dict[int, Miss] = field(default_factory=dict)
     searched: int = 0
     cut: set[int] = field(default_factory=set)
-    """Systems that were tried at some of their counts alone."""
+    """Systems that were tried only at some of their counts."""
 
     def try_reachable(self, systems: Sequence[System], indices: Sequence[int]) -> None:
         """Search the counts that can meet the limits at the data sheet's peak."""
@@ -243,9 +236,9 @@ class _RecipeSearch:
         }
 
     def try_left_out(self, systems: Sequence[System], indices: Sequence[int]) -> None:
-        """Search a card whole that was left with counts that do not fit.
+        """Search all counts of a card if the tried ones do not fit.
 
-        It is then rejected for the limit that it misses, and not for memory.
+        The card is then rejected for the limit that it misses, not for memory.
         """
         solved = {index for index, _ in self.found}
         again = [index for index in indices if index in self.cut and index not in solved]
@@ -264,7 +257,7 @@ class _RecipeSearch:
 def served_format(
     workload: Serving, architecture: ModelArchitecture, accelerator: Accelerator
 ) -> str:
-    """Return the weight format to serve in: the asked one, or the model's own on this card."""
+    """Return the weight format to serve in: the asked one, or the model's on this card."""
     return workload.weight_format or stored_format(accelerator, architecture.weight_format)
 
 
@@ -276,11 +269,11 @@ def _search_serving(
     calibration: Calibration,
 ) -> SearchResult:
     check_context(workload, architecture)
-    # Networks that answer batches are compute-bound: narrower weights alone do not help them.
+    # Networks that process batches are compute-bound: narrower weights alone do not help.
     lower = () if workload.weight_format or not generates(architecture) else LOW_PRECISION_WEIGHTS
     own = [served_format(workload, architecture, system.accelerator) for system in systems]
     caches = [cache_format(workload, system.accelerator) for system in systems]
-    # Formats of one size are one search: bf16 and fp16 differ in name alone.
+    # Formats of equal size share a search: bf16 and fp16 differ only in name.
     groups: dict[tuple[float, float], list[int]] = {}
     for index, system in enumerate(systems):
         if serves_in(system.accelerator, own[index]):

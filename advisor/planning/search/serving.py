@@ -25,8 +25,8 @@ Table = NDArray[np.intp]
 """Columns: system, count, replicas, tensor, pipeline, expert."""
 Indices = NDArray[np.intp]
 Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]
-"""Time per output, time to the first, outputs per second, whether it fits, memory that it needs and
-may fill."""
+"""Time per output, time to the first, outputs per second, whether it fits, needed and usable
+memory."""
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
@@ -36,7 +36,7 @@ WIDE_EXPERTS = 8
 
 @dataclass(slots=True)
 class FoundServing:
-    """One configuration that fits, of all that none beats; not frozen, as `Configuration`."""
+    """One fitting configuration that no other beats; not frozen, like `Configuration`."""
 
     system: int
     count: int
@@ -51,12 +51,12 @@ class FoundServing:
 
 @dataclass(frozen=True, slots=True)
 class ServingSearch:
-    """What the search found, and the nearest misses."""
+    """Results of the search, and the nearest misses."""
 
     found: tuple[FoundServing, ...]
     searched: int
     misses: dict[int, Miss]
-    """System -> smallest need of any layout, where none fits. [bytes]"""
+    """Smallest need of any layout by system, for those on which none fits. [bytes]"""
 
 
 def replica_table(
@@ -64,8 +64,8 @@ def replica_table(
 ) -> Table:
     """Return every way to divide every number of accelerators into equal replicas.
 
-    A replica answers at least one request at a time. Where the replicas leave accelerators of
-    the last instance idle, the count is that of the accelerators in use.
+    A replica answers at least one request at a time. If the replicas leave accelerators of the
+    last instance idle, the count is the number of accelerators in use.
     """
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
     divided = generates(architecture)
@@ -105,23 +105,18 @@ def search_serving(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
-    workload : Serving
-    weight_format : WeightFormat
     kv_cache_format : str
         Key into ``precision.KV_CACHE_FORMATS``.
-    systems : sequence of System
     table : ndarray
         Of :func:`replica_table`.
     limits : Constraints
         Its latency targets.
-    calibration : Calibration
 
     Returns
     -------
     ServingSearch
-        For each system and count, the configurations with the least of either latency, and the
-        one that comes nearest to both targets.
+        For each system and count: the configuration with the least of each latency, and the one
+        nearest to both targets.
     """
     if not len(table):
         return ServingSearch(found=(), searched=0, misses={})
@@ -151,7 +146,7 @@ def search_serving(
     places = np.flatnonzero(fits > 0)
     merits = [tpot, ttft]
     if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
-        # Where one layout meets both targets, the one whose worse miss is least does.
+        # If any layout meets both targets, the one with the smallest worse miss does.
         merits.append(np.maximum(tpot / limits.max_tpot_ms, ttft / limits.max_ttft_ms))
     kept = tuple(
         FoundServing(
@@ -167,7 +162,7 @@ def search_serving(
         for place in _best_places(table, places, merits)
     )
     fitting = set(table[places, 0].tolist())
-    # What lacks a link or a format fails for that, whatever memory it needs.
+    # A missing link or format excludes a layout, whatever memory it needs.
     running = np.flatnonzero(np.isfinite(tpot))
     leanest = running[np.lexsort((need[running], table[running, 0]))]
     misses = {
@@ -185,7 +180,7 @@ def _evaluator(
     kv_cache_format: str,
     calibration: Calibration,
 ) -> Callable[[Candidates], Evaluated]:
-    """Return the estimate of one weight format: of text with a cache, or of batches."""
+    """Return the estimate of one weight format, for text with a cache or for batches."""
     if not generates(architecture):
 
         def batches(candidates: Candidates) -> Evaluated:
@@ -212,7 +207,7 @@ def _evaluator(
 
 
 def _best_places(table: Table, places: Indices, merits: Sequence[Floats]) -> list[int]:
-    """Of each system and count, the rows with the least of each merit."""
+    """Return, for each system and count, the rows with the least value of each figure."""
     kept: set[int] = set()
     for merit in merits:
         order = places[np.lexsort((merit[places], table[places, 1], table[places, 0]))]

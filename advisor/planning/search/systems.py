@@ -1,4 +1,4 @@
-"""What can be rented or is owned: accelerators in nodes, with the offers that sell them."""
+"""Hardware to rent or already owned: accelerators in nodes, with their offers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.limits import Constraints, OwnedHardware
 
 LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
-"""Numbers of instances that are searched: powers of two and three times those."""
+"""Searched numbers of instances: powers of two, and three times powers of two."""
 
 
 LOWEST_ASK = "marketplace, lowest"
-"""Tier of a price that one host of a marketplace asked at one moment: too little to plan with,
-so it is searched only where the user names the provider."""
+"""Tier of a price that one host of a marketplace asked at one moment. It is too uncertain for a
+plan, so it is searched only if the user names the provider."""
 STALE_PRICE_RATIO = 0.3
 STALE_PRICE_OFFERS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One kind of node, and who rents it. Owned hardware has no offers."""
+    """One kind of node and its offers. Owned hardware has no offers."""
 
     accelerator: Accelerator
     node: Node
@@ -34,19 +34,19 @@ class System:
     """Numbers of accelerators to consider, whole instances only."""
     owned: bool = False
     host_bytes: float | None = None
-    """Memory of one machine that layouts may fill; None where it is not limited. [bytes]"""
+    """Memory of one machine that layouts may fill; None if it has no limit. [bytes]"""
 
 
 def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
-    """Return the price of the whole instance, or None where it is not sold that way. [USD/h]"""
+    """Return the price of the whole instance, or None if it has no such price. [USD/h]"""
     return offer.on_demand_usd_per_hour if kind is PriceKind.ON_DEMAND else offer.spot_usd_per_hour
 
 
 def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
-    """Return the keys of offers too cheap to be believed without asking the provider.
+    """Return the keys of offers whose price is too low to be credible.
 
     A price per accelerator under ``STALE_PRICE_RATIO`` of the median over at least
-    ``STALE_PRICE_OFFERS`` providers is more often a forgotten listing than a bargain.
+    ``STALE_PRICE_OFFERS`` providers is more often an outdated listing than a real offer.
     """
     by_accelerator: dict[str, list[tuple[float, Offer]]] = {}
     for offer in catalog.offers:
@@ -86,7 +86,7 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
 
 
 def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
-    """Yield the offers of the limits' price kind that they allow and that can be believed."""
+    """Yield the credible offers that the limits allow, of their price kind."""
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
@@ -112,16 +112,10 @@ def find_systems(
 
     Parameters
     ----------
-    catalog : Catalog
-    limits : Constraints
     training : bool
-        Leave out parts that only serve.
+        Leave out accelerators that only serve.
     decoding : bool, optional
-        Machines whose hosts have unlike numbers of cores are systems of their own.
-
-    Returns
-    -------
-    list of System
+        Machines with different numbers of host cores become separate systems.
     """
     if limits.owned:
         owned = [
@@ -158,7 +152,7 @@ def find_systems(
 
 
 def check_owned(limits: Constraints) -> None:
-    """Refuse limits on renting beside cards that are owned, which alone are searched.
+    """Refuse limits on renting if the user owns cards: only those are searched.
 
     Raises
     ------
@@ -169,7 +163,7 @@ def check_owned(limits: Constraints) -> None:
     for name in ("providers", "regions", "accelerators"):
         if value := getattr(limits, name):
             raise InputError(
-                f"limits.{name} does not apply beside limits.owned: only owned cards are searched",
+                f"limits.{name} does not apply with limits.owned: only owned cards are searched",
                 value=", ".join(value),
                 allowed="cards that you own, or limits on renting",
                 remedy=f"Leave limits.{name} out, or limits.owned.",
@@ -177,7 +171,7 @@ def check_owned(limits: Constraints) -> None:
             )
     if limits.price_kind is PriceKind.SPOT:
         raise InputError(
-            "limits.price_kind does not apply beside limits.owned: nothing is rented",
+            "limits.price_kind does not apply with limits.owned: nothing is rented",
             value=limits.price_kind.value,
             allowed="cards that you own, or spot prices",
             remedy="Leave one of them out.",
@@ -186,10 +180,10 @@ def check_owned(limits: Constraints) -> None:
 
 
 def by_host_memory(systems: Sequence[System]) -> list[System]:
-    """Part systems by the memory of their machines, as layouts that fill it need.
+    """Split systems by the memory of their machines, for layouts that use it.
 
-    Machines whose memory is not known have none to fill; the owner's are taken to have enough.
-    Where the accelerator works in its host's memory, there is no other.
+    Machines of unknown memory offer none; the user's own machines are assumed to have enough.
+    An accelerator that works in its host's memory has no other memory to use.
     """
     parted = []
     for system in systems:
@@ -201,7 +195,7 @@ def by_host_memory(systems: Sequence[System]) -> list[System]:
         parted += [
             replace(system, offers=tuple(offers), host_bytes=size)
             for size, offers in groups.items()
-        ] or [_assuming(system, "your machine has the memory that the layout keeps on the host")]
+        ] or [_assuming(system, "your machine has enough host memory for this layout")]
     return parted
 
 
@@ -212,14 +206,14 @@ def owned_system(accelerator: Accelerator, count: int) -> System:
 
 
 def _measured_system(system: System, item: OwnedHardware) -> System:
-    """Say among the assumptions where the rates come from, if they were measured."""
+    """Add the source of measured rates to the assumptions."""
     if item.measured is None:
         return system
-    basis = f"rates of {system.accelerator.name} by the {item.measured.kernels.source}"
+    basis = f"rates of {system.accelerator.name} from the {item.measured.kernels.source}"
     return _assuming(system, basis)
 
 
 def _assuming(system: System, text: str) -> System:
-    """Add to the assumptions of a system's machine."""
+    """Add a note to the assumptions of a system's machine."""
     assumptions = (*system.node.assumptions, text)
     return replace(system, node=system.node.model_copy(update={"assumptions": assumptions}))

@@ -33,14 +33,14 @@ BLOCK = 262_144
 """Configurations whose memory is compared at a time."""
 
 NO_POLICY: Final = RECOMPUTE_LEVELS
-"""Stands for a layout that fits under no recompute policy."""
+"""Marks a layout that fits under no recompute policy."""
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(slots=True)
 class Found:
-    """The fastest of one system, count and precision; not frozen, as `Configuration`."""
+    """The fastest of one system, count and precision; not frozen, like `Configuration`."""
 
     system: int
     count: int
@@ -53,12 +53,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSearch:
-    """What the search found, and the nearest misses."""
+    """Results of the search, and the nearest misses."""
 
     found: tuple[Found, ...]
     searched: int
     misses: dict[int, Miss]
-    """System -> smallest need of any layout, where none fits. [bytes]"""
+    """Smallest need of any layout by system, for those on which none fits. [bytes]"""
 
 
 def search_training(
@@ -72,13 +72,10 @@ def search_training(
 
     Parameters
     ----------
-    architecture : ModelArchitecture
     run : TrainingRun
         Holds the recipe.
-    systems : sequence of System
     space : LayoutSpace
         Holds the layouts of all counts of the systems.
-    calibration : Calibration
 
     Returns
     -------
@@ -169,10 +166,10 @@ class _Fitting:
     ) -> None:
         self._grid, self._systems = space.grid, systems
         self._need, self._host = space.high_bytes(run), space.host_bytes(run)
-        # Recomputing all of them is quicker than fetching activations from the host.
+        # Full recomputation is faster than fetching activations from the host.
         rows = space.grid.layouts.take(slice(0, space.grid.rows))
         self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
-        # What overlaps two micro-batches does not recompute everything.
+        # A schedule that overlaps two micro-batches does not recompute everything.
         self._need[-1, rows.overlapped] = np.inf
         kinds = [
             (
@@ -198,7 +195,7 @@ class _Fitting:
         return self._table[self._kind[system] * self._grid.rows + row].astype(np.intp)
 
     def least_bytes(self, place: int) -> float:
-        """Smallest need of any layout of a system; infinite where it has none. [bytes]"""
+        """Smallest need of any layout of a system; infinite without layouts. [bytes]"""
         _, reach, _ = self._kinds[self._kind[place]]
         least = np.inf
         for count in self._systems[place].counts:
@@ -299,14 +296,14 @@ def _fastest(
     hours, _, busy = timed(worth)
     begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
     place = np.cumsum(np.diff(segment[worth], prepend=-1) > 0) - 1
-    # Of those that wait for the same input the one that is done first, and hides it best.
+    # Among layouts that wait for the same input, take the one with the fastest computation.
     equal = hours <= np.minimum.reduceat(hours, begins)[place] * (1.0 + ROUNDING)
     winners = _first_least(np.where(equal, busy, np.inf), place, begins)
     return worth[winners], hours[winners]
 
 
 def _first_least(values: Floats, segment: Indices, begins: Indices) -> Indices:
-    """Return the place of the first least value of each segment."""
+    """Return the index of the first smallest value of each segment."""
     least = np.minimum.reduceat(values, begins)
     at_least = np.flatnonzero(values == least[segment])
     _, first = np.unique(segment[at_least], return_index=True)
