@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, Source
 from advisor.catalog.checks import (
@@ -47,6 +48,10 @@ RULE_SOURCE = "reported-memory-rule"
 
 BOTH_DIRECTIONS = 2.0
 """Links are published for both directions together; collectives use one."""
+
+ABSENT: Final = (0, 0)
+UNKNOWN: Final = (-1, -1)
+"""Stamps of a file that is not there, and of one that cannot be looked up."""
 
 # From the fields of a record to those of the noun.
 _NOUN_FIELDS: Mapping[str, str] = {
@@ -114,9 +119,12 @@ def _load(catalog_path: Path, offers_path: Path) -> Catalog:
 
 def _stamp(path: Path) -> tuple[int, int]:
     """When a file was written, and its size: what tells a changed file."""
-    if not path.exists():
-        return 0, 0
-    status = path.stat()
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ABSENT
+    except OSError:  # a name too long, a folder that may not be searched: told by its reader
+        return UNKNOWN
     return status.st_mtime_ns, status.st_size
 
 
@@ -124,9 +132,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _live(
     catalog_path: Path, offers_path: Path, cache: Path, stamps: tuple[tuple[int, int], ...]
 ) -> Catalog:
-    del stamps  # only part of the cache's key
     snapshot = _load(catalog_path, offers_path)
-    if not cache.exists():
+    if stamps[-1] == ABSENT:
         return snapshot
     from advisor.catalog.live.merge import with_live
 

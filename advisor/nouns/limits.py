@@ -12,6 +12,9 @@ from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.kernels import KernelEfficiency
 
+LEAST_RATE, MOST_RATE = 0.01, 100.0
+"""Of the euro, far beyond what it ever was; others make prices that round to nothing. [USD/EUR]"""
+Rate = Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)]
 PositiveLimit = Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
 
 
@@ -67,7 +70,9 @@ class Constraints(Noun):
     max_accelerators: Annotated[int, Field(ge=1, le=16384)] = 512
     """More than this is seldom rented on demand."""
     price_kind: PriceKind = PriceKind.ON_DEMAND
-    usd_per_eur: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    usd_per_eur: (
+        Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None
+    ) = None
     """Exchange rate for prices in euro; None takes the catalog's dated one. [USD/EUR]"""
     owned: tuple[OwnedHardware, ...] = ()
     """When given, only these are searched, at no rent."""

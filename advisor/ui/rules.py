@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.architecture.published_models import PUBLISHED
 from advisor.nouns.hardware import PriceKind
-from advisor.nouns.limits import Objective
+from advisor.nouns.limits import LEAST_RATE, MOST_RATE, Objective
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.nouns.workload import (
     CrossEntropy,
@@ -47,7 +47,7 @@ BOUNDS: Final = {
     Kind.HOURS: (0.01, 1e6),
     Kind.USD: (0.01, 1e12),
     Kind.MS: (1.0, 1e9),
-    Kind.RATE: (0.01, 100.0),
+    Kind.RATE: (LEAST_RATE, MOST_RATE),
 }
 """Least and most that a number may be: counts, hours, USD, milliseconds, exchange rates."""
 

@@ -24,6 +24,7 @@ from advisor.calibration.tables.reading import Row, cell, flag, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
 from advisor.calibration.tables.training_rows import predict_training_row
 from advisor.errors import AdvisorError, InputError
+from advisor.foundation.files import is_folder
 
 Predictor = Callable[[Row, Engine], list[ValidationRow]]
 
@@ -100,7 +101,7 @@ def validate(path: str | Path, configs: str | Path | None = None) -> ValidationR
         If the file cannot be read, is of no known kind, or ``configs`` is no folder.
     """
     folder = None if configs is None else Path(configs)
-    if folder is not None and not folder.is_dir():
+    if folder is not None and not is_folder(folder):
         raise InputError(
             "--configs is not a folder",
             value=str(folder),

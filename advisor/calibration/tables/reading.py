@@ -18,7 +18,7 @@ from advisor.architecture.table.sample import SampleSize
 from advisor.architecture.weights.weights_file import read_start
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_cells
-from advisor.foundation.files import read_file
+from advisor.foundation.files import is_folder, read_file
 from advisor.foundation.resources import data_path
 
 MEASUREMENTS = "measurements"
@@ -316,7 +316,7 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
 
 def _stored_config(name: str, configs: Path | None) -> Path | None:
     """Return the file of a model: ``org__name.json``, or the only one whose name ends so."""
-    if configs is None or not configs.is_dir():
+    if configs is None or not is_folder(configs):
         return None
     wanted = name.lower()
     stems = {path.stem.lower(): path for path in sorted(configs.glob("*.json"))}
