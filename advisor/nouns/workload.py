@@ -11,7 +11,9 @@ from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 
-PositiveAmount = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
+LEAST_AMOUNT, MOST_AMOUNT = 1e-6, 1e18
+"""Beyond them what follows of an amount is no number any more."""
+PositiveAmount = Annotated[float, Field(ge=LEAST_AMOUNT, le=MOST_AMOUNT, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
 
 
@@ -187,6 +189,10 @@ class _Training(_Sized):
             raise ValueError(msg)
         if self.epochs is not None and self.tokens is None and self.samples is None:
             msg = f"epochs={self.epochs:g} needs tokens or samples: what is gone through each time"
+            raise ValueError(msg)
+        whole = (self.tokens or self.samples or 1) * (self.epochs or 1)
+        if whole > MOST_AMOUNT:
+            msg = f"{whole:g} in all epochs exceed {MOST_AMOUNT:g}; give fewer epochs"
             raise ValueError(msg)
         return self
 
