@@ -20,8 +20,9 @@ MAX_PATH: Final = 1_024
 """Longest path, as macOS allows; Linux allows four times as much. [characters]"""
 MAX_TEXT: Final = 10_000
 """Longest sentence or note. [characters]"""
-FORMULA: Final = "=+-@"
-"""First characters that make a spreadsheet's formula of a cell; ``-`` also makes an option."""
+FORMULA: Final = "=+-@\uff1d\uff0b\uff0d\uff20"
+"""First characters that make a spreadsheet's formula of a cell, some in full width where that is
+written; ``-`` also makes an option."""
 _PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
 _LENGTH: Final = "at most {limit:,} characters"
 

@@ -14,6 +14,8 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Multiple = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Usd = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Price = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
+Purse = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+"""More buys so many cards of so many kinds that weighing them takes long. [USD]"""
 Rate = Annotated[float, Field(gt=-1, le=1, allow_inf_nan=False)]
 
 
@@ -53,7 +55,7 @@ class Owning(Noun):
     staff_usd_per_machine_month: Annotated[float, Field(ge=0, le=1e6)] | None = None
     discount_rate: Share | None = None
     """Per year. [fraction]"""
-    budget_usd: Price | None = None
+    budget_usd: Purse | None = None
     """What all machines may cost: asks which cards to buy. [USD]"""
     power_limit_w: Price | None = None
     """Rated power that the site can feed. [W]"""

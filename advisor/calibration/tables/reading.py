@@ -18,7 +18,7 @@ from advisor.architecture.table.sample import SampleSize
 from advisor.architecture.weights.weights_file import read_start
 from advisor.errors import InputError
 from advisor.foundation.data_records import read_cells
-from advisor.foundation.files import is_folder, read_file
+from advisor.foundation.files import read_file
 from advisor.foundation.resources import data_path
 
 MEASUREMENTS = "measurements"
@@ -240,7 +240,7 @@ def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
     return options[text]
 
 
-def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
+def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture:
     """Resolve a row's model: preset by hub id, then a stored config, then its shape columns.
 
     Raises
@@ -255,7 +255,7 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
         preset = find_preset(SHORT_NAMES.get(spelled, spelled.replace(" ", "-")).replace("__", "/"))
         if preset is not None:
             return _sized_preset(preset, row)
-        stored = _stored_config(name, configs)
+        stored = configs.get(name.lower())
         if stored is not None:
             return architecture_from_config(
                 load_config_text(read_start(stored)), name=stored.stem.replace("__", "/")
@@ -312,18 +312,6 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
         if default.sequence_length is not None:
             size["sequence_length"] = told
     return SampleSize.model_validate(size)
-
-
-def _stored_config(name: str, configs: Path | None) -> Path | None:
-    """Return the file of a model: ``org__name.json``, or the only one whose name ends so."""
-    if configs is None or not is_folder(configs):
-        return None
-    wanted = name.lower()
-    stems = {path.stem.lower(): path for path in sorted(configs.glob("*.json"))}
-    if wanted in stems:
-        return stems[wanted]
-    same = [path for stem, path in stems.items() if stem.rpartition("__")[2] == wanted]
-    return same[0] if len(same) == 1 else None
 
 
 def _shape_config(row: Row) -> dict[str, Any]:
