@@ -15,12 +15,14 @@ from typing import Final
 from advisor import __version__
 from advisor.arguments.parser import build_parser
 from advisor.errors import (
+    MAX_PART,
     AdvisorError,
     CatalogError,
     InputError,
     RefreshError,
     ResourceError,
     TransferError,
+    shortened,
 )
 from advisor.foundation.parsing import parse_amount, parse_count, parse_duration, parse_length
 from advisor.foundation.writing import write_whole
@@ -82,8 +84,9 @@ def _unexpected(error: Exception) -> int:
         from advisor.api import input_error
 
         return _complain(input_error(error), MISTAKE)
+    what = shortened(f"{type(error).__name__}: {error}", MAX_PART)
     complain(
-        f"gpu-advisor: a defect of the program, not your mistake: {type(error).__name__}: {error}. "
+        f"gpu-advisor: a defect of the program, not your mistake: {what}. "
         f"Set {DEBUG}=1 and run it again for the traceback to report."
     )
     return BROKEN
@@ -167,12 +170,14 @@ def _export(arguments: Namespace) -> None:
 
     _read_owned(mapping)
     result = api.export(mapping, arguments.to, checkpoint=arguments.checkpoint)
-    if arguments.output:
-        write_whole(Path(arguments.output), result.content.removesuffix("\n") + "\n")
+    output: str | None = arguments.output
+    if output is not None:
+        write_whole(Path(output), result.content.removesuffix("\n") + "\n")
     if arguments.json:
         print(result.to_json())
     else:
-        print(f"Wrote {arguments.output}." if arguments.output else result.content.rstrip("\n"))
+        wrote = f"Wrote {shortened(output or '', MAX_PART)}."
+        print(result.content.rstrip("\n") if output is None else wrote)
 
 
 def _own(arguments: Namespace) -> None:
@@ -291,7 +296,7 @@ def _probe(arguments: Namespace) -> None:
     from advisor.terminal.console import new_console
     from advisor.terminal.probe import probe_with_progress, show_probe
 
-    if arguments.report:
+    if arguments.report is not None:
         from advisor.probe.report import read_report
 
         report = read_report(arguments.report)
@@ -304,8 +309,12 @@ def _probe(arguments: Namespace) -> None:
             memory_limit_bytes=most,
             check=arguments.check,
         )
-    if arguments.output:
-        write_whole(Path(arguments.output), report.to_json() + "\n")
+    if arguments.output is not None:
+        try:
+            write_whole(Path(arguments.output), report.to_json() + "\n")
+        except TransferError:
+            print(report.to_json())  # minutes of measuring are not lost
+            raise
     if arguments.json:
         print(report.to_json())
         return

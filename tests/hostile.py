@@ -25,6 +25,7 @@ DISPLAYED_ONLY_BY_PATHS = {
     "formula": "=HYPERLINK(1)",
     "plus": "+1+cmd",
     "at": "@SUM(1)",
+    "wide formula": "\uff1dHYPERLINK(1)",
     "long": "y" * 300,
 }
 """A path may be so; a name may not."""
@@ -58,6 +59,8 @@ HARMLESS_WHEN_QUOTED = {
     "section": "]]>",
     "link": "[x](javascript:alert(1))",
     "image": "![x](http://127.0.0.1/x)",
+    "entity": "&lt;b&gt; &#x3c;script&#x3e;",
+    "emphasis": "__x__ _y_",
     "cell": "a|b",
     "cells": 'a","b',
     "markup": "[link=file:///x]y[/link]",

@@ -127,3 +127,31 @@ def test_an_output_replaces_the_older_file(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, f"Wrote {target}.\n")
     assert target.read_text(encoding="utf-8").count("\n") > 5
     assert [path.name for path in tmp_path.iterdir()] == ["report.csv"]
+
+
+def test_the_name_of_an_output_moves_no_cursor(tmp_path: Path) -> None:
+    done = process(*EXPORT.split(), "--output", str(tmp_path / "a\x1b[2J\nb"))
+
+    assert done.returncode == 0
+    assert done.stdout.removesuffix("\n").isprintable()
+    assert [path.name for path in tmp_path.iterdir()] == ["a\x1b[2J\nb"]
+
+
+@pytest.mark.parametrize("option", ["--output=", "--output=."])
+def test_an_output_without_a_name_is_not_printed_instead(option: str) -> None:
+    done = process(*EXPORT.split(), option)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot be written" in done.stderr
+
+
+def test_a_report_that_cannot_be_kept_is_printed(tmp_path: Path) -> None:
+    """Measuring takes minutes: what was measured is not lost."""
+    target = tmp_path / "none" / "probe.json"
+    done = process("probe", "--time-limit", "1s", "--library", "numpy", "--output", str(target))
+
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr
+    kept = tmp_path / "probe.json"
+    kept.write_text(done.stdout)
+    assert process("probe", "--report", str(kept)).returncode == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from advisor.arguments.options import BUDGET, INTERRUPTIONS, TASKS, groups, read_option
 from advisor.errors import InputError
+from advisor.foundation.files import is_file, is_folder
 from advisor.foundation.parsing import parse_amount
 from advisor.nouns.case import case_inputs
 from advisor.nouns.inputs import Declared, Task
@@ -161,8 +162,8 @@ def model_source(text: str) -> dict[str, object]:
     {'preset': 'llama-3.1-8b'}
     """
     path = Path(text)
-    if text.endswith((".json", ".safetensors", ".gguf")) or (path / "config.json").is_file():
-        return {"config": str(path / "config.json" if path.is_dir() else path)}
+    if text.endswith((".json", ".safetensors", ".gguf")) or is_file(path / "config.json"):
+        return {"config": str(path / "config.json" if is_folder(path) else path)}
     if text.endswith((".yaml", ".yml")):
         return {"stack": text}
     if "/" in text:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cached_property
-from math import inf
 from typing import Annotated, Final, Self
 
 from pydantic import Field
@@ -13,6 +12,7 @@ from advisor.catalog.currency import converted
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Confidence, Offer, SoftwareSupport
+from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 
 
 class Source(Noun):
@@ -147,7 +147,7 @@ class Catalog(Noun):
         Raises
         ------
         InputError
-            If no offer is quoted in that currency, or the rate is not a positive number.
+            If no offer is quoted in that currency, or the rate is no possible one.
         """
         if currency not in self.exchange_rates:
             raise InputError(
@@ -157,11 +157,11 @@ class Catalog(Noun):
                 remedy="Choose one of these currencies.",
                 field="currency",
             )
-        if not 0 < usd < inf:
+        if not LEAST_RATE <= usd <= MOST_RATE:
             raise InputError(
                 "the exchange rate is not a positive finite number",
                 value=usd,
-                allowed="a positive number of US dollars for one unit",
+                allowed=f"{LEAST_RATE:g} to {MOST_RATE:g} US dollars for one unit",
                 remedy=f"Give what 1 {currency} costs in USD, e.g. 1.12.",
                 field="usd",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, Source
 from advisor.catalog.checks import (
@@ -47,6 +48,10 @@ RULE_SOURCE = "reported-memory-rule"
 
 BOTH_DIRECTIONS = 2.0
 """Vendors publish the rate of links for both directions together; collectives use one."""
+
+ABSENT: Final = (0, 0)
+UNKNOWN: Final = (-1, -1)
+"""Stamps of a file that does not exist, and of one that cannot be looked up."""
 
 # Field of the record -> field of the noun.
 _NOUN_FIELDS: Mapping[str, str] = {
@@ -110,9 +115,12 @@ def _load(catalog_path: Path, offers_path: Path) -> Catalog:
 
 def _stamp(path: Path) -> tuple[int, int]:
     """Return the modification time and size of a file, which change when the file changes."""
-    if not path.exists():
-        return 0, 0
-    status = path.stat()
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ABSENT
+    except OSError:  # a name too long, a closed folder: its reader says so
+        return UNKNOWN
     return status.st_mtime_ns, status.st_size
 
 
@@ -120,9 +128,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _live(
     catalog_path: Path, offers_path: Path, cache: Path, stamps: tuple[tuple[int, int], ...]
 ) -> Catalog:
-    del stamps  # part of the cache key only
     snapshot = _load(catalog_path, offers_path)
-    if not cache.exists():
+    if stamps[-1] == ABSENT:
         return snapshot
     from advisor.catalog.live.merge import with_live
 

@@ -15,13 +15,14 @@ from urllib.parse import quote
 
 import yaml
 
-from advisor.foundation.names import visible
+from advisor.foundation.names import FORMULA, visible
 
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_CELL: Final = (*FORMULA, "\t", "\r", "\n")
 """First characters that make a spreadsheet compute a cell (OWASP ASVS 5.0, 1.2.10, read
 2026-11-22)."""
-_MARKDOWN: Final = re.compile(r"[\\`*\[\]<>|]|(?<!\w)[_~]|[_~](?!\w)")
-"""Characters that start code, emphasis, a link, a tag or a cell. ``_`` inside a word does not."""
+_MARKDOWN: Final = re.compile(r"[\\`*\[\]<>|]|&(?=#?\w+;)|(?<![^\W_])[_~]|[_~](?![^\W_])")
+"""Characters that start code, emphasis, a link, a tag, an entity or a cell. ``_`` between letters
+does not."""
 _IN_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=-._~"
 _EXPANDED: Final = re.compile(r"\$(?=[$(])")
 
@@ -117,7 +118,7 @@ def csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     shown = visible(value)
-    return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
+    return f"'{shown}" if shown.lstrip().startswith(_CELL) else shown
 
 
 class _Dumper(yaml.SafeDumper):

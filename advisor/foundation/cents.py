@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import lru_cache
 from typing import Final
 
 CENT: Final = Decimal("0.01")
+_WIDE: Final = Context(prec=400)
+"""Room for the cents of any float: the usual 28 digits end at 10**26 USD."""
 
 
 @lru_cache(maxsize=16_384)
@@ -45,4 +47,4 @@ def total(amounts: Iterable[float]) -> float:
 
 
 def _cents(usd: float) -> Decimal:
-    return Decimal(repr(float(usd))).quantize(CENT, rounding=ROUND_HALF_UP)
+    return Decimal(repr(float(usd))).quantize(CENT, ROUND_HALF_UP, _WIDE)

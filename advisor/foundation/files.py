@@ -95,6 +95,26 @@ def read_file(
     return content
 
 
+def is_file(path: Path) -> bool:
+    """Return whether a regular file stands there; what cannot be looked up is none.
+
+    ``Path.is_file`` raises for a name that is too long and for a folder that may not be searched.
+    """
+    return _is(stat.S_ISREG, path)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder stands there, as `is_file`."""
+    return _is(stat.S_ISDIR, path)
+
+
+def _is(kind: Callable[[int], bool], path: Path) -> bool:
+    try:
+        return kind(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def too_large(name: str, most: int, *, remedy: str, field: str = "") -> InputError:
     """Return the error for a file larger than ``most`` bytes."""
     return InputError(

@@ -202,11 +202,13 @@ def money(usd: Value, *, with_range: bool = False) -> str:
     '$300,000'
     >>> money(-120)
     '-$120'
+    >>> money(-0.0)
+    '$0.00'
     """
     if isinstance(usd, float | int) and usd < 0:
         return f"-{money(-usd)}"
     if not isinstance(usd, Range) or usd.low == usd.high:
-        return f"${_list_price(_expected(usd))}"
+        return f"${_list_price(_expected(usd) + 0.0)}"  # a zero has no sign
     text = "$" + _list_price(round_significant(usd.expected, 2))
     if not with_range:
         return text

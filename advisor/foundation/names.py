@@ -20,8 +20,9 @@ MAX_PATH: Final = 1_024
 """Longest path: the limit of macOS; Linux allows four times as much. [characters]"""
 MAX_TEXT: Final = 10_000
 """Longest sentence or note. [characters]"""
-FORMULA: Final = "=+-@"
-"""First characters that turn a spreadsheet cell into a formula; ``-`` also starts an option."""
+FORMULA: Final = "=+-@\uff1d\uff0b\uff0d\uff20"
+"""First characters that turn a spreadsheet cell into a formula, full-width forms included; ``-``
+also starts an option."""
 _PART: Final = re.compile(r"[0-9A-Za-z_](?:[0-9A-Za-z_.-]{0,94}[0-9A-Za-z_])?", re.ASCII)
 _LENGTH: Final = "at most {limit:,} characters"
 

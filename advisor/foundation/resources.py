@@ -105,18 +105,26 @@ def cache_path(name: str) -> Path:
     -------
     Path
         Below ``GPU_ADVISOR_CACHE_DIR`` if that is set, otherwise below the system's cache folder:
-        ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``.
+        ``~/.cache`` or ``XDG_CACHE_HOME``, ``~/Library/Caches``, ``LOCALAPPDATA``. A user whom the
+        system does not know has the home ``/``, as in containers.
     """
     own = os.environ.get(CACHE_FOLDER)
     if own:
         return Path(own) / name
     if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _home() / "Library" / "Caches"
     elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        base = Path(os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local")
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        base = Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache")
     return base / "gpu-advisor" / name
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # neither HOME nor an entry among the system's users
+        return Path(os.sep)
 
 
 def _checkout() -> Path | None:

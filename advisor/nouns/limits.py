@@ -12,6 +12,9 @@ from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads
 from advisor.nouns.kernels import KernelEfficiency
 
+LEAST_RATE, MOST_RATE = 0.01, 100.0
+"""Of the euro, far beyond its past; others make prices that round to nothing. [USD/EUR]"""
+
 
 class Objective(Labelled):
     """What the best plan minimises."""
@@ -124,7 +127,7 @@ class Constraints(Noun):
         PriceKind, Input("rent at spot prices", "--spot", sets=PriceKind.SPOT.value)
     ] = PriceKind.ON_DEMAND
     usd_per_eur: Annotated[
-        Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] | None,
+        Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None,
         Input(
             "exchange rate for prices in euro; the catalog's dated one unless told",
             "--usd-per-eur",

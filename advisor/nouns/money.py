@@ -15,6 +15,8 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Multiple = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Usd = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Price = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
+Purse = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+"""More buys so many kinds of card that weighing them takes long. [USD]"""
 Rate = Annotated[float, Field(ge=-0.9, le=1, allow_inf_nan=False)]
 
 
@@ -128,7 +130,7 @@ class Owning(Noun):
         _told("cost of capital per year", "--discount-rate", "Cost of capital", "% a year"),
     ] = None
     budget_usd: Annotated[
-        Price | None, _price("asks which cards it buys", "--buy-budget", "Purchase budget")
+        Purse | None, _price("asks which cards it buys", "--buy-budget", "Purchase budget")
     ] = None
     """What all machines may cost. [USD]"""
     power_limit_w: Annotated[

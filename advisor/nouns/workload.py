@@ -33,7 +33,8 @@ from advisor.nouns.training_choices import (
     Preference,
 )
 
-Amount = Annotated[float, Field(ge=1, le=1e15, allow_inf_nan=False)]
+MOST_AMOUNT = 1e15
+Amount = Annotated[float, Field(ge=1, le=MOST_AMOUNT, allow_inf_nan=False)]
 """Of data: a hundred times all text that was ever published, at most."""
 Times = Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
@@ -257,6 +258,10 @@ class _Training(_Sized):
             raise ValueError(msg)
         if self.epochs is not None and self.tokens is None and self.samples is None:
             msg = f"epochs={self.epochs:g} needs tokens or samples: what is gone through each time"
+            raise ValueError(msg)
+        whole = (self.tokens or self.samples or 1) * (self.epochs or 1)
+        if whole > MOST_AMOUNT:
+            msg = f"{whole:g} in all epochs exceed {MOST_AMOUNT:g}; give fewer epochs"
             raise ValueError(msg)
         return self
 

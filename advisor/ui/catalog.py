@@ -15,6 +15,7 @@ from advisor.errors import RefreshError
 from advisor.foundation.dates import dated
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui import address
 from advisor.ui.chart_view import csv_button, draw
 from advisor.ui.links import Page, choice, flag, number, text
@@ -106,8 +107,8 @@ def prices(catalog: api.Catalog) -> api.Catalog:
     ):
         rate = st.number_input(
             "US dollars for one euro",
-            min_value=0.01,
-            max_value=100.0,
+            min_value=LEAST_RATE,
+            max_value=MOST_RATE,
             value=None,
             placeholder=f"{catalog.exchange_rates['EUR'].usd:.4f}",
             step=0.01,

@@ -47,6 +47,13 @@ def safetensors(header: bytes, length: int | None = None) -> bytes:
     return struct.pack("<Q", len(header) if length is None else length) + header
 
 
+def stack(layers: int) -> str:
+    """A case of linear layers, each of another width: each is a moment of its own."""
+    widths = ", ".join(f"{{linear: {8 + width}}}" for width in range(layers))
+    shape = f"{{name: s, input: {{features: 8}}, layers: [{widths}]}}"
+    return f"model: {{stack: {shape}}}\nworkload: {{kind: pretraining, samples: 1000}}\n"
+
+
 def config(**fields: object) -> str:
     return json.dumps({**LLAMA, **fields})
 
@@ -76,6 +83,7 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "many fields": (CASE + "".join(f"x{i}: 1\n" for i in range(60_000)), "too many values"),
     "many names": (CASE + "limits: {providers: [" + "1," * 150_000 + "]}", "too many values"),
     "long word": (CASE.replace("llama-3.1-8b", "x" * 900_000), "preset is too long"),
+    "a stack of 2,000 different layers": (stack(2_000), "too many different layers"),
     "too large": ("#" * 1_000_001, "too large"),
     "no text": (b"\xff\xfe\x00", "not UTF-8"),
     "no model": ("model:\nworkload:\n", "model is not usable"),
@@ -132,6 +140,19 @@ FLAGS = {
     "layers": ("recommend --model 7B --layers 1e9 --task finetune", "num_hidden_layers"),
     "sequence": ("recommend --model 7B --task finetune --sequence 1e17", "sequence_length"),
     "tokens": ("recommend --model 7B --task finetune --tokens 1e300", "tokens"),
+    "next to no tokens": ("recommend --model 7B --task finetune --tokens 1e-300", "tokens"),
+    "tokens of all epochs": (
+        "own --model 7B --task pretrain --accelerator h100-sxm --tokens 1e18 --epochs 1e18",
+        "in all epochs exceed",
+    ),
+    "next to no storage": (
+        "estimate --model resnet-50 --task pretrain --accelerator h100-sxm --storage-rate 1e-300",
+        "storage_bytes_per_s",
+    ),
+    "a budget that buys millions of cards": (
+        "own --model t5-base --task qlora --buy-budget 1e9",
+        "budget_usd",
+    ),
 }
 
 

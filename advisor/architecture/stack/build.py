@@ -17,7 +17,8 @@ from advisor.architecture.table.operators import (
 )
 from advisor.errors import InputError
 
-MAX_ROWS: Final = 5000
+MAX_ROWS: Final = 1000
+"""Layers that differ. Each is a moment at which the memory may be fullest."""
 MAX_STEPS: Final = 20_000
 MAX_LAYERS: Final = 1_000_000
 MAX_ELEMENTS: Final = 10**15

@@ -23,6 +23,7 @@ from advisor.architecture.weights.tensor_table import (
     refuse,
     weights,
 )
+from advisor.foundation.files import is_file
 from advisor.foundation.structured import NotPlainError, read_json
 
 MAX_HEADER_BYTES: Final = 20_000_000
@@ -217,7 +218,7 @@ def read_shards(index: SafetensorsIndex, folder: Path) -> TensorTable | None:
         If a shard is unusable, or the shards together have too many tensors.
     """
     paths = [folder / name for name in index.files]
-    if not all(path.is_file() for path in paths):
+    if not all(map(is_file, paths)):
         return None
     table = joined(read_safetensors(path) for path in paths)
     if len(table.tensors) > MAX_TENSORS:

@@ -28,6 +28,7 @@ from advisor.architecture.weights.tensor_table import (
     refuse,
     weights,
 )
+from advisor.foundation.files import is_file
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import GB
 
@@ -82,7 +83,7 @@ def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
         return _from_index(read_index(read_start(path, MAX_INDEX_BYTES + 1)), path)
     part = _PART.fullmatch(path.name)
     index = path.with_name(f"{part[1]}{INDEX_SUFFIX}") if part else None
-    if index is not None and index.is_file():
+    if index is not None and is_file(index):
         return _from_index(read_index(read_start(index, MAX_INDEX_BYTES + 1)), index)
     table = read_safetensors(path)
     return _from_table(table, path, whole=part is None)
@@ -133,7 +134,7 @@ def _whole_gguf(path: Path) -> GgufHeader:
             "Keep the published names of the parts.",
         )
     paths = [path.with_name(f"{match[1]}-{i:05}-of-{match[3]}.gguf") for i in range(1, parts + 1)]
-    missing = [item.name for item in paths if not item.is_file()]
+    missing = [item.name for item in paths if not is_file(item)]
     if missing:
         refuse(
             "parts of the GGUF file are missing",
@@ -191,7 +192,7 @@ def _from_index(index: SafetensorsIndex, path: Path) -> ModelArchitecture:
 def _configured(path: Path) -> ModelArchitecture | None:
     """Return the architecture of the configuration in the same folder, or None."""
     beside = path.with_name(CONFIG)
-    if not beside.is_file():
+    if not is_file(beside):
         return None
     config = load_config_text(read_start(beside))
     built = architecture_from_config(config, name=path.parent.name or None, source=SOURCE)

@@ -18,7 +18,7 @@ from advisor.calibration.scoring.report import (
     summarise,
 )
 from advisor.calibration.tables.cache_rows import predict_cache_row
-from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.context import Engine, shipped_engine, stored_configs
 from advisor.calibration.tables.memory_rows import predict_image_row, predict_memory_row
 from advisor.calibration.tables.reading import Row, cell, flag, read_table
 from advisor.calibration.tables.serving_rows import predict_serving_row
@@ -99,17 +99,9 @@ def validate(path: str | Path, configs: str | Path | None = None) -> ValidationR
     InputError
         If the file cannot be read, is of no known kind, or ``configs`` is no folder.
     """
-    folder = None if configs is None else Path(configs)
-    if folder is not None and not folder.is_dir():
-        raise InputError(
-            "--configs is not a folder",
-            value=str(folder),
-            allowed="a folder of files named org__name.json",
-            remedy="Give an existing folder, or leave it out.",
-            field="configs",
-        )
+    stored = {} if configs is None else stored_configs(Path(configs))
     rows = read_table(Path(path))
-    engine = replace(shipped_engine(), configs=folder)
+    engine = replace(shipped_engine(), configs=stored)
     return score(rows, recognise(rows[0]), engine, table=Path(path).name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ LEAST_LATENT = 512
 """Diffusion networks make images of this side and more by default. [pixels]"""
 
 
-def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
+def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture:
     """Resolve a row's model: preset by hub id, then a stored config, then its shape columns.
 
     Raises
@@ -41,7 +42,7 @@ def row_architecture(row: Row, configs: Path | None) -> ModelArchitecture:
         preset = find_preset(model_names().spelled(name))
         if preset is not None:
             return _sized_preset(preset, row)
-        stored = _stored_config(name, configs)
+        stored = configs.get(name.lower())
         if stored is not None:
             return architecture_from_config(
                 load_config_text(read_start(stored)), name=stored.stem.replace("__", "/")
@@ -96,18 +97,6 @@ def row_sample(row: Row, default: SampleSize) -> SampleSize:
         if default.sequence_length is not None:
             size["sequence_length"] = stated_size
     return SampleSize.model_validate(size)
-
-
-def _stored_config(name: str, configs: Path | None) -> Path | None:
-    """Return the file of a model: ``org__name.json``, or the only one whose name ends so."""
-    if configs is None or not configs.is_dir():
-        return None
-    wanted = name.lower()
-    stems = {path.stem.lower(): path for path in sorted(configs.glob("*.json"))}
-    if wanted in stems:
-        return stems[wanted]
-    same = [path for stem, path in stems.items() if stem.rpartition("__")[2] == wanted]
-    return same[0] if len(same) == 1 else None
 
 
 def _shape_config(row: Row) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import ValidationError
+
 from advisor.catalog.economy import billing_of
 from advisor.catalog.keys import offer_key, slug
 from advisor.catalog.live.fetch import Row
@@ -93,10 +95,13 @@ def convert(
         named[row.instance, region, name.accelerator, found.accelerators].append(found)
     several = _ambiguous(named)
     links = _known_links(snapshot)
-    offers = [
-        _offer(group, provider=provider, date=date, counted=group[0].row.instance in several)
-        for group in named.values()
-    ]
+    offers = []
+    for group in named.values():
+        counted = group[0].row.instance in several
+        try:
+            offers.append(_offer(group, provider=provider, date=date, counted=counted))
+        except ValidationError:  # each name may stand, and their key is too long
+            refused += len(group)
     joined = [_with_links(offer, links) for offer in offers]
     unique = {offer.key: offer for offer in joined}
     return Converted(

@@ -60,3 +60,14 @@ def test_a_row_with_a_hostile_name_is_refused(field: str, name: str) -> None:
     found = convert(rows, provider="aws", date="2026-11-20", snapshot=())
     assert found.refused == 1
     assert found.offers == good.offers
+
+
+def test_names_that_are_too_long_together_harm_no_other_row() -> None:
+    """Each may stand; key and name of the offer hold several of them."""
+    row = Row("p5.48xlarge", "us-east-1", 40.0, 192, 2048, 8, "H100", 80.0, False, ())
+    good = convert([row], provider="aws", date="2026-11-20", snapshot=())
+    rows = [row, replace(row, instance="p5." + "x" * 190, location="y" * 190)]
+
+    found = convert(rows, provider="aws", date="2026-11-20", snapshot=())
+
+    assert (found.offers, found.refused) == (good.offers, 1)
