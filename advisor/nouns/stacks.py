@@ -1,4 +1,4 @@
-"""Training software: one row of ``data/software.yaml`` for each stack, and what is fitted of it."""
+"""Training software: a row of ``data/software.yaml`` for each stack, and its fitted constants."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from advisor.nouns.layout import ParallelLayout
 SOFTWARE: Final = "software.yaml"
 Degree = Literal["tensor", "pipeline", "context", "expert"]
 ENOUGH_GROUPS: Final = 3
-"""Independent runs from which a constant says something about the next one: with two, the next
-lies outside both as often as between them."""
+"""Fewest independent runs behind a useful constant: with only two, it is largely a guess whether
+the next run falls between them."""
 DEGREES: Final[tuple[Degree, ...]] = ("tensor", "pipeline", "context", "expert")
-"""Degrees of a layout that a stack may offer besides data parallelism, sharded or not."""
+"""Degrees of a layout that a stack may offer besides data parallelism with or without sharding."""
 
 
 class Work(StrEnum):
@@ -35,12 +35,12 @@ class Work(StrEnum):
 
 
 class SelectiveRecompute(StrEnum):
-    """What selective recomputation runs a second time."""
+    """The work that selective recomputation repeats."""
 
     CHEAP_WORK = "cheap_work"
-    """Norms, activations and score matrices; no product."""
+    """Norms, activations and score matrices, but no products."""
     EVERY_SECOND_PRODUCT = "every_second_product"
-    """All but the outputs of every second product and of the attention kernel: PyTorch's
+    """Everything except the outputs of every second product and of the attention kernel: PyTorch's
     operator-wise policy."""
 
 
@@ -48,99 +48,99 @@ class GradientCast(StrEnum):
     """How gradients narrower than the master weights are widened for the update."""
 
     NONE = "none"
-    """They are summed in the wider format already."""
+    """They are already summed in the wider format."""
     TENSOR = "tensor"
     """One tensor after another."""
     PARTITION = "partition"
-    """All that a rank updates, laid end to end."""
+    """All that a rank updates, in one contiguous buffer."""
 
 
 class SoftwareStack(Noun):
-    """What one training stack does: a row of ``data/software.yaml``."""
+    """The behaviour of one training stack: a row of ``data/software.yaml``."""
 
     name: str
     title: str
-    """For people who choose."""
+    """Name for display."""
     sentence: str
-    """What an answer says where nobody chose."""
+    """Sentence in an answer if the user did not choose the stack."""
     sentence_with_adapters: str | None = None
     """The same for adapters; None says ``sentence``."""
     default_for: tuple[Work, ...]
-    """Work that most people run with it."""
+    """Work for which this stack is the default."""
     divides: tuple[Degree, ...]
-    """Degrees of a layout that it offers as it is used by default."""
+    """Degrees of a layout that it offers by default."""
     eager: bool
-    """Modules run one by one: each casts its inputs under autocast."""
+    """Whether modules run one by one, so that each casts its inputs under autocast."""
     fused_elementwise: bool
-    """Norms, activations and residuals run as one pass each."""
+    """Whether norms, activations and residuals run as one pass each."""
     launch_s: Seconds
     """Host time to launch one kernel. [s]"""
     portable_attention: bool
-    """FlashAttention-2 on every card, instead of the kernels written for its generation."""
+    """Whether it uses FlashAttention-2 on every card, not the kernels for its generation."""
     overlaps_traffic: bool
-    """Products and other micro-batches hide traffic of tensor and expert parallelism."""
+    """Whether products and other micro-batches hide tensor- and expert-parallel traffic."""
     loss_bytes_per_logit: NonNegative
-    """Alive for each token and vocabulary entry while the loss goes backward. [bytes]"""
+    """Memory per token and vocabulary entry during the backward pass of the loss. [bytes]"""
     plain_loss: bool
-    """The loss is PyTorch's own, whose bytes also depend on autocast and on who shares the
-    vocabulary."""
+    """Whether it uses PyTorch's own loss, whose bytes also depend on autocast and on the ranks that
+    share the vocabulary."""
     keeps_autocast_copies: bool
-    """16-bit copies of fp32 weights stay until the end of the forward pass."""
+    """Whether 16-bit copies of fp32 weights stay until the end of the forward pass."""
     keeps_narrow_inputs: bool
-    """Of a product's input the copy in the format of the product is kept, where narrower."""
+    """Whether it keeps a product's input in the product's format, if that is narrower."""
     divides_gathered_inputs: bool
-    """Sequence parallelism divides inputs of products too, which are gathered again backward."""
+    """Whether sequence parallelism also divides products' inputs and gathers them backward."""
     selective_recompute: SelectiveRecompute
     gradient_format: str | None
-    """Format that gradients beside master weights are summed in; None takes the recipe's."""
+    """Format for summing gradients if there are master weights; None takes the recipe's."""
     keeps_gradients: bool
-    """Gradients are set to zero after a step instead of being freed."""
+    """Whether gradients are set to zero after a step instead of being freed."""
     copies_gradients_to_buckets: bool
-    """Data parallelism copies gradients to buckets of their own before it sums them."""
+    """Whether data parallelism copies gradients to separate buckets before it sums them."""
     gradient_cast: GradientCast
     zero3_cast_elements: Annotated[float, Field(gt=0, le=1e15)] | None = None
     """Most gradients that ``partition`` casts together under ZeRO-3; None casts all. [elements]"""
     reduces_in_place: bool
-    """Sharded gradients are reduced where they were summed, without a message of their own."""
+    """Whether sharded gradients are reduced in place, without a separate message buffer."""
     divides_lookup_gradient: bool
-    """Tensor ranks share the gradient of the embedding from the start."""
+    """Whether tensor ranks share the embedding's gradient from the start."""
     shards_ends_apart: bool
-    """Embedding and head are gathered apart, not throughout a step."""
+    """Whether embedding and head are gathered separately, not for the whole step."""
     launcher: Literal["megatron", "trl"]
     """Program that exports start."""
     runs_deepspeed: bool
-    """DeepSpeed's engine runs it even where nothing is sharded."""
+    """Whether DeepSpeed's engine runs it even without sharding."""
     trainer_options: dict[str, str]
-    """Options of Hugging Face's trainers that switch it on."""
+    """Options of Hugging Face's trainers that enable it."""
     sources: dict[str, str]
-    """By column, where the fact comes from and when it was read."""
+    """Source of each fact and the date it was read, by column."""
 
 
 class SoftwareFacts(SoftwareStack):
-    """A stack with the constants that published runs determine."""
+    """A stack with its constants fitted to published runs."""
 
     slowdown: Annotated[Positive, Field(ge=1)]
-    """Step time over the sum of its kernels and exposed traffic (host gaps, stragglers,
-    clocks under load)."""
+    """Step time divided by the sum of its kernels and exposed traffic: host gaps, stragglers,
+    clocks under load."""
     sample_slowdown: Annotated[Positive, Field(ge=1)] = 1.0
-    """The same for networks that take images, over all stacks."""
+    """The same for networks that take images, for all stacks together."""
     slowdown_groups: Annotated[int, Field(ge=0)] = 0
-    """Groups of published runs that the slowdown is the median of."""
+    """Number of groups of published runs whose median is the slowdown."""
     tensor_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of tensor-parallel traffic that products hide, under sequence parallelism."""
+    """Share of tensor-parallel traffic that products hide under sequence parallelism."""
     expert_overlap: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of exchanges between experts that computation hides, where the schedule overlaps
+    """Share of the exchanges between experts that computation hides, if the schedule overlaps
     them."""
     grouped_compute: Fraction = 1.0
-    """Rate of routed experts' products over that of one dense product of the same size
-    (permutation, imbalance, quantisation of small groups)."""
+    """Rate of routed experts' products relative to one dense product of the same size, because of
+    permutation, imbalance and quantisation of small groups."""
     expert_launches: NonNegative = 1.0
-    """Kernels launched for each local expert, matrix and pass in 8 bits and less: every expert's
-    operands are converted on their own. In 16 bits one grouped kernel serves all experts."""
+    """Kernels launched per local expert, matrix and pass in 8 bits and less, where each expert's
+    operands are converted separately. In 16 bits one grouped kernel serves all experts."""
 
     @property
     def caution(self) -> tuple[str, ...]:
-        """Return a sentence where too few independent runs are behind the slowdown."""
+        """Return a warning if too few independent runs determine the slowdown."""
         if self.slowdown_groups >= ENOUGH_GROUPS:
             return ()
         loss = f"how much time {self.title} loses between kernels"
@@ -149,7 +149,7 @@ class SoftwareFacts(SoftwareStack):
         return (f"Too few published runs show {loss}: {self.slowdown_groups}. Take it as a guess.",)
 
     def slowdown_of(self, *, samples: bool) -> float:
-        """Return the slowdown of networks that take images, or of all others."""
+        """Return the slowdown for networks that take images, or for all others."""
         return self.sample_slowdown if samples else self.slowdown
 
 
@@ -166,12 +166,12 @@ _FITTED: Final = frozenset(SoftwareFacts.model_fields) - frozenset(SoftwareStack
 
 @cache
 def stack_rows() -> dict[str, dict[str, Any]]:
-    """Return the rows of ``data/software.yaml`` as they stand, by name.
+    """Return the unchecked rows of ``data/software.yaml``, by name.
 
     Raises
     ------
     CatalogError
-        If the file is no mapping of rows.
+        If the file is not a mapping of rows.
     """
     # Help names stacks without reading their rows: it needs no reader of YAML.
     from advisor.foundation.data_files import read_yaml
@@ -190,7 +190,8 @@ def known_stacks() -> Mapping[str, SoftwareStack]:
     Raises
     ------
     CatalogError
-        If a column is missing, unknown or out of bounds, or work has no usual stack, or two.
+        If a column is missing, unknown or out of bounds, or a kind of work does not have exactly
+        one default stack.
     """
     from advisor.foundation.data_records import checked, refuse
 
@@ -212,7 +213,7 @@ def known_stacks() -> Mapping[str, SoftwareStack]:
 
 
 def fitted_stacks() -> tuple[str, ...]:
-    """Return the stacks whose slowdown published runs determine: no row states it."""
+    """Return the stacks whose slowdown is fitted to published runs, not stated in their row."""
     return tuple(name for name, row in stack_rows().items() if "slowdown" not in row)
 
 
@@ -222,7 +223,7 @@ def stack_named(name: str) -> SoftwareStack:
     Raises
     ------
     ValueError
-        If there is none of that name; the message names those that exist.
+        If no stack has this name. The message lists the existing ones.
 
     Examples
     --------
@@ -237,7 +238,7 @@ def stack_named(name: str) -> SoftwareStack:
 
 
 def usual_stack(work: Work) -> SoftwareStack:
-    """Return what most people run a kind of work with.
+    """Return the default stack for a kind of work.
 
     Examples
     --------

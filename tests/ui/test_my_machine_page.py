@@ -82,7 +82,7 @@ def test_text_without_a_card_is_a_sentence() -> None:
     page.text_area(key="machine_smi").set_value("command not found").run()
 
     assert not page.exception
-    assert "No card was found" in page.error[0].value
+    assert "The text contains no card" in page.error[0].value
 
 
 def test_the_fields_of_nvidia_smi() -> None:
