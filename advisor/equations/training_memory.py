@@ -87,7 +87,7 @@ def boundary_bytes(
 
 
 def backward_block_bytes(
-    *, kept: Number, passing: Number, boundary: Number, scores: Number
+    *, kept: Number, transient: Number, boundary: Number, scores: Number
 ) -> Number:
     r"""Most that exists of one block while it goes backward, kept or made again.
 
@@ -95,7 +95,7 @@ def backward_block_bytes(
     ----------
     kept : float or ndarray
         All that its backward pass needs. [bytes]
-    passing : float or ndarray
+    transient : float or ndarray
         Gradients inside the block beside that. [bytes]
     boundary : float or ndarray
         Input of the block, as large as its output. [bytes]
@@ -116,10 +116,10 @@ def backward_block_bytes(
 
     Examples
     --------
-    >>> float(backward_block_bytes(kept=34.0, passing=4.0, boundary=2.0, scores=30.0))
+    >>> float(backward_block_bytes(kept=34.0, transient=4.0, boundary=2.0, scores=30.0))
     42.0
     """
-    return np.maximum(kept + passing + 2.0 * boundary, scores)
+    return np.maximum(kept + transient + 2.0 * boundary, scores)
 
 
 def gradients_present_bytes(

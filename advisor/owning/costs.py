@@ -98,7 +98,8 @@ def lines(factors: Factors, size: Size, *, hours: float, months: Number) -> dict
         "electricity": energy * annuity,
         "colocation": power * factors.colocation_usd_per_kw_month * annuity,
         "staff": size.machines * factors.staff_usd_per_machine_month * annuity,
-        "resale": 0.0 - discounted(
+        "resale": 0.0
+        - discounted(
             usd=bought_usd(factors, size) * factors.resale_share,
             months=months,
             discount_rate=factors.discount_rate,
