@@ -13,18 +13,16 @@ from advisor.catalog import Catalog, load_catalog
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
-from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.results import Estimate
 from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import input_error, load_case, parse_case
 from advisor.nouns.hardware import Accelerator
-from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.measured import with_measured
 from advisor.planning.prepared import as_case, placed, prepared, priced, resolved, shorter_lengths
 from advisor.planning.recommend import recommend as _recommend
 from advisor.planning.results import Recommendation
-from advisor.planning.search.neighbours import neighbours
+from advisor.planning.stated import explained
 
 if TYPE_CHECKING:
     from advisor.calibration.scoring.published import (
@@ -44,21 +42,20 @@ if TYPE_CHECKING:
     from advisor.planning.fits.results import Fits
 
 _LATER: Final = {
-    "Curve": "advisor.estimate.curve_results",
-    "Export": "advisor.export.formats",
-    "Fits": "advisor.planning.fits.results",
-    "Ownership": "advisor.owning.results",
-    "PriceOverview": "advisor.catalog.overview",
-    "PublishedRun": "advisor.calibration.scoring.published",
-    "Scaling": "advisor.planning.explain.scaling",
-    "ValidationReport": "advisor.calibration.scoring.report",
-    "export_formats": "advisor.export.formats",
-    "predicted_now": "advisor.calibration.scoring.published",
-    "price_overview": "advisor.catalog.overview",
-    "published_runs": "advisor.calibration.scoring.published",
-    "refresh_prices": "advisor.catalog.live.refresh",
-    "similar_runs": "advisor.calibration.scoring.published",
-    "validate": "advisor.calibration.scoring.validation",
+    name: f"advisor.{module}"
+    for module, names in {
+        "estimate.curve_results": "Curve",
+        "export.formats": "Export export_formats",
+        "planning.fits.results": "Fits",
+        "owning.results": "Ownership",
+        "catalog.overview": "PriceOverview price_overview",
+        "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
+        "planning.explain.scaling": "Scaling",
+        "calibration.scoring.report": "ValidationReport",
+        "catalog.live.refresh": "refresh_prices",
+        "calibration.scoring.validation": "validate",
+    }.items()
+    for name in names.split()
 }
 """Names that are imported on first use, so that a process starts fast."""
 
@@ -135,30 +132,14 @@ def estimate(
         If the hardware is missing or unknown, or lacks the precision.
     """
     case, catalog, calibration, architecture, placement = placed(case, catalog)
-    result = estimate_configuration(
-        case, placement, architecture=architecture, calibration=calibration
-    )
-    around = neighbours(case, placement, architecture=architecture, calibration=calibration)
-    missed = missed_limits(result, case.limits)
-    result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
-    if curves:
-        from advisor.planning.explain.curves import memory_curves as _memory_curves
-
-        found = _memory_curves(case, placement, architecture=architecture, calibration=calibration)
-        result = result.model_copy(update={"curves": found})
-    if result.memory.fits:
-        return result
-    from advisor.planning.explain.ways_out import ways_out
-
-    ways = ways_out(
+    return explained(
         case,
         placement,
-        result,
         architecture=architecture,
         catalog=catalog,
         calibration=calibration,
+        curves=curves,
     )
-    return result.model_copy(update={"ways_out": ways})
 
 
 def memory_curves(

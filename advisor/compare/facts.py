@@ -8,8 +8,9 @@ from typing import Final
 
 from advisor.compare.cards import ComparedCard, Comparison
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import bandwidth, flops_rate, hourly_price, money, plain
+from advisor.foundation.formatting import bandwidth, flops_rate, hourly_price, money
 from advisor.foundation.noun import Noun
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import GB, GIB, TFLOP
 from advisor.nouns.hardware import Confidence, Provenance
 

@@ -8,15 +8,21 @@ plain number of money or memory is a list price or a specification and keeps mor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.references import REFERENCES
+from advisor.foundation.rounding import (
+    Rounding,
+    at_place,
+    exponent,
+    plain,
+    round_place,
+    round_significant,
+)
 from advisor.foundation.units import DAY_S, GB, GIB, HOUR_S, MINUTE_S, TFLOP
 
 Value = float | Range
-Rounding = Literal["nearest", "down", "up"]
 
 
 EN_DASH: Final = "\u2013"
@@ -32,67 +38,16 @@ _DURATIONS: Final = (
     (math.inf, DAY_S, "days"),
 )
 """Upper limit [s], size [s] and name of each unit."""
-_ROUND: dict[Rounding, Callable[[float], int]] = {
-    "nearest": round,
-    "down": math.floor,
-    "up": math.ceil,
-}
-
-
-def round_significant(value: float, digits: int, rounding: Rounding = "nearest") -> float:
-    """Round to significant digits.
-
-    Examples
-    --------
-    >>> round_significant(29.4, 1)
-    30.0
-    >>> round_significant(21.2, 2, "up")
-    22.0
-    """
-    if value == 0:
-        return 0.0
-    return _round_place(value, _exponent(value) - digits + 1, rounding)
-
-
-def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
-    """Return ``value`` with significant digits and thousands separators, no exponent.
-
-    Examples
-    --------
-    >>> plain(1234.5, 2)
-    '1,200'
-    >>> plain(0.0123, 2)
-    '0.012'
-    """
-    rounded = round_significant(value, digits, rounding)
-    if rounded == 0:
-        return "0"
-    return f"{rounded:,.{max(0, digits - 1 - _exponent(rounded))}f}"
-
-
-def _exponent(value: float) -> int:
-    return math.floor(math.log10(abs(value)) + 1e-12)
-
-
-def _round_place(value: float, place: int, rounding: Rounding) -> float:
-    """Round to a multiple of 10 ** ``place``, ignoring noise in the last bits."""
-    scaled = round(value / 10.0**place, 9)
-    whole = int(_ROUND[rounding](scaled))
-    return whole * 10.0**place if place >= 0 else whole / 10.0**-place
-
-
-def _at_place(value: float, place: int, rounding: Rounding) -> str:
-    return f"{_round_place(value, place, rounding):,.{max(0, -place)}f}"
 
 
 def _bounds(value: Range) -> tuple[str, str]:
     """Return the low and high bound, rounded outward: one digit each if they are far apart."""
     if value.low <= 0 or value.high > WIDE_SPAN * value.low:
         return plain(value.low, 1, "down"), plain(value.high, 1, "up")
-    finest = _exponent(value.expected) - 1
+    finest = exponent(value.expected) - 1
     width = (value.high - value.low) / STEPS_PER_RANGE
-    place = max(finest, min(_exponent(width), finest + 1)) if width > 0 else finest
-    return _at_place(value.low, place, "down"), _at_place(value.high, place, "up")
+    place = max(finest, min(exponent(width), finest + 1)) if width > 0 else finest
+    return at_place(value.low, place, "down"), at_place(value.high, place, "up")
 
 
 def _quantity(
@@ -144,16 +99,16 @@ def memory_against(needed_bytes: Value, usable_bytes: float) -> tuple[str, str]:
     if isinstance(needed_bytes, Range) and needed_bytes.low < needed_bytes.high:
         figures += [(needed_bytes.low / GIB, "down"), (needed_bytes.high / GIB, "up")]
     for place in range(0, -10, -1):  # a byte is about 10^-9 GiB
-        limit = _round_place(usable, place, "nearest")
-        shown = [_round_place(size, place, rounding) for size, rounding in figures]
+        limit = round_place(usable, place, "nearest")
+        shown = [round_place(size, place, rounding) for size, rounding in figures]
         if all(
             _sign(size - usable) == _sign(short - limit)
             for (size, _), short in zip(figures, shown, strict=True)
         ):
             break
-    texts = [_at_place(size, place, rounding) for size, rounding in figures]
+    texts = [at_place(size, place, rounding) for size, rounding in figures]
     bounds = f" ({texts[1]}{EN_DASH}{texts[2]})" if len(texts) > 1 else ""
-    return f"{texts[0]} GiB{bounds}", f"{_at_place(usable, place, 'nearest')} GiB"
+    return f"{texts[0]} GiB{bounds}", f"{at_place(usable, place, 'nearest')} GiB"
 
 
 def _sign(value: float) -> int:

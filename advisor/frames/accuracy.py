@@ -10,7 +10,8 @@ import pandas as pd
 
 from advisor.calibration.scoring.published import PublishedRun
 from advisor.calibration.scoring.report import Summary, summary
-from advisor.foundation.formatting import EN_DASH, plain
+from advisor.foundation.formatting import EN_DASH
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import GIB
 
 QUANTITY_TITLES: Final = {

@@ -21,7 +21,8 @@ from advisor.compare import (
 from advisor.compare.cards import compare_all
 from advisor.compare.spread import half_rate, rents
 from advisor.foundation.dates import marked
-from advisor.foundation.formatting import percent, plain
+from advisor.foundation.formatting import percent
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import GB, GIB, TFLOP
 from advisor.nouns.hardware import Accelerator, Confidence
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from advisor.foundation.formatting import measured_rate, percent, plain
+from advisor.foundation.formatting import measured_rate, percent
+from advisor.foundation.rounding import plain
 from advisor.probe.checks.comparison import MEMORY, RateComparison
 from advisor.probe.descriptions import check_cells
 from advisor.probe.devices.backend import operand_and_result_bytes

@@ -19,10 +19,10 @@ from advisor.foundation.formatting import (
     memory_against,
     milliseconds,
     percent,
-    plain,
     term_value,
 )
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 
 RARE: Final = 0.01

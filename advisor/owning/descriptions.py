@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from advisor.foundation.formatting import count, plain
+from advisor.foundation.formatting import count
+from advisor.foundation.rounding import plain
 from advisor.owning.results import ProcessorOption, RentCost, RentKind
 
 NEVER = "never"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import STALE_DAYS
 from advisor.foundation.formatting import count as whole
-from advisor.foundation.formatting import hourly_price, money, round_significant, years
+from advisor.foundation.formatting import hourly_price, money, years
 from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.rounding import round_significant
 from advisor.nouns.case import Case
 from advisor.owning.compare import Comparison
 from advisor.owning.results import ProcessorOption, RentCost, RentKind

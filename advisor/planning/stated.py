@@ -12,7 +12,8 @@ from advisor.architecture.table.sample import Unit
 from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
-from advisor.estimate.configuration import Placement
+from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.results import Estimate
 from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import recipe_named, resolve_training, software_of
@@ -22,6 +23,8 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.workload import Serving, Workload
+from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Configuration,
     Option,
@@ -269,3 +272,55 @@ def _leanest(architecture: ModelArchitecture, count: int, workload: Workload) ->
         sharding=Sharding.ZERO3 if count > tensor else Sharding.DDP,
         recompute=Recompute.FULL,
     )
+
+
+def explained(
+    case: Case,
+    placement: Placement,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    curves: bool,
+) -> Estimate:
+    """Estimate a configuration with its neighbours, the limits it misses and the ways out.
+
+    Parameters
+    ----------
+    case : Case
+        With open lengths filled in.
+    placement : Placement
+        The configuration.
+    architecture : ModelArchitecture
+        The case's model.
+    catalog : Catalog
+        Where ways out look for other accelerators.
+    calibration : Calibration
+        Fitted constants.
+    curves : bool
+        Also compute how batch and length change memory and speed.
+    """
+    result = estimate_configuration(
+        case, placement, architecture=architecture, calibration=calibration
+    )
+    around = neighbours(case, placement, architecture=architecture, calibration=calibration)
+    missed = missed_limits(result, case.limits)
+    result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
+    if curves:
+        from advisor.planning.explain.curves import memory_curves
+
+        found = memory_curves(case, placement, architecture=architecture, calibration=calibration)
+        result = result.model_copy(update={"curves": found})
+    if result.memory.fits:
+        return result
+    from advisor.planning.explain.ways_out import ways_out
+
+    ways = ways_out(
+        case,
+        placement,
+        result,
+        architecture=architecture,
+        catalog=catalog,
+        calibration=calibration,
+    )
+    return result.model_copy(update={"ways_out": ways})

@@ -22,11 +22,11 @@ from advisor.foundation.formatting import (
     milliseconds,
     money,
     percent,
-    plain,
     rate,
     term_value,
 )
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import Recompute, Schedule
 from advisor.planning.explain.sentences import BOUND_WORDS, curve_sentence, way_out_sentence

@@ -13,7 +13,8 @@ from advisor.catalog.live.fetch import Progress as Told
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
 from advisor.catalog.overview import PriceOverview, ProviderPrices
 from advisor.foundation.dates import STALE_DAYS
-from advisor.foundation.formatting import count, plain
+from advisor.foundation.formatting import count
+from advisor.foundation.rounding import plain
 from advisor.terminal.console import bullets, new_console, paragraph, table
 
 OUTCOMES = {"taken": "new", "kept": "earlier ones kept", "failed": "none"}

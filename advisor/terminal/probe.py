@@ -11,7 +11,8 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from advisor.catalog import Catalog
-from advisor.foundation.formatting import measured_rate, percent, plain
+from advisor.foundation.formatting import measured_rate, percent
+from advisor.foundation.rounding import plain
 from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
 from advisor.probe.checks.report_checks import with_checks
 from advisor.probe.descriptions import check_cells, describe_device

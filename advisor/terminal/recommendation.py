@@ -11,14 +11,8 @@ from rich.console import Console
 
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import (
-    count,
-    duration,
-    hourly_price,
-    milliseconds,
-    money,
-    plain,
-)
+from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money
+from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.limits import Objective
 from advisor.planning.results import (

@@ -10,15 +10,9 @@ from advisor.catalog.catalog import SHIPPED, PriceState
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated, is_stale
-from advisor.foundation.formatting import (
-    duration,
-    hourly_price,
-    memory,
-    money,
-    percent,
-    round_significant,
-)
+from advisor.foundation.formatting import duration, hourly_price, memory, money, percent
 from advisor.foundation.quantities import Evidence
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import PriceKind

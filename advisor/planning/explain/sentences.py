@@ -19,11 +19,10 @@ from advisor.foundation.formatting import (
     money,
     money_at_most,
     percent,
-    plain,
     rate,
-    round_significant,
 )
 from advisor.foundation.quantities import Range
+from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.fits.results import ModelFit

@@ -6,12 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.foundation.formatting import (
-    duration,
-    milliseconds,
-    money,
-    round_significant,
-)
+from advisor.foundation.formatting import duration, milliseconds, money
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.limits import Constraints, Objective

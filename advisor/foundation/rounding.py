@@ -1,0 +1,62 @@
+"""Rounding to significant digits and to decimal places."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+Rounding = Literal["nearest", "down", "up"]
+_ROUND: dict[Rounding, Callable[[float], int]] = {
+    "nearest": round,
+    "down": math.floor,
+    "up": math.ceil,
+}
+
+
+def round_significant(value: float, digits: int, rounding: Rounding = "nearest") -> float:
+    """Round to significant digits.
+
+    Examples
+    --------
+    >>> round_significant(29.4, 1)
+    30.0
+    >>> round_significant(21.2, 2, "up")
+    22.0
+    """
+    if value == 0:
+        return 0.0
+    return round_place(value, exponent(value) - digits + 1, rounding)
+
+
+def plain(value: float, digits: int, rounding: Rounding = "nearest") -> str:
+    """Return ``value`` with significant digits and thousands separators, no exponent.
+
+    Examples
+    --------
+    >>> plain(1234.5, 2)
+    '1,200'
+    >>> plain(0.0123, 2)
+    '0.012'
+    """
+    rounded = round_significant(value, digits, rounding)
+    if rounded == 0:
+        return "0"
+    return f"{rounded:,.{max(0, digits - 1 - exponent(rounded))}f}"
+
+
+def exponent(value: float) -> int:
+    """Return the power of ten of the first significant digit."""
+    return math.floor(math.log10(abs(value)) + 1e-12)
+
+
+def round_place(value: float, place: int, rounding: Rounding) -> float:
+    """Round to a multiple of 10 ** ``place``, ignoring noise in the last bits."""
+    scaled = round(value / 10.0**place, 9)
+    whole = int(_ROUND[rounding](scaled))
+    return whole * 10.0**place if place >= 0 else whole / 10.0**-place
+
+
+def at_place(value: float, place: int, rounding: Rounding) -> str:
+    """Return a number with the digits of a decimal place and thousands separators."""
+    return f"{round_place(value, place, rounding):,.{max(0, -place)}f}"
