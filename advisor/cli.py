@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor import __version__
-from advisor.arguments.parser import build_parser
+from advisor.arguments.parser import bounded, build_parser
 from advisor.errors import (
     MAX_PART,
     AdvisorError,
@@ -29,8 +29,6 @@ from advisor.foundation.writing import write_whole
 from advisor.terminal.streams import complain, drop_output, prepare_streams, read_input
 
 MAX_PORT: Final = 65_535
-MAX_ARGUMENTS: Final = 5_000
-"""Parsing takes the square of their number."""
 
 DEBUG: Final = "GPU_ADVISOR_DEBUG"
 """Environment variable that lets unforeseen errors show their traceback."""
@@ -107,16 +105,8 @@ def _no_more_output(error: OSError) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    given = sys.argv[1:] if argv is None else argv
-    if len(given) > MAX_ARGUMENTS:
-        raise InputError(
-            "there are too many arguments",
-            value=f"{len(given):,}",
-            allowed=f"up to {MAX_ARGUMENTS:,}",
-            remedy="Put lists into a case file.",
-        )
     try:
-        arguments = build_parser(__version__).parse_args(given)
+        arguments = build_parser(__version__).parse_args(bounded(argv))
     except SystemExit as end:  # after --help, --version or a mistake
         return end.code if isinstance(end.code, int) else MISTAKE
     _COMMANDS[arguments.command](arguments)
