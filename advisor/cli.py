@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor import __version__
-from advisor.arguments.parser import build_parser
+from advisor.arguments.parser import bounded, build_parser
 from advisor.errors import (
     MAX_PART,
     AdvisorError,
@@ -106,7 +106,7 @@ def _no_more_output(error: OSError) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     try:
-        arguments = build_parser(__version__).parse_args(argv)
+        arguments = build_parser(__version__).parse_args(bounded(argv))
     except SystemExit as end:  # after --help, --version or a mistake
         return end.code if isinstance(end.code, int) else MISTAKE
     _COMMANDS[arguments.command](arguments)

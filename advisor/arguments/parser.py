@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from advisor.errors import AdvisorError
+from advisor.errors import AdvisorError, InputError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -73,6 +73,29 @@ examples:
   gpu-advisor fits --accelerator h100-sxm --count 8 --context 32K --all
 """,
 }
+
+
+MAX_ARGUMENTS: Final = 5_000
+"""Parsing takes the square of their number."""
+
+
+def bounded(argv: Sequence[str] | None) -> Sequence[str]:
+    """Return the arguments, the process's own if None is given.
+
+    Raises
+    ------
+    InputError
+        If there are so many that parsing them would take long.
+    """
+    given = sys.argv[1:] if argv is None else argv
+    if len(given) > MAX_ARGUMENTS:
+        raise InputError(
+            "there are too many arguments",
+            value=f"{len(given):,}",
+            allowed=f"up to {MAX_ARGUMENTS:,}",
+            remedy="Put lists into a case file.",
+        )
+    return given
 
 
 class Parser(argparse.ArgumentParser):

@@ -25,7 +25,7 @@ PHONE: Final = "Mobi"
 NUMBER_AND_UNIT: Final = re.compile(
     r"(\d) (?=%|(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
 )
-MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-!|~$:<>^=])")
+MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-!|~$:<>^=&])")
 
 
 def plain(text: str) -> str:

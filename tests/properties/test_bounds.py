@@ -140,6 +140,14 @@ FLAGS = {
     "layers": ("recommend --model 7B --layers 1e9 --task finetune", "num_hidden_layers"),
     "sequence": ("recommend --model 7B --task finetune --sequence 1e17", "sequence_length"),
     "tokens": ("recommend --model 7B --task finetune --tokens 1e300", "tokens"),
+    "endless options": (
+        "recommend --model 7B --task finetune" + " --region x" * 50_000,
+        "too many arguments",
+    ),
+    "many options": (
+        "recommend --model 7B --task finetune" + " --region x" * 2_400,
+        "limits.regions has an unknown name",
+    ),
     "next to no tokens": ("recommend --model 7B --task finetune --tokens 1e-300", "tokens"),
     "tokens of all epochs": (
         "own --model 7B --task pretrain --accelerator h100-sxm --tokens 1e18 --epochs 1e18",
