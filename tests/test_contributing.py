@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import advisor
 from advisor import cli
 from advisor.calibration.tables.adding import add_rows
 from advisor.calibration.tables.reading import MEASUREMENTS
@@ -103,6 +104,11 @@ def test_the_measurement_that_it_shows_is_added(tables: Path, tmp_path: Path) ->
     added = list(csv.DictReader(io.StringIO(table.read_text("utf-8"))))[-1]
     [shown] = csv.DictReader(io.StringIO(blocks("csv")[1]))
     assert {name: text for name, text in added.items() if text} == shown
+    # Cells that stay empty leave no row out.
+    lines = table.read_text("utf-8").splitlines(keepends=True)
+    runs.write_text(lines[0] + lines[-1], encoding="utf-8")
+    report = advisor.validate(runs)
+    assert ([row.id for row in report.rows], report.skipped) == (["lab-1"], ())
 
 
 @pytest.mark.parametrize(
