@@ -6,11 +6,13 @@ import csv
 import io
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
+import advisor
 from advisor import cli
 from advisor.calibration.tables.adding import add_rows
 from advisor.calibration.tables.reading import MEASUREMENTS
@@ -56,13 +58,13 @@ def test_targets_that_it_names_are_in_the_makefile() -> None:
 
 
 def test_the_entries_that_it_shows_are_those_of_the_data() -> None:
-    card, family = (yaml.safe_load(block) for block in blocks("yaml"))
-    shipped = read_yaml(ROOT / "data" / "gpu_catalog.yaml")
-    assert isinstance(shipped, dict)
-    assert card.items() <= shipped["accelerators"].items()
-    rows = read_yaml(ROOT / "data" / "model_families.yaml")
-    assert isinstance(rows, dict)
-    assert family.items() <= rows["families"].items()
+    """Where one was edited, copy it to the page."""
+    sections = {"gpu_catalog.yaml": "accelerators", "model_families.yaml": "families"}
+    for (name, section), block in zip(sections.items(), blocks("yaml"), strict=True):
+        shipped = read_yaml(ROOT / "data" / name)
+        assert isinstance(shipped, dict)
+        [(key, entry)] = yaml.safe_load(block).items()
+        assert entry == shipped[section][key]
     [price, _] = blocks("csv")
     assert price in (ROOT / "data" / "cloud_offers.csv").read_text("utf-8")
 
@@ -85,9 +87,7 @@ def test_commands_that_it_shows_run(
 def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of measurements of a checkout that may be written to."""
     folder = tmp_path / "data" / MEASUREMENTS
-    folder.mkdir(parents=True)
-    for source in (ROOT / "data" / MEASUREMENTS).glob("*.csv"):
-        (folder / source.name).write_bytes(source.read_bytes())
+    shutil.copytree(ROOT / "data", tmp_path / "data")
     monkeypatch.setattr(resources, "_checkout", lambda: tmp_path)
     return folder
 
@@ -103,6 +103,11 @@ def test_the_measurement_that_it_shows_is_added(tables: Path, tmp_path: Path) ->
     added = list(csv.DictReader(io.StringIO(table.read_text("utf-8"))))[-1]
     [shown] = csv.DictReader(io.StringIO(blocks("csv")[1]))
     assert {name: text for name, text in added.items() if text} == shown
+    # Cells that stay empty leave no row out.
+    lines = table.read_text("utf-8").splitlines(keepends=True)
+    runs.write_text(lines[0] + lines[-1], encoding="utf-8")
+    report = advisor.validate(runs)
+    assert ([row.id for row in report.rows], report.skipped) == (["lab-1"], ())
 
 
 @pytest.mark.parametrize(

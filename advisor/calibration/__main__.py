@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     whats = ("constants", "accuracy", "add")
     parser.add_argument("what", nargs="?", choices=whats, default="constants")
     parser.add_argument("file", nargs="?", type=Path, help="of rows to add")
-    parser.add_argument("table", nargs="?", help="to add them to, as outside_training")
+    parser.add_argument("table", nargs="?", help="of data/measurements, to add them to")
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     options = parser.parse_args(arguments)
     if options.what == "add":

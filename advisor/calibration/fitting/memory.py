@@ -103,7 +103,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
     for row in shipped_rows(TABLE):
         measured = number(row, "peak_memory_gib")
         asked = cell(row, "primary_quantity") == "peak_memory_gib" or flag(row, "also_memory")
-        usable = flag(row, "predictable") and (cell(row, "outcome") or RAN) == RAN
+        usable = number(row, "predictable") != 0 and (cell(row, "outcome") or RAN) == RAN
         if not (measured and asked and usable):
             continue
         try:

@@ -137,7 +137,7 @@ def score(
         name = cell(row, "id") or f"row {position}"
         quantity = kind.quantity or cell(row, "primary_quantity") or "unstated"
         try:
-            if "predictable" in row and not flag(row, "predictable"):
+            if cell(row, "predictable") and not flag(row, "predictable"):
                 reason = "marked unpredictable in the table"
             else:
                 found.extend(kind.predict(row, engine))
