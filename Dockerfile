@@ -14,6 +14,7 @@ RUN pip install --no-cache-dir --constraint constraints.txt ".[prices]" && rm -r
 # Nothing is written but below /tmp: the root file system may be read-only.
 ENV HOME=/tmp \
     GPU_ADVISOR_CACHE_DIR=/tmp/gpu-advisor \
+    GPU_ADVISOR_PUBLIC=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     STREAMLIT_SERVER_ADDRESS=0.0.0.0 \

@@ -6,6 +6,7 @@ import streamlit as st
 
 import advisor.ui.pages
 from advisor.ui.address import survive_restarts
+from advisor.ui.server import bound_uploads
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 
@@ -59,5 +60,6 @@ page = st.navigation(
     ],
     position="top",
 )
+bound_uploads()
 survive_restarts()
 page.run()

@@ -67,8 +67,9 @@ def test_the_server_has_limits_that_streamlit_knows(root: Path) -> None:
     settings = tomllib.loads((root / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     server = settings["server"]
     assert server["address"] == "127.0.0.1"
-    assert server["maxUploadSize"] <= 5
-    assert server["maxMessageSize"] <= 50
+    assert server["maxUploadSize"] <= 3
+    assert server["maxMessageSize"] <= 10
+    assert server["maxWidgetStateSize"] <= 2
     assert server["disconnectedSessionTTL"] <= 120
     assert server["enableCORS"] is True
     assert server["enableXsrfProtection"] is True
@@ -76,6 +77,22 @@ def test_the_server_has_limits_that_streamlit_knows(root: Path) -> None:
     known = config.get_config_options()
     for section in ("server", "browser", "client", "runner"):
         assert {f"{section}.{name}" for name in settings[section]} <= set(known)
+
+
+def test_the_document_for_administrators_says_the_limits_that_are_set(root: Path) -> None:
+    text = (root / "SECURITY.md").read_text(encoding="utf-8")
+    server = tomllib.loads((root / ".streamlit/config.toml").read_text(encoding="utf-8"))["server"]
+    stated = {
+        name: int(size) for size, name in re.findall(r"(\d+) MB[^;`]*`(?:server\.)?(\w+)`", text)
+    }
+    assert stated == {
+        name: server[name] for name in ("maxUploadSize", "maxWidgetStateSize", "maxMessageSize")
+    }
+
+
+def test_the_container_is_a_public_server(root: Path) -> None:
+    settings = dict(re.findall(r"(\w+)=(\S+)", " ".join(instructions(root)["ENV"])))
+    assert settings["GPU_ADVISOR_PUBLIC"] == "1"
 
 
 @pytest.fixture

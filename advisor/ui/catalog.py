@@ -19,6 +19,7 @@ from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui import address
 from advisor.ui.chart_view import csv_button, draw
 from advisor.ui.links import Page, choice, flag, number, text
+from advisor.ui.server import is_public
 from advisor.ui.state import accelerator_names, provider_names
 from advisor.ui.wording import plain, text_table
 
@@ -101,8 +102,9 @@ def prices(catalog: api.Catalog) -> api.Catalog:
     )
     if catalog.prices.problem:
         st.warning(plain(catalog.prices.problem), icon=":material/warning:")
+    title = "Change the rate of the euro"
     with (
-        st.expander("Fetch live prices, or change the rate of the euro"),
+        st.expander(title if is_public() else f"Fetch live prices, or {title.lower()}"),
         st.container(horizontal=True, vertical_alignment="bottom"),
     ):
         rate = st.number_input(
@@ -118,7 +120,9 @@ def prices(catalog: api.Catalog) -> api.Catalog:
             width=220,
             help=plain(f"As of {catalog.exchange_rates['EUR'].date}; nine offers are in euro."),
         )
-        asked = st.button("Fetch live prices", key="catalog_refresh", icon=":material/refresh:")
+        asked = not is_public() and st.button(
+            "Fetch live prices", key="catalog_refresh", icon=":material/refresh:"
+        )
     if asked:
         _refresh()
     if rate is None:
@@ -146,7 +150,7 @@ def _refresh() -> None:
 
 
 def _tell(bar: st.delta_generator.DeltaGenerator, share: float, text: str) -> None:
-    bar.progress(min(1.0, share), text=text)
+    bar.progress(min(1.0, share), text=plain(text))
 
 
 def said() -> None:
@@ -316,7 +320,9 @@ def _sources(catalog: api.Catalog, found: Comparison) -> None:
         for index, tab in enumerate(tabs):
             with tab:
                 text_table(
-                    frames.fact_sources_table(found, catalog, card=index), tallest_px=SOURCES_PX
+                    frames.fact_sources_table(found, catalog, card=index),
+                    tallest_px=SOURCES_PX,
+                    links=True,
                 )
                 notes = found.cards[index].accelerator.notes
                 if notes:

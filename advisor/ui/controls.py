@@ -18,7 +18,7 @@ from advisor.nouns.case import AssumedShape
 from advisor.nouns.inputs import Reads
 from advisor.ui import state
 from advisor.ui.cases import parameters_of, shape_of
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
 from advisor.ui.rules import OWN, RULES, SHAPE
 from advisor.ui.uploads import uploader
@@ -91,7 +91,8 @@ def show_problems(
         if instead and same:
             text += f" The answer is for {instead}."
         elif not same:
-            text += " The answer is for the last inputs that worked."
+            worked = "the page's example" if inputs == DEFAULTS else "the last inputs that worked"
+            text += f" The answer is for {worked}."
         slots.get(name, st).error(plain(text), icon=":material/error:")
 
 

@@ -172,7 +172,7 @@ def assumptions(recommendation: api.Recommendation) -> None:
         st.markdown("\n".join(f"- {plain(item)}" for item in recommendation.assumptions))
         st.markdown("#### Sources")
         sources = [frames.citation(item) for item in recommendation.references]
-        st.markdown("\n".join(f"- {plain(item)}" for item in sources))
+        st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))
 
 
 @st.fragment

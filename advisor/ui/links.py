@@ -11,6 +11,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -221,11 +222,12 @@ def _seen(parameters: Mapping[str, str]) -> Seen | None:
         return None
     try:
         usd = float(parameters["usd"])
+        prices = date.fromisoformat(parameters["catalog"]).isoformat()
     except ValueError:
         return None
     if not 0 <= usd < DEAREST_USD:
         return None
-    return Seen(parameters["engine"][:20], parameters["catalog"][:20], usd)
+    return Seen(parameters["engine"][:20], prices, usd)
 
 
 def packed(config: str) -> str | None:

@@ -19,6 +19,7 @@ from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
 from advisor.ui import address, probe_job, state
 from advisor.ui.chart_view import TABLE_PX, draw
 from advisor.ui.links import Page, choice
+from advisor.ui.server import is_public
 from advisor.ui.uploads import uploader
 from advisor.ui.wording import plain, text_table
 
@@ -33,32 +34,44 @@ def ask() -> None:
     """Show the three ways to a report: measure, upload, or the text of ``nvidia-smi``."""
     address.open_page(PAGE)
     st.markdown(
-        "How fast the machine that runs this page really is, and what the estimates make of it. "
-        "Nothing leaves the machine; a report that you upload is read and never run."
+        "How fast a machine really is, and what the estimates make of it. "
+        "Nothing that is measured leaves the machine; a report that you upload is read and never "
+        "run."
     )
     left, right = st.columns(2)
     with left.container(border=True):
-        job: probe_job.Job | None = st.session_state.get(JOB)
-        busy = job is not None and job.running
-        mode = st.selectbox(
-            "How long",
-            list(MODES),
-            format_func=MODES.__getitem__,
-            key="machine_mode",
-            persist_state="session",
-        )
-        address.write(PAGE)
-        if st.button("Measure this machine", disabled=busy, key="machine_start"):
-            st.session_state[JOB] = probe_job.start(mode)
-            st.rerun()
-        if job is not None:
-            _follow(job)
+        _measure()
     with right.container(border=True):
         uploader("Or open a report", key="machine_upload", most=MAX_REPORT_BYTES, take=_take)
         st.caption("Measure another machine there, then open the report here:")
         st.code("gpu-advisor probe --output probe.json", language=None, wrap_lines=True)
     with st.expander("Only the text of nvidia-smi?"):
         _read_text()
+
+
+def _measure() -> None:
+    """Measure the machine that runs this page, where its visitors are no strangers."""
+    if is_public():
+        st.markdown(
+            "This server is public: it does not measure itself. Measure your machine with the "
+            "command line, then open its report."
+        )
+        return
+    job: probe_job.Job | None = st.session_state.get(JOB)
+    busy = job is not None and job.running
+    mode = st.selectbox(
+        "How long",
+        list(MODES),
+        format_func=MODES.__getitem__,
+        key="machine_mode",
+        persist_state="session",
+    )
+    address.write(PAGE)
+    if st.button("Measure this machine", disabled=busy, key="machine_start"):
+        st.session_state[JOB] = probe_job.start(mode)
+        st.rerun()
+    if job is not None:
+        _follow(job)
 
 
 def _follow(job: probe_job.Job) -> None:

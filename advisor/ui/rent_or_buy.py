@@ -35,7 +35,7 @@ def page(*, theme: Theme, compact: bool) -> None:
         found = money_inputs.answer(asked)
     except InputError as error:
         with said:
-            st.error(state.sentence(error), icon=":material/error:")
+            st.error(plain(state.sentence(error)), icon=":material/error:")
         with st.expander("The work", expanded=True):
             money_inputs.ask_work()
         money_inputs.ask_further()
@@ -181,7 +181,7 @@ def _details(found: api.Ownership) -> None:
         st.markdown(plain(found.workload))
         text_table(frames.processors_table(found))
     with st.expander("How the numbers are computed"):
-        text_table(frames.inputs_table(found))
+        text_table(frames.inputs_table(found), links=True)
         terms = [*found.own.terms, *(term for rent in found.rents for term in rent.terms)]
         text_table(frames.terms_frame(terms))
     with st.expander("Assumed"):

@@ -27,6 +27,7 @@ from advisor.ui.networks import EXAMPLES, network_named
 from advisor.ui.question import KEY, question
 from advisor.ui.reading import read, used
 from advisor.ui.rules import RULES, SHAPE
+from advisor.ui.wording import plain
 
 VALID: Final = "valid"
 """Session's key of the last inputs that had an answer."""
@@ -249,7 +250,7 @@ class Boundary(AbstractContextManager["Boundary"]):
     ) -> bool:
         """Show the error; let Streamlit's own control flow pass."""
         if isinstance(error, AdvisorError):
-            st.error(sentence(error), icon=":material/error:")
+            st.error(plain(sentence(error)), icon=":material/error:")
             return True
         if isinstance(error, Exception):
             LOGGER.error("unexpected error on the page", exc_info=(type(error), error, trace))

@@ -25,29 +25,37 @@ PHONE: Final = "Mobi"
 NUMBER_AND_UNIT: Final = re.compile(
     r"(\d) (?=%|(?:[KMGTPE]iB|[EPTG]FLOP|k?Wh?|USD|h|min|ms|s|days)\b)"
 )
-MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-!|~$:<>^=&])")
+MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()#+\-!|~$:<>^=&]|(?<=\d)\.(?=\s|$))", re.MULTILINE)
+READ_LATER: Final = re.compile(
+    r"(?<=:)(?=[A-Za-z/])|(?<=www)(?=\.)|(?<=@)(?=[\w-])|(?<=[-<>~])(?=[-<>=])", re.IGNORECASE
+)
+"""Places in bare addresses, ``:material/…:`` and arrows. The browser looks for these after
+Markdown, when escapes are gone."""
+WORD_JOINER: Final = "\N{WORD JOINER}"
+"""Has no width and allows no line break."""
 
 
-def plain(text: str) -> str:
+def plain(text: str, *, links: bool = False) -> str:
     r"""Return a text that Streamlit's Markdown shows as it is.
 
-    Without this, two dollar signs would turn what lies between them into a formula.
+    Without this, two dollar signs would make a formula of the text between them, and an address
+    would become a link. ``links`` keeps addresses as links: only for texts of the data files.
 
     Examples
     --------
     >>> plain("$12 ($9)")
     '\\$12 \\(\\$9\\)'
     """
-    return MARKDOWN.sub(r"\\\1", text)
+    return MARKDOWN.sub(r"\\\1", text if links else READ_LATER.sub(WORD_JOINER, text))
 
 
-def text_table(table: frames.Table, *, tallest_px: int | None = None) -> None:
+def text_table(table: frames.Table, *, tallest_px: int | None = None, links: bool = False) -> None:
     """Show a table of texts as they are: cells wrap, and numbers stay with their units.
 
     On a phone a wide one becomes a list, unless that were endless: it would scroll sideways,
     beyond the keyboard's reach.
     """
-    cells = table.map(lambda cell: plain(NUMBER_AND_UNIT.sub("\\1\u00a0", str(cell))))
+    cells = table.map(lambda cell: plain(NUMBER_AND_UNIT.sub("\\1\u00a0", str(cell)), links=links))
     long = tallest_px is not None and len(table) * ROW_PX > tallest_px
     if on_phone() and len(table.columns) > PHONE_COLUMNS and not long:
         st.markdown("\n".join(listed(cells)))

@@ -231,7 +231,7 @@ def test_an_answer_to_another_question_is_called_so(root: Path) -> None:
 
     [problem] = [item.value.replace("\\", "") for item in page.error]
     assert problem.startswith("Prompt tokens exceeds the model's context. Allowed: at most 512")
-    assert problem.endswith("The answer is for the last inputs that worked.")
+    assert problem.endswith("The answer is for the page's example.")
 
 
 def test_lengths_that_nobody_entered_fit_the_model(root: Path) -> None:

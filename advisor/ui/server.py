@@ -1,0 +1,48 @@
+"""What a server allows its visitors: whether they are strangers, how many uploads they may hold."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import streamlit as st
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+
+PUBLIC: Final = "GPU_ADVISOR_PUBLIC"
+"""Environment variable; the container sets it."""
+NO: Final = frozenset({"", "0", "no", "false", "off"})
+MOST_UPLOADS: Final = 2
+"""Files that a session keeps: one that a page reads and one that arrives meanwhile."""
+
+
+def is_public() -> bool:
+    """Return whether strangers visit. They can neither measure the machine nor make it fetch prices."""
+    return os.environ.get(PUBLIC, "").strip().lower() not in NO
+
+
+@st.cache_resource(show_spinner=False)
+def bound_uploads() -> None:
+    """Bound the uploads of each session, once for the life of the server."""
+    context = get_script_run_ctx()
+    files = context.uploaded_file_mgr if context else None
+    if isinstance(files, MemoryUploadedFileManager):
+        keep_newest(files)
+
+
+def keep_newest(files: MemoryUploadedFileManager) -> None:
+    """Make the manager of uploads forget the oldest uploads of a session.
+
+    A page asks for one file at a time. A browser can send any number, and the manager would keep
+    all of them until the session ends.
+    """
+    add = files.add_file
+
+    def add_file(session_id: str, file: UploadedFileRec) -> None:
+        add(session_id, file)
+        held = [*files.file_storage.get(session_id, {})]
+        for file_id in held[:-MOST_UPLOADS]:
+            files.remove_file(session_id, file_id)
+
+    files.add_file = add_file  # type: ignore[method-assign]

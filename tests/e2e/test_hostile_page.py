@@ -1,0 +1,124 @@
+"""What strangers name is shown as it is, in a browser: no link, no picture, no markup."""
+
+from __future__ import annotations
+
+from urllib.parse import urlencode, urlsplit
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.e2e.browsing import fill, open_page, settle
+from tests.e2e.test_state import VISITS, Visit
+
+HOSTILE = (
+    "www.evil.example/login",
+    "WWW.evil.example",
+    "see https://evil.example/x?a=1 now",
+    "HTTP://evil.example",
+    "//evil.example",
+    "me@evil.example mailto:a@evil.example",
+    "![i](https://evil.example/i.png)",
+    "<https://evil.example>",
+    "<img src=//evil.example/i.png>",
+    "<a href='//evil.example'>x</a>",
+    "<script>alert(1)</script>",
+    ":material/delete: :streamlit: :smile:",
+    ":red[x] :small[x] :orange-badge[x]",
+    "$x^2$ $$y$$ `z` **b** ~~s~~",
+    "a <- b -> c <-> d -- e >= f <= g ~= h",
+    "&lt;b&gt; &copy; &#x41;",
+)
+MARKUP = """() => [...document.querySelectorAll('[data-testid=stAlert] [data-testid$=Container] *')]
+    .filter(node => !['P', 'UL', 'LI'].includes(node.tagName)).map(node => node.outerHTML)"""
+LINKS = """() => [...document.querySelectorAll('[data-testid=stMain] :is(a, img, iframe, script)')]
+    .map(node => node.href || node.src).filter(address => /evil/i.test(address))"""
+JOINER = "\N{WORD JOINER}"
+TOLD = """text => document.querySelector('[data-testid=stAlert]')?.innerText
+    .replaceAll('\\u2060', '').includes(`'${text}'`)"""
+
+
+@pytest.fixture
+def asked(page: Page) -> list[str]:
+    """Addresses that the page asks."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    return asked
+
+
+@pytest.mark.parametrize("visit", VISITS.values(), ids=VISITS.keys())
+def test_an_address_cannot_put_links_or_markup_on_a_page(
+    page: Page, app_url: str, asked: list[str], visit: Visit
+) -> None:
+    shown = ""
+    for part in (HOSTILE[:8], HOSTILE[8:]):  # A page names twelve wrong values.
+        open_page(page, f"{app_url}/{visit.path}?{urlencode({text: text for text in part})}")
+        warning = page.get_by_test_id("stAlert").first
+        shown += warning.inner_text().replace(JOINER, "")
+        assert page.evaluate(MARKUP) == []
+        assert page.evaluate(LINKS) == []
+    for text in HOSTILE:
+        assert f"'{text}'" in shown
+    assert not [address for address in asked if "evil" in urlsplit(address).netloc]
+
+
+def test_what_a_link_says_of_prices_is_a_date(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/?v=1&engine=0&catalog=www.evil.example&usd=999")
+    assert page.evaluate(LINKS) == []
+    assert page.get_by_text("This link said").count() == 0
+
+    open_page(page, f"{app_url}/?v=1&engine=0&catalog=2026-01-31&usd=999")
+    assert "This link said $999 with prices up to 2026-01-31" in (
+        page.get_by_test_id("stAlert").first.inner_text().replace(JOINER, "")
+    )
+
+
+def test_boxes_cannot_put_links_or_markup_on_a_page(
+    page: Page, app_url: str, asked: list[str]
+) -> None:
+    open_page(page, app_url)
+    for text in HOSTILE:
+        fill(page, "Tokens", text)
+        page.wait_for_function(TOLD, arg=text)
+        settle(page)
+        assert page.evaluate(MARKUP) == []
+        assert page.evaluate(LINKS) == []
+    open_page(page, f"{app_url}/accuracy")
+    for text in HOSTILE[:4]:
+        fill(page, "Accelerator", text)
+        page.get_by_text("Untested").wait_for()
+        settle(page)
+        assert page.evaluate(LINKS) == []
+    assert not [address for address in asked if "evil" in urlsplit(address).netloc]
+
+
+FLOOD = """async address => {
+    const token = document.cookie.match(/_streamlit_xsrf=([^;]+)/)[1];
+    const found = [];
+    for (let number = 0; number < 30; number++) {
+        const form = new FormData();
+        form.append('file', new Blob(['x'.repeat(2900000)]), 'a.json');
+        const answer = await fetch(address.replace(/[^/]*$/, `flood-${number}`), {
+            method: 'PUT', body: form, headers: {'X-Xsrftoken': token}, credentials: 'include',
+        });
+        found.push(answer.status);
+    }
+    return found;
+}"""
+
+
+def test_a_session_that_sends_file_after_file_holds_few(page: Page, app_url: str) -> None:
+    open_page(page, f"{app_url}/my-machine")
+    with page.expect_request(lambda request: "/upload_file/" in request.url) as sent:
+        page.locator("input[type=file]").set_input_files(
+            [{"name": "a.json", "mimeType": "application/json", "buffer": b"{}"}]
+        )
+    settle(page)
+    assert page.evaluate(FLOOD, sent.value.url) == [204] * 30
+
+    held = [
+        int(line.split()[-1])
+        for line in urlopen(f"{app_url}/_stcore/metrics").read().decode().splitlines()
+        if line.startswith("cache_memory_bytes") and "UploadedFileManager" in line
+    ]
+    assert 2_900_000 <= sum(held) < 10_000_000
