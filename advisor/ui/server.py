@@ -18,7 +18,7 @@ MOST_UPLOADS: Final = 2
 
 
 def is_public() -> bool:
-    """Return whether strangers visit. They can neither measure the machine nor make it fetch prices."""
+    """Return whether strangers visit: they may not measure the machine or make it fetch prices."""
     return os.environ.get(PUBLIC, "").strip().lower() not in NO
 
 

@@ -111,7 +111,7 @@ def test_a_session_that_sends_file_after_file_holds_few(page: Page, app_url: str
     open_page(page, f"{app_url}/my-machine")
     with page.expect_request(lambda request: "/upload_file/" in request.url) as sent:
         page.locator("input[type=file]").set_input_files(
-            [{"name": "a.json", "mimeType": "application/json", "buffer": b"{}"}]
+            {"name": "a.json", "mimeType": "application/json", "buffer": b"{}"}
         )
     settle(page)
     assert page.evaluate(FLOOD, sent.value.url) == [204] * 30
