@@ -159,7 +159,7 @@ MODEL = "recommend --model llama-3.1-8b"
         ),
         (
             f"{MODEL} --task lora --owned a10 --provider AWS",
-            r"limits\.providers does not apply beside limits\.owned: .*got 'AWS'",
+            r"limits\.providers does not apply with limits\.owned: .*got 'AWS'",
         ),
         (
             f"{MODEL} --task lora --owned a10 --spot",
