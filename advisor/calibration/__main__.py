@@ -76,7 +76,7 @@ def _add(parser: argparse.ArgumentParser, file: Path | None, table: str | None) 
 
 
 def _write(texts: dict[Path, str], *, command: str, check: bool) -> int:
-    """Write what differs, or with ``check`` only tell, and return 1 if anything does."""
+    """Write the files that differ, or with ``check`` only name them; return 1 if any differs."""
     stale = [path for path, text in texts.items() if _stored(path) != text]
     for path in stale:
         if check:

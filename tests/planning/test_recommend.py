@@ -392,7 +392,7 @@ def test_an_answer_of_one_token_has_no_time_between_tokens() -> None:
     assert "per token" not in answer
 
 
-@pytest.mark.parametrize("deadline_hours", [24, 0.001])
+@pytest.mark.parametrize("deadline_hours", [24, 0.01])
 def test_the_answer_is_told_once_and_first(deadline_hours: float) -> None:
     told: list[str] = []
     case = LORA | {"limits": {"deadline_hours": deadline_hours}}

@@ -31,7 +31,7 @@ HEADER: Final = """\
 
 
 class FittedConstants(Noun):
-    """What ``data/calibration.yaml`` holds."""
+    """Contents of ``data/calibration.yaml``."""
 
     kernels: dict[str, KernelEfficiency]
     best_shares: dict[str, float]
@@ -39,7 +39,7 @@ class FittedConstants(Noun):
 
 
 def fit_constants(folder: Path, cards: Mapping[str, Accelerator]) -> FittedConstants:
-    """Fit everything that the kernel tables determine.
+    """Fit all constants that the kernel tables determine.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _source(group: tuple[str, ...]) -> str:
 
 
 def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEfficiency:
-    """One curve over all NVIDIA cards, for generations that nobody measured."""
+    """One curve over all NVIDIA cards, for generations without measurements."""
     pooled = fit_generation(
         tables, cards, POOL, source=f"{SOURCE}: one curve over all measured NVIDIA cards"
     )
@@ -86,7 +86,7 @@ def _default(tables: KernelTables, cards: Mapping[str, Accelerator]) -> KernelEf
 
 
 def _curve_over_best(kernels: Mapping[str, KernelEfficiency], shares: Mapping[str, float]) -> float:
-    """Fitted rate of large matmuls over the best one seen on the same card, typically."""
+    """Median of the fitted rate of large matmuls over the best measured one on the same card."""
     return median(
         found.matmul["default"].compute / shares[card]
         for found in kernels.values()

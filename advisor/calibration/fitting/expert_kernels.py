@@ -20,7 +20,7 @@ KERNELS: Final[dict[str, tuple[str, str, str]]] = {
     "nvfp4": ("nvfp4", "nvfp4", "fp4"),
     "mxfp4": ("mxfp4", "mxfp4_mxfp8", "fp4"),
 }
-"""Key of the curve -> stored format, measured kernel, and the peak that the curve is a share of."""
+"""Stored format, measured kernel and reference peak, by key of the curve."""
 PARAMETERS: Final = (
     Parameter("overhead_s", starts=(1e-5,), low=1e-7, high=1e-4, optional=True),
     Parameter("compute", starts=(0.4,), low=0.05, high=1.0),
@@ -51,13 +51,13 @@ def fit_experts(
     Returns
     -------
     dict of str to MatmulEfficiency
-        Empty where nothing was measured.
+        Empty if nothing was measured.
     """
     found = {}
     of_group = tables.of(accelerators)
     for name, (stored, kernel, peak) in KERNELS.items():
         rows = of_group.where(of_group.kernel == kernel)
-        # Cards without units for the format expand it: their kernels are as those of 16 bits.
+        # Cards without units for the format expand it, so their kernels are 16-bit ones.
         rows = rows.where(
             np.array(
                 [peak in cards[card].peak_flops_per_s for card in rows.accelerator], dtype=bool

@@ -51,7 +51,7 @@ class Matmuls(Rows):
     n: Floats
     k: Floats
     cached: NDArray[np.bool_]
-    """The weights may have lain in the second-level cache."""
+    """Whether the weights may have been in the second-level cache."""
     measured_s: Floats
 
 
@@ -61,12 +61,12 @@ class Experts(Rows):
 
     kernel: Texts
     rows: Floats
-    """Tokens times experts that each visits, on one rank."""
+    """Tokens times experts per token, on one rank."""
     held: Floats
-    """Experts of a rank that are visited."""
+    """Experts of a rank that receive tokens."""
     hidden: Floats
     intermediate: Floats
-    """Of one expert, the part of one rank."""
+    """Width of one expert's part on one rank."""
     measured_s: Floats
 
 
@@ -107,7 +107,7 @@ class Collectives(Rows):
 
 @dataclass(frozen=True, slots=True)
 class BestRates(Rows):
-    """Highest rate of a large 16-bit matmul that somebody measured."""
+    """Highest measured rate of a large 16-bit matmul."""
 
     flops_per_s: Floats
 
@@ -143,7 +143,7 @@ class _Csv:
         return np.array([row[name] for row in self.rows], dtype=np.str_)
 
     def numbers(self, name: str, *, least: float = 0.0) -> Floats:
-        """Values above ``least``, up to the largest that anything measures."""
+        """Return values above ``least``, up to the largest plausible one."""
         values = np.empty(len(self.rows))
         for index, text in enumerate(self.texts(name)):
             try:
@@ -162,7 +162,7 @@ class _Csv:
 
 
 class Achieved(Noun):
-    """A line of ``matmul_achievable.csv``: the best product that somebody published."""
+    """A line of ``matmul_achievable.csv``: the best published product."""
 
     accelerator: Annotated[str, Field(min_length=1)]
     format: Annotated[str, Field(min_length=1)]
@@ -197,7 +197,7 @@ def read_kernel_tables(folder: Path) -> KernelTables:
     Parameters
     ----------
     folder : Path
-        With the files that its ``README.md`` describes.
+        The folder; its ``README.md`` describes the files.
 
     Raises
     ------
@@ -260,7 +260,7 @@ def _best_rates(folder: Path) -> BestRates:
 
 def _experts(table: _Csv) -> Experts:
     ranks = table.numbers("expert_ranks")
-    # A single token still visits whole experts on the ranks that it goes to.
+    # Even a single token needs whole experts on its ranks.
     rows = np.maximum(table.numbers("tokens") * table.numbers("active") / ranks, 1.0)
     return Experts(
         accelerator=table.texts("accelerator"),

@@ -39,7 +39,7 @@ GENERATIONS: Final[dict[str, tuple[str, ...]]] = {
     "Blackwell 12.0": ("rtx-pro-6000-blackwell-server",),
     "Battlemage": ("arc-pro-b60",),
 }
-"""Measured cards by the name under which their generation finds them."""
+"""Measured cards by the name of their generation."""
 
 POOL: Final = tuple(
     card for name, cards in GENERATIONS.items() if name != "Battlemage" for card in cards
@@ -52,11 +52,11 @@ FORMATS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fp4": ("fp4", ("nvfp4",)),
     "int8": ("int8", ("int8_smoothquant",)),
 }
-"""Key of the curve -> peak it is a share of, and measured kernels."""
+"""Reference peak and measured kernels, by key of the curve."""
 
 BLOCK_SCALED: Final = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
-"""Cards with own kernels for fp8 with one scale per block, as current checkpoints and the MX
-formats have it; the others fall back on general ones, so there one scale per tensor counts."""
+"""Cards with kernels for fp8 with one scale per block, as in current checkpoints and MX formats.
+Other cards use general kernels, so their rows have one scale per tensor."""
 
 WEIGHT_BYTES: Final = {
     "bf16": 2.0,
@@ -65,7 +65,7 @@ WEIGHT_BYTES: Final = {
     "nvfp4": 0.5 + 1 / 16,
     "int8_smoothquant": 1.0,
 }
-"""Scales included where they weigh. [bytes]"""
+"""Bytes of an element, with scales if they matter. [bytes]"""
 ACTIVATION_BYTES: Final = 2.0
 """Quantised layers read and write 16-bit activations and convert them on the way. [bytes]"""
 
@@ -81,11 +81,11 @@ instructions and asynchronous copies of Hopper (arXiv:2307.08691, section 4.1) a
 (346 TFLOP/s on B200, Dao-AILab/flash-attention issue 1589; 352-362 forward,
 meta-pytorch/tritonbench pull 171). B300 is taken for B200, whose rates in 16 bits it has."""
 PORTABLE: Final = ("h100-sxm",)
-"""Where common software runs FlashAttention-2: on data-centre Blackwell PyTorch takes cuDNN's own
-(pytorch/torchtitan pull 1196)."""
+"""Where common software runs FlashAttention-2. On data-centre Blackwell, PyTorch uses cuDNN's
+kernel (pytorch/torchtitan pull 1196)."""
 SCAN_SHARE: Final = 0.17
-"""Rate of chunked recurrences over that of FlashAttention-2 where a query meets 1,024 keys: what
-meets training steps of Mamba-2 1.3B on one card, four sequences of 4,096 tokens, at 102, 239 and
+"""Rate of chunked recurrences over that of FlashAttention-2 at 1,024 keys for each query. It meets
+training steps of Mamba-2 1.3B on one card, four sequences of 4,096 tokens, at 102, 239 and
 360 TFLOP/s of 6 N D on A100, H200 and GB200 (state-spaces/mamba issue 904)."""
 
 MATMUL_PARAMETERS: Final = (
@@ -166,7 +166,7 @@ def fit_generation(
         matmul=matmul,
         experts=fit_experts(tables.experts, cards, accelerators),
         attention=attention,
-        # Narrow matmuls do nothing but stream their weights, as elementwise kernels stream.
+        # Narrow matmuls only stream their weights, like elementwise kernels.
         elementwise_bandwidth=matmul["default"].bandwidth,
         balance=_balance(cards, accelerators),
         streamed=rounded(
@@ -183,7 +183,7 @@ def fit_generation(
 
 
 def _balance(cards: Cards, accelerators: Iterable[str]) -> tuple[float, float]:
-    """Return the least and the most 16-bit operations for each byte of these cards' memory."""
+    """Return the smallest and largest ratio of 16-bit peak to memory bandwidth of these cards."""
     ratios = [
         cards[key].peak_flops_per_s["bf16"] / cards[key].memory_bandwidth_bytes_per_s
         for key in accelerators
@@ -324,7 +324,7 @@ def _prefill_times(
 
 
 def _cache_bandwidth(rows: Decodes, cards: Cards) -> float | None:
-    """Fit the share of the bandwidth, or return None where no table is sure."""
+    """Fit the share of the bandwidth; None if no table is reliable."""
     unsure = np.isin(rows.accelerator, UNSURE_DECODES)
     rows = rows.where(~unsure & ~(np.isin(rows.accelerator, CACHE_PRONE) & rows.cached))
     if not rows.measured_s.size:

@@ -1,7 +1,7 @@
-"""The constant of training memory that published peaks decide, and the ranges around them.
+"""The constant of training memory that published peaks determine, and the ranges of peaks.
 
-What an allocator reserves beyond tensors is fitted, within the bounds that are observed on cards,
-on runs whose settings are stated in full; ranges come from sources that the fit has not seen.
+The reserve of the allocator beyond tensors is fitted on runs whose settings are stated in full,
+within the bounds observed on cards. Ranges come from sources that the fit has not seen.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from advisor.nouns.efficiency import Interval, MemoryFacts
 RESERVES: Final = tuple(percent / 100 for percent in range(4, 13))
 """Reserved over allocated, as observed on cards. [fraction]"""
 START: Final[Section] = {"fragmentation": {"expected": 0.08}}
-"""Middle of the bounds: what fills in a row's open settings while the reserve is fitted."""
+"""Middle of the bounds; it fills in a row's open settings while the reserve is fitted."""
 NAMES: Final = ("training_memory", "training_memory_4bit", "training_memory_guessed")
 LEAST_GROUPS: Final = 3
-"""Groups of runs below which an interval is not read off those stated in full."""
+"""With fewer groups of fully stated runs, an interval also uses guessed settings."""
 TRUTH: Final = tuple(f"memory_{name}" for name in ("train", "fsdp", "ddp", "tp", "lora", "vision"))
 """Tables that PyTorch's own accounting fills."""
 IN_SAMPLE: Final = "in sample"
@@ -46,7 +46,7 @@ NEUTRAL: Final = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not 
 
 @dataclass(frozen=True, slots=True)
 class PeakRun:
-    """One published peak beside the tensors that are predicted for it."""
+    """One published peak and its predicted tensors."""
 
     id: str
     source: str
@@ -54,12 +54,12 @@ class PeakRun:
     group: str
     interval: str
     kind: str
-    """The same, did its settings not have to be guessed."""
+    """The same interval, as if no setting were guessed."""
     measured: float
-    """As its tool counts. [bytes]"""
+    """The peak as its tool counts. [bytes]"""
     tensors: float
     outside: Mapping[str, float]
-    """Driver context and communicators where the tool counts them: low, expected, high. [bytes]"""
+    """Driver context and communicators, if the tool counts them: low, expected, high. [bytes]"""
     counts_reserve: bool
 
     def held(self, reserve: float) -> float:
@@ -69,7 +69,7 @@ class PeakRun:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPeak:
-    """One peak with a reserve that its source had no part in."""
+    """One peak with a reserve that was fitted without its source."""
 
     run: PeakRun
     reserve: float
@@ -91,12 +91,12 @@ class HeldOutPeak:
 
 
 def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
-    """Predict the tensors of the shipped runs that tell a peak.
+    """Predict the tensors of the shipped runs that state a peak.
 
     Parameters
     ----------
     engine : Engine
-        Its reserve and communicators only fill in what a row leaves open.
+        Its reserve and communicators only fill in a row's open settings.
     """
     facts = engine.calibration.memory
     found = []
@@ -109,7 +109,7 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
         try:
             architecture, run, layout = settled_run(row, engine)
         except AdvisorError:
-            # `validate` names such rows with the reason.
+            # `validate` reports such rows with the reason.
             continue
         arrays = LayoutArrays.of(layout)
         basis = cell(row, "memory_basis")
@@ -135,12 +135,12 @@ def peak_runs(engine: Engine) -> tuple[PeakRun, ...]:
 
 
 def fit_reserve(runs: Sequence[PeakRun]) -> float:
-    """Reserve with the least mean absolute log error, groups of like runs weighing alike.
+    """Reserve with the least mean absolute log error; groups of similar runs weigh equally.
 
     Parameters
     ----------
     runs : sequence of PeakRun
-        Those with guessed settings are left out.
+        Runs with guessed settings are left out.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def fit_peak_intervals(held_out: Sequence[HeldOutPeak], facts: MemoryFacts) -> d
     Parameters
     ----------
     facts : MemoryFacts
-        Stated bounds of reserve and context, which a range has beside the interval.
+        Stated bounds of reserve and context, which widen a range besides the interval.
 
     Returns
     -------
@@ -214,12 +214,13 @@ def _bounds(runs: Sequence[HeldOutPeak], facts: MemoryFacts, groups: Sequence[st
 
 
 def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
-    """80 % intervals on allocated bytes, by kind of the tables that PyTorch's accounting fills.
+    """80 % intervals on allocated bytes, by kind of the tables from PyTorch's accounting.
 
     Returns
     -------
     dict of str to Interval
-        Where 10 % and 90 % of the rows lie, in sample: the terms were written with these tables.
+        The 10 % and 90 % quantiles of the rows. They are in sample: the terms were written with
+        these tables.
     """
     ratios: dict[str, list[float]] = defaultdict(list)
     for table in TRUTH:
@@ -227,7 +228,7 @@ def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
             try:
                 kind, _, memory = predicted_tensors(row, engine)
             except AdvisorError:
-                # `validate` names such rows with the reason.
+                # `validate` reports such rows with the reason.
                 continue
             counted = number(row, "peak_total") or 0.0
             ratios[TENSORS[kind]].append(counted / float(memory.allocated[0]))
@@ -235,7 +236,7 @@ def fit_tensor_intervals(engine: Engine) -> dict[str, Interval]:
     for name, values in ratios.items():
         ordered = sorted(values)
         low = min(1.0, floor(ordered[ceil(TAILS[0] * len(ordered)) - 1] * 1e4) / 1e4)
-        # Where nearly all lie above the expected value, the upper end alone leaves a fifth out.
+        # If nearly all rows lie above the expected value, only the upper end leaves a fifth out.
         within = [value for value in ordered if value >= low]
         last = min(ceil((TAILS[1] - TAILS[0]) * len(ordered)), len(within))
         found[name] = Interval(

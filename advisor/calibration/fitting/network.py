@@ -1,4 +1,4 @@
-"""Fits what collectives inside a node reach of their links."""
+"""Fits the shares of link rates that collectives inside a node reach."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PCIE_BYTES_PER_S: Final = {
 5.0). [bytes/s]"""
 
 RING_LIBRARIES: Final = ("nccl", "oneccl")
-"""Libraries of training; the others are kernels of serving engines that exchange directly."""
+"""Libraries for training; the others are direct kernels of serving engines."""
 
 SMALL_BYTES: Final = 256 * KIB
-"""Up to here latency dominates."""
+"""Up to this size, latency dominates."""
 LARGE_BYTES: Final = 16 * MIB
-"""From here on bandwidth does: gathered layers, gradient buckets, prompts' activations."""
+"""From this size on, bandwidth dominates: gathered layers, gradient buckets, prompts."""
 
 LATENCY: Final = Parameter("intra_latency_s", starts=(2e-6,), low=1e-8, high=1e-3)
 FAST: Final = Parameter("intra_bandwidth", starts=(0.7,), low=0.01, high=1.0)
@@ -41,15 +41,15 @@ SLOW: Final = Parameter("pcie_bandwidth", starts=(0.5,), low=0.01, high=1.0)
 
 
 class NetworkFit(Noun):
-    """What collectives inside a node reach."""
+    """Latency and bandwidth shares of collectives inside a node."""
 
     intra_latency_s: float
     intra_bandwidth: float
     pcie_bandwidth: float
     fit: FitQuality
-    """On the rows that the constants are fitted on: small direct and large messages."""
+    """Errors on the fitted rows: small direct messages and large messages."""
     all_sizes: FitQuality
-    """On all rows."""
+    """Errors on all rows."""
 
 
 def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkFit:
@@ -66,10 +66,10 @@ def fit_network(rows: Collectives, cards: Mapping[str, Accelerator]) -> NetworkF
     -----
     Library collectives follow the ring formula, the direct kernels of serving engines the
     formula of two latencies, as the engine has them. The latency is fitted on small direct
-    messages, where it decides the time of a decoding step, the shares on large messages of all
-    libraries. Leaves out the ramp in between, and reduction inside switches, which lets eight
-    Hopper or Blackwell cards reach the wire rate. L40S groups of four and eight are not used:
-    they run at a quarter to a tenth of two cards' rate, the topology of that one host.
+    messages, where it decides the time of a decoding step. The shares are fitted on large
+    messages of all libraries. Leaves out the ramp in between, and reduction inside switches, with
+    which eight Hopper or Blackwell cards reach the wire rate. L40S groups of four and eight are
+    not used: they run at a quarter to a tenth of two cards' rate, the topology of that one host.
     """
     rows = rows.where(~((rows.accelerator == "l40s") & (rows.ranks > 2)))
     values = _constants(rows, cards)

@@ -1,4 +1,4 @@
-"""What share of its 16-bit peak the best matmul reaches on each card, and on each generation."""
+"""Share of the 16-bit peak that the best matmul reaches, by card and by generation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.nouns.generations import generations
 from advisor.nouns.hardware import Accelerator
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")
-"""In the order in which attention and 16-bit matmuls pick their peak."""
+"""Formats in the order in which attention and 16-bit matmuls choose their peak."""
 
 
 def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str, float]:
@@ -30,7 +30,7 @@ def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str,
     -------
     dict of str to float
         Median over the readings of a card; then, for the narrowest name of each generation, the
-        median over its measured cards. Above 1 where a card's clocks exceed those of its data
+        median over its measured cards. Above 1 if a card's clocks exceed those of its data
         sheet. [fraction]
     """
     readings = defaultdict(list)

@@ -26,7 +26,7 @@ def fit_intervals(held_out: Sequence[HeldOut]) -> dict[str, Interval]:
     base = _quantiles([run for run in held_out if run.run.interval == TRAINING_INTERVAL])
     strange = _quantiles([run for run in held_out if run.run.interval.endswith(UNMEASURED)])
     pool = _quantiles(held_out)
-    # Too fast on one card may be too slow on the next: the larger widening holds both ways.
+    # Errors on unmeasured cards can go both ways, so the larger widening applies to both ends.
     wider = max(1.0, base[0] / strange[0], strange[1] / base[1])
     beyond = (pool[0] / wider, pool[1] * wider)
     found = {}

@@ -19,16 +19,16 @@ SOFT_SCALE: Final = 0.1
 """Log error beyond which a measurement pulls with constant force: 10 %, the scatter between
 the libraries that the medians of the tables were taken over."""
 POOL_GROUPS: Final = 8.0
-"""Weight of all other runs beside the groups of one kind, in bounds of intervals."""
+"""Weight of all runs in the bounds of one kind's interval. [groups]"""
 MAX_STEPS: Final = 500
-"""Evaluations of the model, those of the derivative aside."""
+"""Most evaluations of the model, without those for derivatives."""
 TOLERANCE: Final = 1e-13
 """Relative gain below which the fit has converged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One constant to fit: where it starts and between which bounds it stays."""
+    """One constant to fit, with its starts and bounds."""
 
     name: str
     starts: tuple[float, ...]
@@ -40,7 +40,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class LogFit:
-    """Fitted constants, and those that lie on a bound."""
+    """Fitted constants, and the names of those on a bound."""
 
     values: Floats
     cost: float
@@ -65,7 +65,7 @@ def fit_log_times(
     measured_s : ndarray, shape (rows,)
         [s]
     parameters : sequence of Parameter
-        Several starts of a constant are combined with those of the others.
+        The fit starts from every combination of the constants' starts.
     weights : ndarray, shape (rows,), optional
         Of the measurements; equal by default.
     tolerance : float, optional
@@ -82,7 +82,8 @@ def fit_log_times(
         r_i = \ln t_i(\theta) - \ln t_i^{measured}
 
     in :math:`\ln\theta`, between bounds that the steps may reach (``scipy.optimize.least_squares``
-    with ``dogbox``; its ``soft_l1`` knows no weights of single measurements, so the loss is given).
+    with ``dogbox``; its ``soft_l1`` has no weights for single measurements, so the loss is a
+    function).
 
     References
     ----------
@@ -99,7 +100,7 @@ def fit_log_times(
     >>> round(float(fit.values[0]), 6)
     0.25
     """
-    # SciPy takes a third of a second to import; most who import this module fit nothing.
+    # SciPy takes a third of a second to import, and most importers of this module fit nothing.
     from scipy.optimize import least_squares
 
     target = np.log(measured_s)
@@ -200,18 +201,18 @@ def rounded(value: float, digits: int = 4) -> float:
 
 
 def pulled_to_pool(own: Sequence[float], pool: Sequence[float], groups: int) -> tuple[float, float]:
-    """Bounds of an interval between those of one kind of runs and those of all.
+    """Move the bounds of one kind of runs towards the bounds of all runs.
 
     Parameters
     ----------
     own, pool : sequence of float
         Low and high bound of the kind, and of all runs.
     groups : int
-        Groups of runs behind the first: few of them say little about the next one.
+        Groups of runs of the kind; the fewer, the more the pool counts.
 
     Examples
     --------
-    As many groups as the pool weighs: half way between, on a logarithmic scale.
+    With as many groups as the pool's weight, half way between on a logarithmic scale.
 
     >>> pulled_to_pool((0.5, 2.0), (0.5, 8.0), 8)
     (0.5, 4.0)

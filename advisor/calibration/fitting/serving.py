@@ -1,4 +1,4 @@
-"""What serving engines add to their kernels: fitted on the times of published runs."""
+"""Overheads of serving engines, fitted on the times of published runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DIRECT_KINDS: Final = ("llm_single_stream", "llm_prefill")
 
 @dataclass(frozen=True, slots=True)
 class EngineFit:
-    """The constants of one engine, and the runs that fix them."""
+    """The constants of one engine, and the runs for the fit."""
 
     name: str
     kinds: tuple[str, ...]
@@ -70,7 +70,7 @@ SERVED: Final = (
 
 
 def _server(name: str, *shared: str) -> EngineFit:
-    """Return a server's constants, without those that it has in common with the first."""
+    """Return a server's constants without those that it shares with the first one."""
     own = tuple(item for item in SERVED if item.name not in shared)
     return EngineFit(name, SERVER_KINDS, own)
 
@@ -80,7 +80,7 @@ SERVERS: Final = (
     _server("tensorrt_llm", "layer_overhead_s"),
     _server("sglang", "layer_overhead_s", "sequence_overhead_s"),
 )
-"""The first is what ``serving`` holds; the others take from it what they do not fit."""
+"""The first engine gives ``serving``; the others take from it what they do not fit."""
 
 LLAMA_CPP: Final = EngineFit(
     "llama_cpp",
@@ -125,7 +125,7 @@ def section_of(values: Mapping[str, float]) -> Section:
 
 
 def with_values(facts: ServingFacts, values: Mapping[str, float]) -> ServingFacts:
-    """Return ``facts`` with constants by name in their place."""
+    """Return ``facts`` with these constants replaced."""
     own = {"": section_of(values)}
     return ServingFacts.model_validate(joined_engines(facts.model_dump(), own)[""])
 
@@ -207,10 +207,10 @@ def folds_of(readings: Sequence[Reading]) -> list[int]:
 
 
 def model_at_site(reading: Reading) -> str:
-    """Name what the reading's run shares with those that are held out with it."""
+    """Return the key of the runs that are held out together with this reading's run."""
     return f"{reading.source} | {reading.group.split(' | ')[1]}"
 
 
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
-    """Return the runs that fix the constants of one engine."""
+    """Return the runs on which the constants of one engine are fitted."""
     return tuple(pack for pack in read_packs(engine, fit.kinds) if pack.engine == fit.name)

@@ -1,7 +1,7 @@
-"""Constants of software that only whole training runs show, on a grid, each source held out.
+"""Constants of software that only whole training runs show: a grid, each source held out.
 
-Runs of dense models settle what a long run loses and how much tensor-parallel traffic products
-hide; with that, runs of mixtures of experts settle what their experts cost.
+Runs of dense models determine the loss of long runs and the overlap of tensor-parallel traffic.
+With these, runs of mixtures of experts determine the cost of experts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from advisor.nouns.precision import FORMAT_BYTES
 from advisor.nouns.stacks import stack_named
 
 LASTING: Final = "Hopper"
-"""The generation whose long runs in 16 bits show lower clocks than kernels measured alone."""
+"""The generation with lower clocks in long 16-bit runs than in single measured kernels."""
 
 
 class Overheads(NamedTuple):
-    """What whole runs show of ``SoftwareFacts`` and of ``Calibration.sustained``."""
+    """Constants of ``SoftwareFacts`` and ``Calibration.sustained`` that whole runs show."""
 
     sustained: float
     tensor_overlap: float
@@ -37,29 +37,29 @@ class Overheads(NamedTuple):
 
 
 GRID: Final[dict[str, tuple[float, ...]]] = {
-    # Whether clocks drop, not how far: between 0.8 and 0.95 the mean error moves by a hundredth of
-    # itself, at 0.8 it is larger on sources held out.
+    # The runs show that clocks drop, but not how far: between 0.8 and 0.95 the mean error changes
+    # by a hundredth of itself, and at 0.8 it is larger on held-out sources.
     "sustained": (0.85, 1.0),
-    # Products are cut into four pieces, the first of which has nothing to hide behind
+    # Products are cut into four pieces, and nothing hides the first one
     # (Megatron Bridge, docs/performance-guide.md).
     "tensor_overlap": (0.0, 0.15, 0.3, 0.45, 0.6, 0.75),
     "grouped_compute": (0.25, 0.3, 0.34, 0.38, 0.42, 0.46, 0.5, 0.6),
     "expert_launches": (1.0, 4.0, 8.0, 12.0, 16.0),
     "expert_overlap": (0.0, 0.25, 0.5, 0.75, 1.0),
 }
-"""Values tried."""
+"""Tried values."""
 DENSE: Final = ("sustained", "tensor_overlap")
 ROUTED: Final = ("grouped_compute", "expert_launches", "expert_overlap")
 GROUPED: Final = 0.373
-"""Rate of grouped products over that of one dense product before any training run speaks: what met
-the served mixtures of experts best when dense kernels stood in for grouped ones."""
+"""Rate of grouped products over that of one dense product, before the fit on training runs: the
+value that fitted served mixtures of experts best when dense kernels replaced grouped ones."""
 FARTHEST: Final = 0.5
-"""A group counts as no farther off than this: single failures do not steer the fit. [log]"""
+"""Largest error of a group in the fit, so that single failures do not dominate. [log]"""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """One run, predicted by constants that its source had no part in."""
+    """One run, predicted by constants that were fitted without its source."""
 
     run: TimedRun
     ratio: float
@@ -78,7 +78,7 @@ class HeldOut:
 
 
 class RunTimes:
-    """Published runs under any of the grid's constants, each timed once.
+    """Published runs with their time under each of the grid's constants, computed once.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ class RunTimes:
         Returns
         -------
         Overheads
-            What no run tells is what kernels alone tell.
+            A constant without runs takes the value of the kernels.
         """
         kept = [index for index, run in enumerate(self.runs) if run.source != left_out]
         routed = [index for index in kept if _has_fitted_experts(self.runs[index])]
         plain = [index for index in kept if not self.runs[index].routed]
-        # Kernels: the share of grouped products in the kernel tables, one launch, nothing hidden.
+        # Kernels alone: the share of grouped products in the tables, one launch, nothing hidden.
         start = Overheads(1.0, 0.0, GROUPED, 1.0, 0.0)
         found, slowdowns = self._least(DENSE, plain, start, None)
         if not routed:
@@ -140,7 +140,7 @@ class RunTimes:
         start: Overheads,
         known: dict[str | None, float] | None,
     ) -> tuple[Overheads, dict[str | None, float]]:
-        """Return the best point of the grid of ``names``, and the slowdowns that go with it."""
+        """Return the best point of the grid of ``names``, and its slowdowns."""
         chosen = [self.runs[index] for index in indices]
         best: tuple[float, Overheads, dict[str | None, float]] | None = None
         for values in product(*(GRID[name] for name in names)):
@@ -203,7 +203,7 @@ def _has_fitted_experts(run: TimedRun) -> bool:
 
 
 def _what_matters(run: TimedRun) -> tuple[str, ...]:
-    """Names of the constants that the time of a run depends on."""
+    """Names of the constants that affect the time of a run."""
     if run.work is None:
         return ()
     layout = run.work.candidates.layout

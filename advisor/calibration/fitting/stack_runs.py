@@ -1,7 +1,7 @@
-"""Published training runs beside their predictions, and what software stacks add to kernels.
+"""Published training runs with their predictions, and the slowdown of software stacks.
 
-A step takes its slowdown times the sum of its terms, so one prediction of a run tells what slowdown
-would have met the measurement.
+The time of a step is its slowdown times the sum of its terms. So one prediction of a run shows the
+slowdown that meets the measurement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TABLE: Final = "training_runs.csv"
 RATES: Final = ("tokens_per_s_per_accelerator", "samples_per_s")
 TIMES: Final = ("step_time_s",)
 KIN_GROUPS: Final = 4.0
-"""Weight of all unfused stacks beside the groups of one of them."""
+"""Weight of the median of all unfused stacks in the slowdown of one of them. [groups]"""
 TAILS: Final = (0.1, 0.9)
 """Quantiles of an 80 % interval."""
 WORKS: Final = ("", "_routed", "_adapters", "_samples", "_detection", "_encoder")
@@ -47,7 +47,7 @@ NAMES: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a published run computed, and on what."""
+    """Work and hardware of a published run."""
 
     architecture: ModelArchitecture
     run: TrainingRun
@@ -56,18 +56,18 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class TimedRun:
-    """One published run beside its prediction without slowdown."""
+    """One published run with its prediction without slowdown."""
 
     source: str
     """Repository or site: runs of one source are held out together."""
     group: str
     stack: str
     interval: str
-    """Name of the interval that its step time has."""
+    """Name of the interval of its step time."""
     ratio: float
     """Measured over predicted step time."""
     is_rate: bool
-    """The row tells a rate, whose error counts the other way round."""
+    """Whether the row states a rate, whose error has the opposite sign."""
     samples: bool
     """The network takes images."""
     generation: str
@@ -75,13 +75,13 @@ class TimedRun:
     """Format of the matrix products."""
     accelerators: int
     kinds: tuple[str, ...]
-    """Class of the accelerator and of the work, as the table's ``regime`` has them."""
+    """Class of the accelerator and of the work, from the table's ``regime``."""
     work: Work | None = None
     """To time it again; None for runs made by hand."""
 
     @property
     def kind(self) -> str | None:
-        """Under which slowdown the run falls; None for networks that take images."""
+        """The stack whose slowdown applies; None for networks that take images."""
         return None if self.samples else self.stack
 
     @property
@@ -117,7 +117,7 @@ def without_slowdown(calibration: Calibration) -> Calibration:
 
 
 def timed_runs(engine: Engine) -> tuple[TimedRun, ...]:
-    """Predict the shipped training runs that tell a speed, without slowdown.
+    """Predict the shipped training runs that state a speed, without slowdown.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _timed(found: ValidationRow, row: Row, engine: Engine) -> TimedRun:
 
 
 def blank_training(intervals: Section) -> Section:
-    """Sections without which no run can be predicted, before training runs determine them."""
+    """Provisional sections for predictions, before training runs determine them."""
     neutral = Interval(low=1, high=1, evidence=Evidence.ASSUMED, source="not fitted yet")
     return {
         "software": {stack: {"slowdown": 1.0} for stack in fitted_stacks()},

@@ -72,7 +72,7 @@ def _overheads(found: Overheads) -> Section:
 
 
 def _trained(runs: Sequence[TimedRun]) -> Section:
-    """What the runs of one generation cover."""
+    """Work that the runs of one generation cover."""
     return Trained(
         formats=tuple(sorted({run.compute for run in runs})),
         accelerators=max(run.accelerators for run in runs),

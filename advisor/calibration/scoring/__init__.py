@@ -1,1 +1,1 @@
-"""Predictions beside measurements: errors, coverage, the accuracy page."""
+"""Predictions compared with measurements: errors, coverage, the accuracy page."""

@@ -1,4 +1,4 @@
-"""The page that tells users how far the engine is off, misses included."""
+"""The page that shows users the errors of the engine, including misses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import FineTuning, Pretraining, Serving
 
 PAGE_WIDTH: Final = 99
-"""Of a paragraph; a full stop follows."""
+"""Width of a paragraph without its full stop. [characters]"""
 TABLES: Final = {
     "memory_train": "Memory of tensors, one card",
     "memory_fsdp": "Memory of tensors, fully sharded",
@@ -42,12 +42,12 @@ UNSEEN: Final = {
     "outside_kv_logs": "Start-up logs outside the fits",
     "outside_serving": "Serving outside the fits",
 }
-"""The same of measurements that no fit reads."""
+"""The same for measurements that no fit uses."""
 ALL_TABLES: Final = TABLES | UNSEEN
 
 FARTHEST: Final = 6
 LEAST_GROUPS: Final = 3
-"""Regimes with fewer groups are in the line of all regimes only."""
+"""Regimes with fewer groups appear only in the line of all regimes."""
 
 
 def score_tables(names: Iterable[str] = ALL_TABLES) -> dict[str, ValidationReport]:
@@ -106,7 +106,7 @@ def accuracy_markdown(
 
 
 def _case_fields() -> str:
-    """Name the fields of a case that a table may have as columns."""
+    """Return the fields of a case that a table may have as columns."""
     nouns = (Pretraining, FineTuning, Serving, ParallelLayout)
     names = dict.fromkeys(name for noun in nouns for name in noun.model_fields if name != "kind")
     return fill(", ".join(f"`{name}`" for name in names), PAGE_WIDTH)

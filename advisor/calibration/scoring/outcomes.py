@@ -1,4 +1,4 @@
-"""Whether the runs of a table fitted their cards, and what the engine says of them."""
+"""Whether the runs of a table fitted their cards, measured and predicted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ON_PAPER = "analytic_not_measured"
 
 
 def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
-    """Say whether a run fits, where the table tells whether it did.
+    """Predict whether a run fits, if the table states whether it did.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ def judge_training_row(row: Row, engine: Engine) -> FitVerdict | None:
     Returns
     -------
     FitVerdict or None
-        None where the row tells of neither memory nor its lack.
+        None if the row states neither a memory nor that it ran out.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The engine's predictions of the shipped measurements, kept in a file: nobody waits for them.
+"""The engine's predictions of the shipped measurements, kept in a file to save time.
 
 ``make accuracy`` writes it together with docs/accuracy.md, from the same rows.
 """
@@ -52,7 +52,7 @@ REMEDY: Final = "Run 'make accuracy', which writes the file anew."
 
 
 def rounded(report: ValidationReport) -> ValidationReport:
-    """Return a report with the digits that the file keeps: four, of bytes all."""
+    """Return a report with the digits of the file: four, and all digits of bytes."""
     rows = tuple(
         row.model_copy(update={name: float(_digits(row, name)) for name in BOUNDS})
         for row in report.rows
@@ -80,7 +80,7 @@ def predictions_csv(reports: Mapping[str, ValidationReport]) -> str:
 
 
 def _digits(row: ValidationRow, name: str) -> str:
-    # Accounting of tensors is right to a millionth.
+    # The accounting of tensors is exact to a millionth.
     return f"{getattr(row, name):{'.0f' if row.quantity in IN_BYTES else '.4g'}}"
 
 
@@ -93,7 +93,7 @@ def _stored() -> dict[str, list[Prediction]]:
 
 
 def stored_predictions(table: str, measured: Mapping[str, Row]) -> list[ValidationRow]:
-    """Return the predictions of a table beside its measurements.
+    """Return the predictions of a table with its measurements.
 
     Parameters
     ----------

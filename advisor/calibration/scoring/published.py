@@ -1,4 +1,4 @@
-"""The shipped measurements beside their predictions, and those nearest to a configuration."""
+"""The shipped measurements with their predictions, and those nearest to a configuration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TASKS: Final = {
     "vision": "Images",
     "diffusion": "Making images",
 }
-"""Kinds of work that the tables name, in words."""
+"""Kinds of work in the tables, in words."""
 ACCOUNTING: Final = "Accounting of tensors"
 START_UP: Final = "Start-up logs"
 HIDDEN: Final = frozenset(
@@ -49,12 +49,12 @@ HIDDEN: Final = frozenset(
     | {"split_group", "primary_quantity", "secondary_quantity", "also_memory", "predictable"}
     | {"architecture_key", "family", "mfu_convention", "model_flops_utilization"}
 )
-"""Columns of a row that its description leaves out."""
+"""Columns that the description of a row leaves out."""
 SPEEDS: Final = frozenset(
     {"tokens_per_s_per_accelerator", "samples_per_s", "step_time_s", "tpot_ms"}
     | {"decode_tokens_per_s", "total_output_tokens_per_s"}
 )
-"""Columns that say how fast something ran."""
+"""Columns with a speed."""
 REPOSITORY: Final = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-fA-F]{7,40}|HEAD):(\S+)")
 OTHER_GENERATION: Final = 3.0
 OTHER_MODEL_OF_CARD: Final = 0.5
@@ -62,37 +62,37 @@ OTHER_KIND: Final = 2.0
 COUNT_WEIGHT: Final = 0.25
 """Distances, in doublings of the model's size."""
 ROUTED_SHARE: Final = 0.7
-"""Models that use a smaller share of their parameters for a token are mixtures of experts."""
+"""A model that uses a smaller share of its parameters per token is a mixture of experts."""
 
 
 class PublishedRun(Noun):
-    """One measurement that somebody published, and what the engine predicts for it."""
+    """One published measurement and the engine's prediction."""
 
     table: str
     """Key of ``accuracy.ALL_TABLES``."""
     row: ValidationRow
     model: str
     accelerator: str
-    """Catalog key; empty where no card is involved."""
+    """Catalog key; empty if the row has no card."""
     accelerator_name: str
     generation: str
-    """Architecture of the card in its maker's words."""
+    """The maker's name of the card's architecture."""
     count: int
     task: str
     parameters: float
     active_parameters: float
-    """Those that one token uses: fewer in mixtures of experts."""
+    """Parameters that one token uses: fewer in mixtures of experts."""
     settings: tuple[tuple[str, str], ...]
-    """Column and value of everything else that the source tells."""
+    """Other columns and values of the row."""
 
     @property
     def unseen(self) -> bool:
-        """Whether no fit has read the measurement."""
+        """Whether no fit has used the measurement."""
         return self.table in UNSEEN
 
     @property
     def address(self) -> str | None:
-        """Web address of the source, None where it is no page."""
+        """Web address of the source; None if it is not a page."""
         source = self.row.source
         if source.startswith(("https://", "http://")):
             return source.split()[0]
@@ -104,7 +104,7 @@ class PublishedRun(Noun):
 
 
 def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...]:
-    """Return the shipped measurements, each beside what ``make accuracy`` found predicted.
+    """Return the shipped measurements, each with the prediction of ``make accuracy``.
 
     Parameters
     ----------
@@ -114,13 +114,13 @@ def published_runs(names: Iterable[str] = ALL_TABLES) -> tuple[PublishedRun, ...
     Returns
     -------
     tuple of PublishedRun
-        In the order of the tables; several for a measurement of several quantities.
+        In the order of the tables; one for each quantity of a measurement.
     """
     return tuple(run for name in names for run in _runs_of(name))
 
 
 def predicted_now(run: PublishedRun) -> PublishedRun:
-    """Return a measurement with what the engine says of it now, to all digits.
+    """Return a measurement with a new prediction, to all digits.
 
     Parameters
     ----------
@@ -199,12 +199,12 @@ def similar_runs(
     active_parameters : float, optional
         Those that one token uses; all by default.
     most : int
-        At most this many, one of each group of like measurements.
+        At most this many, one of each group of similar measurements.
 
     Returns
     -------
     tuple of PublishedRun
-        Empty where none of the shipped measurements is of such work.
+        Empty if no shipped measurement is of such work.
 
     Notes
     -----
@@ -240,12 +240,12 @@ def similar_runs(
 
 
 def _routed(parameters: float, active: float) -> bool:
-    """Whether a model is a mixture of experts; tables may leave an embedding out."""
+    """Whether a model is a mixture of experts; tables may leave out an embedding."""
     return active < ROUTED_SHARE * parameters
 
 
 def _words(workload: Workload) -> frozenset[str]:
-    """Return the kinds of work that the tables would call this workload."""
+    """Return the tables' kinds of work for this workload."""
     names: tuple[str, ...] = ("pretraining",)
     if isinstance(workload, Serving):
         names = ("llm_online", "llm_single_stream", "llm_static_batch")

@@ -1,4 +1,4 @@
-"""Measured against predicted: rows, and their summary by quantity and regime."""
+"""Measured and predicted values: rows, and their summary by quantity and regime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ValidationRow(Noun):
 
 
 class SkippedRow(Noun):
-    """A measurement that was not predicted, and why."""
+    """A measurement without prediction, and the reason."""
 
     id: str
     quantity: str
@@ -50,11 +50,11 @@ class SkippedRow(Noun):
 
 
 class FitVerdict(Noun):
-    """Whether a run that was tried fits its card, in the engine's words. [GiB]"""
+    """Predicted memory of a run, and whether the run fitted its card. [GiB]"""
 
     id: str
     outcome: str
-    """What happened: ``ok`` | ``oom`` | ``max_context`` (ran, and nothing longer did)."""
+    """Outcome: ``ok`` | ``oom`` | ``max_context`` (ran, but nothing longer ran)."""
     low_gib: float
     expected_gib: float
     high_gib: float
@@ -63,7 +63,7 @@ class FitVerdict(Noun):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def called(self) -> str:
-        """``fits`` (all of the range does) | ``tight`` | ``impossible`` (none of it does)."""
+        """``fits`` (the whole range) | ``tight`` | ``impossible`` (no part of the range)."""
         if self.high_gib <= self.usable_gib:
             return "fits"
         return "impossible" if self.low_gib > self.usable_gib else "tight"
@@ -71,12 +71,12 @@ class FitVerdict(Noun):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def wrong(self) -> bool:
-        """Whether what ran out of memory is called a fit, or what ran impossible."""
+        """Whether a run out of memory is called a fit, or a run that worked impossible."""
         return self.called == ("fits" if self.outcome == "oom" else "impossible")
 
 
 class Errors(Noun):
-    """How far a set of predictions is off. Percentages."""
+    """Errors of a set of predictions. Percentages."""
 
     n: int
     median_abs_pct: float
@@ -90,7 +90,7 @@ class Summary(Noun):
     """Errors of one quantity in one regime. Percentages.
 
     Errors are averaged within each group first, then summarised over the groups, so that a table
-    of a hundred repeats weighs no more than a single run; ``each_row`` weighs rows alike.
+    of a hundred repeats weighs no more than a single run; ``each_row`` weighs all rows equally.
     """
 
     quantity: str
@@ -111,15 +111,15 @@ class ValidationReport(Noun):
 
     table: str
     kind: str
-    """What was recognised: training runs, memory peaks, serving or cache sizes."""
+    """Recognised kind: training runs, memory peaks, serving or cache sizes."""
     rows: tuple[ValidationRow, ...]
     summary: tuple[Summary, ...]
     skipped: tuple[SkippedRow, ...]
     verdicts: tuple[FitVerdict, ...] = ()
-    """Of training runs whose table tells whether they fitted."""
+    """Verdicts on training runs whose table states whether they fitted."""
 
     def of(self, quantity: str, regime: str = "all") -> Summary | None:
-        """Return the summary of one quantity in one regime, None where nothing was scored."""
+        """Return the summary of one quantity in one regime; None if nothing was scored."""
         found = [s for s in self.summary if (s.quantity, s.regime) == (quantity, regime)]
         return found[0] if found else None
 
@@ -129,7 +129,7 @@ IN_BYTES: Final = frozenset({"peak_total"})
 
 
 def as_text(quantity: str, value: float) -> str:
-    """Value of a row as people read it: bytes in GiB, anything else in its column's unit.
+    """Return a row's value as text: bytes in GiB, other quantities in their column's unit.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def group_quantile(values: Sequence[float], groups: Sequence[str], share: float) -> float:
-    """Return the value that ``share`` of the groups stay below, every group weighing one.
+    """Return the value below which ``share`` of the groups lie; every group weighs one.
 
     Examples
     --------
@@ -185,9 +185,9 @@ def next_interval(
     Parameters
     ----------
     values : sequence of float
-        Of runs that their prediction had not seen.
+        Values of runs that their prediction had not seen.
     groups : sequence of str
-        What was held out together; every group weighs one.
+        Runs of a group were held out together; every group weighs one.
 
     Returns
     -------
@@ -196,9 +196,9 @@ def next_interval(
 
     Notes
     -----
-    Of :math:`n` exchangeable groups the next one lies below the :math:`k`-th with probability
-    :math:`k / (n + 1)`: tails are taken at :math:`(1 + 1/n)(1 + \mathrm{share}) / 2`, of few groups
-    at the farthest value.
+    After :math:`n` exchangeable groups, the next lies below the :math:`k`-th with probability
+    :math:`k / (n + 1)`. So tails are taken at :math:`(1 + 1/n)(1 + \mathrm{share}) / 2`, and for
+    few groups at the farthest value.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Errors of serving times with models of a site held out, and the ranges they give."""
+"""Errors of serving times with models of a site held out, and ranges from these errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from advisor.nouns.efficiency import UNMEASURED, Calibration, Interval
 from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
 
 NEARLY: Final = 1e-3
-"""Tolerance of fits that begin at the constants of all runs."""
+"""Tolerance of fits that start from the constants of all runs."""
 CACHE: Final = "serving_memory"
 DIRECT: Final = frozenset({DIRECT_TIME, DIRECT_FIRST_TOKEN})
 WORDS: Final = {
@@ -59,7 +59,7 @@ WORDS: Final = {
     (TOKEN, False): "decoding, one stream",
     (FIRST, False): "prompts, one stream",
 }
-"""Quantity, and whether a server stood between, in words."""
+"""Words for a quantity, and for whether a server was used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class ServedReading:
     interval: str
     """Name of the interval of its time on a measured card."""
     card_measured: bool
-    """Kernels were measured on the card's kind."""
+    """Whether kernels were measured on this kind of card."""
     engine: str
     online: bool
-    """A server stood between."""
+    """Whether requests passed through a server."""
     seen_s: float
     unseen_s: float
-    """By constants that no run of its model at its site took part in. [s]"""
+    """Time by constants that were fitted without runs of its model at its site. [s]"""
 
     @property
     def residual(self) -> float:
@@ -84,7 +84,7 @@ class ServedReading:
         return self.reading.measured_s / self.unseen_s
 
     def error_pct(self, predicted_s: float) -> float:
-        """Signed error; of a rate where no server stood between. [%]"""
+        """Signed error; without a server, the error of a rate. [%]"""
         ratio = predicted_s / self.reading.measured_s
         return 100 * (ratio if self.online else 1 / ratio) - 100
 
@@ -103,7 +103,7 @@ def held_out(
     facts : ServingFacts
         Everything that is not fitted.
     values : dict of str to float
-        The fit on all readings, where the others begin.
+        The fit on all readings, from which the others start.
     """
     near = replace(
         fit,
@@ -158,7 +158,7 @@ def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReadin
 
 
 def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
-    """Predict the one-stream runs of engines that no constant was fitted on.
+    """Predict the one-stream runs of engines without fitted constants.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def fit_serving_intervals(
     Parameters
     ----------
     others : sequence of ServedReading
-        Of engines called directly, on which no constant was fitted.
+        Readings of engines that are called directly and have no fitted constants.
 
     Returns
     -------
@@ -214,7 +214,7 @@ def fit_serving_intervals(
             continue
         quantity = own[0].reading.quantity
         kin = [item for item in served if item.reading.quantity == quantity]
-        # Servers differ in how they queue prompts, hardly in how they decode.
+        # Servers differ in how they queue prompts, but hardly in how they decode.
         engines = dict.fromkeys(item.engine for item in own) if quantity == FIRST else (None,)
         for place, engine in enumerate(engines):
             runs = [item for item in own if engine in (None, item.engine)]
@@ -228,7 +228,7 @@ def fit_serving_intervals(
 
 
 def _interval(own: Sequence[ServedReading], kin: Sequence[ServedReading]) -> Interval:
-    """Interval of runs, drawn towards that of their kin."""
+    """Interval of runs, moved towards the interval of similar runs."""
     bounds, pool = (
         next_interval([item.residual for item in items], [item.reading.group for item in items])
         for items in (own, kin)
@@ -291,7 +291,7 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     start = {"serving": {one.name: one.starts[0] for one in SERVERS[0].parameters}}
     fixed = kernels | start | {"memory": START}
     engine = Engine(catalog, join_calibration(fixed | blank_training({}), data_path(FITTED)))
-    # How many requests a saturated engine holds depends on the memory that it leaves.
+    # The requests of a saturated engine depend on the memory that is left.
     memory: Section = {CACHE: fit_cache_interval(engine).model_dump(mode="json")}
     blank = blank_training(memory) | {"memory": START}
     calibration = join_calibration(fixed | blank, data_path(FITTED))

@@ -16,7 +16,7 @@ from advisor.calibration.tables.context import shipped_engine
 from advisor.foundation.noun import Noun
 
 LEAST_ROWS: Final = 10
-"""Rows below which a kind of run is in the line of all runs only."""
+"""Kinds of runs with fewer rows appear only in the line of all runs."""
 KINDS: Final = {
     "A100": "A100",
     "H100": "H100",
@@ -50,7 +50,7 @@ class SpeedErrors(Noun):
     """With slowdowns fitted on all other sources."""
     held_out_p90_abs_pct: float
     held_out_coverage_pct: float
-    """Runs inside the 80 % range that the residuals of all other sources give."""
+    """Share of runs inside the 80 % range from the residuals of all other sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ScoredRun:
     unseen_pct: float
     """With its source held out."""
     covered: bool
-    """Inside the range that the other sources give."""
+    """Whether it lies inside the range from the other sources."""
 
 
 def run_errors(name: str, runs: Sequence[ScoredRun]) -> SpeedErrors:
@@ -131,7 +131,7 @@ def speed_errors() -> tuple[SpeedErrors, ...]:
 
 
 def _covered(held_out: Sequence[HeldOut]) -> list[bool]:
-    """Whether each run lies in the interval that all other sources give."""
+    """Whether each run lies in the interval from all other sources."""
     intervals = {
         source: fit_intervals([item for item in held_out if item.run.source != source])
         for source in {item.run.source for item in held_out}

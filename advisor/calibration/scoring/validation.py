@@ -35,10 +35,10 @@ class TableKind:
     name: str
     columns: frozenset[str]
     quantity: str | None
-    """What is scored where the table has no ``primary_quantity``."""
+    """Scored quantity if the table has no ``primary_quantity``."""
     predict: Predictor
     judge: Callable[[Row, Engine], FitVerdict | None] | None = None
-    """Says whether a row's run fits its card."""
+    """Predicts whether a row's run fits its card."""
 
 
 KINDS: Final = (
@@ -74,7 +74,7 @@ KINDS: Final = (
         predict_serving_row,
     ),
 )
-"""In the order in which a table is compared with them."""
+"""Kinds of tables, in the order of their comparison with a table."""
 
 
 def validate(path: str | Path, configs: str | Path | None = None) -> ValidationReport:
@@ -97,7 +97,7 @@ def validate(path: str | Path, configs: str | Path | None = None) -> ValidationR
     Raises
     ------
     InputError
-        If the file cannot be read, is of no known kind, or ``configs`` is no folder.
+        If the file cannot be read or has no known kind, or if ``configs`` is not a folder.
     """
     stored = {} if configs is None else stored_configs(Path(configs))
     rows = read_table(Path(path))
@@ -111,7 +111,7 @@ def recognise(columns: Iterable[str]) -> TableKind:
     Raises
     ------
     InputError
-        If none has; the message names the columns that the nearest kind lacks.
+        If no kind matches; the message names the columns that are missing for the nearest kind.
     """
     present = set(columns)
     for kind in KINDS:
@@ -129,7 +129,7 @@ def recognise(columns: Iterable[str]) -> TableKind:
 def score(
     rows: Iterable[Mapping[str, str]], kind: TableKind, engine: Engine, *, table: str
 ) -> ValidationReport:
-    """Predict every row that does not say it is unpredictable, and summarise the errors."""
+    """Predict every row that is not marked as unpredictable, and summarise the errors."""
     found: list[ValidationRow] = []
     skipped: list[SkippedRow] = []
     verdicts: list[FitVerdict] = []

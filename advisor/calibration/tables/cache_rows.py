@@ -1,4 +1,4 @@
-"""Predicting rows of start-up logs of serving engines: weights, cache and what is left for it."""
+"""Predictions for start-up logs of serving engines: weights, cache and room for the cache."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOGS: Final = "cache_logs"
 
 @dataclass(frozen=True, slots=True)
 class CacheLog:
-    """How the engine of one log divides one accelerator. [bytes]"""
+    """Memory of one accelerator, as the engine of one log divides it. [bytes]"""
 
     group: str
     release: EngineRelease
@@ -48,15 +48,15 @@ class CacheLog:
     weights: float
     activations: float
     held: float
-    """Driver's context and, where they start before the engine looks, buffers of collectives."""
+    """Driver's context, and buffers of collectives that start before the engine measures."""
     transient: float
-    """The engine's own share beside weights and cache."""
+    """The engine's own memory, without weights and cache."""
     bytes_per_token: float
     widening: float
-    """Of ranges, where the model's shape is assumed."""
+    """Factor on ranges for an assumed shape."""
 
     def room(self, factor: float) -> float:
-        """Left for the cache if the engine's own share is ``factor`` times the expected one."""
+        """Bytes for the cache if the engine's own memory is ``factor`` times the expected one."""
         return self.release.cache_room(
             fraction=self.fraction,
             device=self.device,
@@ -72,7 +72,7 @@ class CacheLog:
 
 
 def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
-    """Predict what an engine tells of its memory at start-up.
+    """Predict the memory that an engine reports at start-up.
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Returns
     -------
     list of ValidationRow
-        The row's primary quantity: GiB per accelerator, or tokens of the whole cache; where it
-        is GiB of cache and the log tells tokens too, both.
+        The row's primary quantity: GiB per accelerator, or tokens of the whole cache; both if
+        it is GiB of cache and the log also states tokens.
 
     Raises
     ------
     InputError
-        If the model or its format is unknown, or the device's memory is not told.
+        If the model or its format is unknown, or the device's memory is not stated.
     """
     quantity = cell(row, "primary_quantity") or "kv_cache_gib"
     if quantity not in QUANTITIES or not number(row, quantity):
@@ -135,17 +135,17 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 
 def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
-    """Return what the engine that wrote a log divides among weights, its own share and cache.
+    """Return how the engine of a log divides memory among weights, itself and the cache.
 
     Parameters
     ----------
     quantity : str
-        What is to be predicted.
+        The quantity to predict.
 
     Raises
     ------
     InputError
-        If the model or its format is unknown, or the device's memory is not told.
+        If the model or its format is unknown, or the device's memory is not stated.
     """
     architecture = engine.architecture(row)
     calibration = engine.calibration
@@ -159,14 +159,14 @@ def read_log(row: Row, engine: Engine, quantity: str) -> CacheLog:
         weight_format=weight_format(row),
         cache_bytes=choice(row, "kv_precision", CACHE_BYTES),
     )
-    # Weights do not depend on the card's memory, and are all that some logs tell.
+    # Weights do not depend on the card's memory, and some logs state only them.
     device = 1.0 if quantity == "weights_gib" else _device_bytes(row, engine)
     release = engine_release(row, calibration.serving, device)
     calibration = calibration.model_copy(update={"serving": release.facts})
     one, card = np.array([1.0]), np.array([device])
     memory = serving_memory(served, ServingLoad(one, one, one), layout, card, calibration)
     held = memory.context + communication_bytes(release.facts, card, layout)
-    # vLLM starts its collectives within its share of the card; the others before they look.
+    # vLLM starts its collectives within its share; other engines start them before they measure.
     outside = memory.context if release.share is Share.CARD else held
     transient = memory.engine - (0.0 if release.counts_context else outside)
     if release.keeps_reductions:
@@ -197,8 +197,8 @@ def fit_cache_interval(engine: Engine) -> Interval:
     Returns
     -------
     Interval
-        On the factor of :meth:`CacheLog.factor`; as no constant is fitted on these logs, each is
-        as one not seen.
+        The interval of :meth:`CacheLog.factor`. No constant is fitted on these logs, so each log
+        counts as unseen.
     """
     factors, groups = [], []
     for row in shipped_rows(LOGS):
@@ -209,7 +209,7 @@ def fit_cache_interval(engine: Engine) -> Interval:
         try:
             log = read_log(row, engine, quantity)
         except AdvisorError:
-            # `validate` names such rows with the reason.
+            # `validate` reports such rows with the reason.
             continue
         unit = log.bytes_per_token if quantity == "kv_tokens" else GIB
         factors.append(log.factor(measured * unit))
@@ -240,7 +240,7 @@ def _device_bytes(row: Row, engine: Engine) -> float:
             field="reported_device_memory_gib",
         )
     seen = engine.accelerator(row).memory_reported_bytes - engine.calibration.serving.driver_bytes
-    # Some logs round up to what the card is sold as.
+    # Some logs round up to the marketed memory.
     return reported if 0 < reported < seen + engine.calibration.serving.driver_bytes else seen
 
 

@@ -1,4 +1,4 @@
-"""What every prediction of a table's row needs."""
+"""Inputs of every prediction of a table's row."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What releases of the serving engines do when they size their cache.
+"""How releases of the serving engines size their cache.
 
-The shipped facts are today's vLLM's. A row tells which release wrote its log; what that release did
-otherwise stands, each with its source, in ``data/engine_releases.yaml``.
+The shipped facts are those of today's vLLM. A row states the release that wrote its log.
+``data/engine_releases.yaml`` lists the differences of that release, each with its source.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ FILE: Final = "engine_releases.yaml"
 COLUMN: Final = "engine_release"
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MIDDLE: Final = "jun"
-"""Month that a year alone is taken for."""
+"""Month that is assumed for a year without month."""
 
 
 class Share(StrEnum):
-    """Of what the engine's fraction is a share, and what comes out of it."""
+    """The memory that the engine's fraction refers to, and what it includes."""
 
     CARD = "card"
-    """Of the card: weights, activations, libraries and cache (vLLM)."""
+    """Share of the card: weights, activations, libraries and cache (vLLM)."""
     AT_START = "at_start"
-    """Of what is free at the start: weights and cache (SGLang)."""
+    """Share of the free memory at the start: weights and cache (SGLang)."""
     AT_END = "at_end"
-    """Of what weights and a first run leave free: cache (TensorRT-LLM)."""
+    """Share of the free memory after weights and a first run: cache (TensorRT-LLM)."""
 
 
 class Change(Noun):
-    """What releases ``since`` one and ``before`` another did otherwise."""
+    """Differences of the releases from ``since`` up to, not including, ``before``."""
 
     since: str = "0.0"
     before: str = ""
     accelerators: str = ""
-    """How the catalog keys of the cards begin that it is for alone."""
+    """Starts of the catalog keys of the cards that it applies to."""
     takes: dict[str, float | str] = Field(default_factory=dict)
-    """Fact of the engine -> its value, or the fact whose value it has."""
+    """Values of the engine's facts, or the names of facts with the same value."""
     whole_prompts: int = 0
-    """Longest prompt that is one step. [tokens]"""
+    """Longest prompt that fits in one step. [tokens]"""
     counts_context: bool = False
     keeps_reductions: bool = False
     why: str
@@ -59,7 +59,7 @@ class Change(Noun):
     date: datetime.date
 
     def concerns(self, version: Release, accelerator: str) -> bool:
-        """Whether it is about this version on this card."""
+        """Whether the change applies to this version on this card."""
         known = _numbers(self.since) <= version and (
             not self.before or version < _numbers(self.before)
         )
@@ -67,7 +67,7 @@ class Change(Noun):
 
 
 class ReserveStep(Noun):
-    """What an engine reserves on cards below a size."""
+    """Memory that an engine reserves on cards below a size."""
 
     below_gb: float = inf
     tokens: int
@@ -75,14 +75,14 @@ class ReserveStep(Noun):
 
 
 class Reserve(Noun):
-    """What an engine reserves beside weights and cache."""
+    """Memory that an engine reserves besides weights and cache."""
 
     mb_per_token: float
     mb_per_sequence: float
     steps: tuple[ReserveStep, ...]
 
     def fraction(self, memory_bytes: float) -> float:
-        """Return the share of a card that is left for weights and cache."""
+        """Return the share of a card for weights and cache."""
         gigabytes = memory_bytes / 2**30
         step = next(step for step in self.steps if gigabytes < step.below_gb)
         reserved = step.tokens * self.mb_per_token + step.sequences * self.mb_per_sequence
@@ -101,7 +101,7 @@ class EngineHistory(Noun):
     reserve: Reserve | None = None
 
     def release_of(self, row: Row) -> Release:
-        """Return a row's release: stated, or what the words of ``engine_version`` mean."""
+        """Return a row's release: the stated one, or the meaning of ``engine_version``."""
         return release(row, COLUMN, _numbers(self._meant(cell(row, "engine_version"))))
 
     def _meant(self, text: str) -> str:
@@ -141,9 +141,9 @@ class EngineRelease:
     facts: ServingFacts
     share: Share = Share.CARD
     keeps_reductions: bool = False
-    """The input of every all-reduce of the sizing step stays alive to its end."""
+    """Whether the inputs of all all-reduces stay allocated in the sizing step."""
     counts_context: bool = False
-    """The driver's context comes out of the engine's share of the card."""
+    """Whether the engine's share of the card includes the driver's context."""
 
     def cache_room(
         self, *, fraction: float, device: float, held: float, weights: float, transient: float
@@ -167,7 +167,7 @@ class EngineRelease:
 
 
 def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> EngineRelease:
-    """Return what the engine that wrote a row's log did, where it differs from today's vLLM.
+    """Return how the engine of a row's log differs from today's vLLM.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def engine_release(row: Row, facts: ServingFacts, memory_bytes: float) -> Engine
         ``engine``, ``engine_release`` or ``engine_version``, ``max_model_len`` and ``accelerator``
         are read.
     facts : ServingFacts
-        Of today's engine.
+        Facts of today's engine.
     memory_bytes : float
         What the driver reports. [bytes]
     """

@@ -21,7 +21,7 @@ FORMATS: Final = {
     "w4a16_gptq": "w4a16",
     "mlc_q4f16": "w4a16",
 }
-"""A table's word for the weights -> the engine's; those of GGUF files begin with ``GGUF``."""
+"""Weight formats by the tables' words; formats of GGUF files begin with ``GGUF``."""
 GGUF: Final = "gguf_"
 
 CACHE_BYTES: Final = {
@@ -33,11 +33,11 @@ CACHE_BYTES: Final = {
     "nvfp4": 0.5 + 1 / 16,
     "fp32": 4.0,
 }
-"""Bytes of one cached element; 16 bits where nothing is stated."""
+"""Bytes of one cached element; 16 bits if nothing is stated."""
 
 
 def cache_bytes(row: Row) -> float:
-    """Return the bytes of one cached element: of ``kv_cache_format``, else ``kv_precision``."""
+    """Return the bytes of one cached element from ``kv_cache_format`` or ``kv_precision``."""
     if cell(row, "kv_cache_format"):
         return choice(row, "kv_cache_format", KV_CACHE_FORMATS)
     return choice(row, "kv_precision", CACHE_BYTES)

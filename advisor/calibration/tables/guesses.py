@@ -1,6 +1,6 @@
-"""What a row of a table leaves open, filled in by the rules of ``data/measurement_guesses.yaml``.
+"""Fills in a row's open settings by the rules of ``data/measurement_guesses.yaml``.
 
-The only place that guesses. A row that states its settings in columns meets no rule.
+Only this module guesses. No rule applies to a row that states its settings in columns.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ FILE: Final = "measurement_guesses.yaml"
 
 
 class Rule(Noun):
-    """What is taken for rows of one kind, and why."""
+    """Assumed settings of rows of one kind, and the reason."""
 
     id: str
     when: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Column -> its words; "" is an empty cell."""
+    """Allowed words by column; "" is an empty cell."""
     least: dict[str, float] = Field(default_factory=dict)
-    """Column -> the least number."""
+    """Least number by column."""
     holds: dict[str, str] = Field(default_factory=dict)
-    """Column -> a part of its text."""
+    """Part of the text by column."""
     take: dict[str, str]
-    """Column -> the word that an empty cell then means."""
+    """Word that replaces an empty cell, by column."""
     why: str
     source: str = ""
     date: datetime.date | None = None
-    """On which somebody looked it up."""
+    """Day of the look-up."""
 
     def fits(self, row: Row) -> bool:
-        """Whether the rule is for this row."""
+        """Whether the rule applies to this row."""
         return (
             all(cell(row, column).lower() in words for column, words in self.when.items())
             and all(_at_least(row, column, least) for column, least in self.least.items())
@@ -50,7 +50,7 @@ def _at_least(row: Row, column: str, least: float) -> bool:
     try:
         return float(cell(row, column)) >= least
     except ValueError:
-        # The reader of the column refuses the cell.
+        # The reader of this column reports the unusable cell.
         return False
 
 
@@ -63,14 +63,14 @@ class Guesses(Noun):
 
 
 class ModelNames(Noun):
-    """How published tables name models that are presets."""
+    """Names of preset models in published tables."""
 
     ignored_prefixes: tuple[str, ...]
     ignored_suffixes: tuple[str, ...]
     names: dict[str, str]
 
     def spelled(self, name: str) -> str:
-        """Return a model's name as presets spell it."""
+        """Return a model's name in the spelling of presets."""
         short = name.lower()
         for prefix in self.ignored_prefixes:
             short = short.removeprefix(prefix)
@@ -92,7 +92,7 @@ def _file() -> _File:
 
 
 def model_names() -> ModelNames:
-    """Return how published tables name models."""
+    """Return the names of models in published tables."""
     return _file().models
 
 
@@ -109,7 +109,7 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        By column, and by field of a case where a column tells one.
+        By column, and by field of a case if a column states one.
     """
     guesses: Guesses = getattr(_file(), table)
     found = {column: _meaning(cell(row, column), words) for column, words in guesses.words.items()}
@@ -120,7 +120,7 @@ def filled(row: Row, table: str, *, unit: str = "") -> dict[str, str]:
 
 
 def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str, Rule]]:
-    """Yield what is taken for a row: column, word and the rule that says why."""
+    """Yield the assumptions for a row: column, word and the rule with the reason."""
     guesses: Guesses = getattr(_file(), table)
     with_unit = {**row, "unit": unit}
     open_columns = {
@@ -140,7 +140,7 @@ def guessed(row: Row, table: str, *, unit: str = "") -> Iterator[tuple[str, str,
 
 
 def _meaning(text: str, words: Mapping[str, str]) -> str:
-    """Return what a cell's words mean: all of it, or each part of a list."""
+    """Return the meaning of a cell, as a whole or of each part of a list."""
     plain = text.lower()
     if plain in words:
         return words[plain]

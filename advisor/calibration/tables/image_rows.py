@@ -1,4 +1,4 @@
-"""Predicting rows of tables of served networks that take images."""
+"""Predictions for tables of served networks that take images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predicting rows of tables of memory peaks: bytes that PyTorch allocates in a training step."""
+"""Predictions for tables of memory peaks: bytes that PyTorch allocates in a training step."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ GATHERED_BF16: Final = RECIPES["bf16_mixed"].model_copy(
         "gradients": "fp32",
     }
 )
-"""PyTorch's FSDP mixed precision: the shards are the masters; what is gathered is cast, and the
-network runs in bf16 without autocast."""
+"""PyTorch's FSDP mixed precision: the shards are the master weights; gathered weights are cast, and
+the network runs in bf16 without autocast."""
 
 MODES: Final[dict[str, PrecisionRecipe]] = {
     "fp32": RECIPES["fp32"],
@@ -58,7 +58,7 @@ MODES: Final[dict[str, PrecisionRecipe]] = {
     "pure_bf16_redfp32": RECIPES["bf16_pure"],
 }
 REDUCE_FORMATS: Final = {"mp_bf16_redbf16": "bf16", "pure_bf16_redfp32": "fp32"}
-"""Where it is not the format of the gradients."""
+"""Reduce format, if it differs from the format of the gradients."""
 
 OPTIMIZERS: Final = {optimizer.value: optimizer for optimizer in Optimizer} | {
     "": Optimizer.ADAMW,
@@ -95,7 +95,7 @@ TENSORS: Final = {
     "LoRA": "tensors_lora",
     "QLoRA": "tensors_qlora",
 }
-"""Kind of row -> name of its interval."""
+"""Name of the interval by kind of row."""
 
 
 def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
@@ -109,8 +109,8 @@ def predict_memory_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Returns
     -------
     list of ValidationRow
-        ``peak_total`` in bytes. Tensors alone: neither driver context, nor libraries, nor what
-        the allocator reserves beyond them.
+        ``peak_total`` in bytes. Only tensors, without driver context, libraries and
+        the allocator's reserve.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Parameters
     ----------
     row : mapping
-        ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, ``attn`` where told.
+        ``model``, ``batch``, ``px``, ``mode`` and ``peak_total`` are read, and ``attn`` if stated.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def predicted_tensors(row: Row, engine: Engine) -> tuple[str, ParallelLayout, Tr
     """
     architecture, run = predicted_run(row, engine)
     kind, layout = _layout(row)
-    # Bookkeeping of tensors knows no libraries.
+    # The accounting of tensors does not include libraries.
     facts = engine.calibration.memory.model_copy(
         update={
             "workspace_bytes": 0.0,
@@ -206,7 +206,7 @@ def predicted_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, Training
 
 
 def _layout(row: Row) -> tuple[str, ParallelLayout]:
-    """Return which method the row's table is about, and its layout."""
+    """Return the method of the row's table, and its layout."""
     micro_batch = needed(row, "micro_batch")
     recompute = Recompute.FULL if flag(row, "ckpt") else Recompute.NONE
     data = tensor = 1
@@ -246,7 +246,7 @@ def _run(row: Row, layout: ParallelLayout, unit: Unit) -> TrainingRun:
     frozen = "base" in row
     mode = cell(row, "mode")
     recipe = RECIPES["bf16_mixed"] if frozen else choice(row, "mode", MODES)
-    # Columns of the table's own words come first; fields of a case say more.
+    # The table's own columns come first; fields of a case replace them.
     case = built(Pretraining, stated(row, Pretraining, leave=("optimizer", *SIZES)))
     method = choice(row, "base", BASES) if frozen else None
     optimizer = cell(row, "optimizer")

@@ -1,4 +1,4 @@
-"""Reading tables of measurements: files to rows, cells to typed values and fields of a case."""
+"""Reads tables of measurements: files to rows, cells to typed values and fields of a case."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def shipped_rows(name: str) -> list[dict[str, str]]:
 
 
 def _rows(text: str, remedy: str) -> list[dict[str, str]]:
-    """Return the rows of a table, counted before they fill the memory."""
-    # Commas in quotes are few.
+    """Return the rows of a table; refuse too many cells before they fill the memory."""
+    # Few commas are inside quotes.
     cells = text.count(",")
     reader = csv.DictReader(StringIO(text, newline=""))
     rows: list[dict[str, str]] = []
@@ -106,12 +106,12 @@ def _rows(text: str, remedy: str) -> list[dict[str, str]]:
 
 
 def cell(row: Row, column: str) -> str:
-    """Return a cell's text without spaces around it; empty where the column is missing."""
+    """Return a cell's text without surrounding spaces; empty if the column is missing."""
     return (row.get(column) or "").strip()
 
 
 def number(row: Row, column: str) -> float | None:
-    """Return a cell as a number, or None where it is empty or missing.
+    """Return a cell as a number, or None if it is empty or missing.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def number(row: Row, column: str) -> float | None:
 
 
 def integer(row: Row, column: str, default: int) -> int:
-    """Return a cell as a whole number of at least one, or ``default`` where it is empty.
+    """Return a cell as a whole number of at least one, or ``default`` if it is empty.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def needed(row: Row, column: str) -> int:
     Raises
     ------
     InputError
-        If the cell is empty or no count.
+        If the cell is empty or not a count.
     """
     value = integer(row, column, 0)
     if not value:
@@ -184,7 +184,7 @@ def flag(row: Row, column: str) -> bool:
 
 
 def release(row: Row, column: str, default: Release) -> Release:
-    """Return the release of a program, e.g. 0.41; ``default`` where the cell is empty.
+    """Return the release of a program, e.g. 0.41; ``default`` if the cell is empty.
 
     Raises
     ------
@@ -208,7 +208,7 @@ Choice = TypeVar("Choice")
 
 
 def choice(row: Row, column: str, options: Mapping[str, Choice]) -> Choice:
-    """Return what a cell's word means.
+    """Return the meaning of a cell's word.
 
     Raises
     ------
@@ -235,11 +235,11 @@ def stated(row: Row, noun: type[Noun], *, leave: Collection[str] = ()) -> dict[s
     noun : type
         E.g. ``Pretraining`` or ``ParallelLayout``.
     leave : collection of str, optional
-        Fields that the table tells otherwise.
+        Fields that the table states in another way.
     """
     found: dict[str, object] = {}
     for name, field in noun.model_fields.items():
-        # A table's own `kind` is another.
+        # The `kind` of a table has another meaning.
         if (text := cell(row, name).lower()) and name != "kind" and name not in leave:
             listed = get_origin(field.annotation) is tuple
             found[name] = re.split(r"[,;\s]+", text) if listed else text
@@ -250,7 +250,7 @@ Built = TypeVar("Built", bound=Noun)
 
 
 def built(noun: type[Built], fields: Mapping[str, object]) -> Built:
-    """Return a noun of a row's fields.
+    """Return a noun built from a row's fields.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The layouts of a table of training runs, with what it leaves open filled in."""
+"""The layouts of a table of training runs, with open settings filled in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Schedule, most_chunk
 
 RECOMPUTES = {policy.value: policy for policy in Recompute}
 MOST = "most"
-"""Word for as many chunks of a stage as the layers allow."""
+"""Word for the largest number of chunks per stage that the layers allow."""
 OPEN = (
     "data",
     "tensor",
@@ -27,7 +27,7 @@ OPEN = (
     "recompute",
     "schedule",
 )
-"""Fields that are filled here where a row leaves them empty."""
+"""Fields that are filled here if a row leaves them empty."""
 
 
 def settled_layout(
@@ -37,10 +37,10 @@ def settled_layout(
     accelerator: Accelerator,
     calibration: Calibration,
 ) -> ParallelLayout:
-    """Fill what a table leaves open as its authors would.
+    """Fill a table's open settings like its authors would.
 
-    The least recomputation that fits, and with it the largest micro-batch: no accumulation of
-    gradients if none is told of. A pipeline is fed in single sequences.
+    The least recomputation that fits, and with it the largest micro-batch: no gradient
+    accumulation unless it is stated. A pipeline gets single sequences.
     """
     words = (cell(row, "recompute") or Recompute.NONE.value).split(";")
     policies = [choice({"recompute": word}, "recompute", RECOMPUTES) for word in words]
@@ -64,7 +64,7 @@ def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> Pa
     pipeline = integer(row, "pipeline", 1)
     context = integer(row, "context", 1)
     batch = integer(row, "global_batch", count)
-    # Where the table leaves the degree open, ranks cannot outnumber the sequences of a batch.
+    # If the table leaves the degree open, there are at most as many ranks as sequences of a batch.
     tensor = integer(row, "tensor", min(8, max(1, -(-count // batch))))
     data = integer(row, "data", max(1, count // (tensor * pipeline * context)))
     if count != data * tensor * pipeline * context:
@@ -76,7 +76,7 @@ def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> Pa
         )
     micro_batch = integer(row, "micro_batch", 1)
     if pipeline > 1 and micro_batch * data >= batch:
-        # A pipeline is fed in parts, one for each stage: the row tells the batch of a rank.
+        # A pipeline gets one part per stage: the row states the batch of a rank.
         micro_batch = max(1, batch // data // pipeline)
     expert = gcd(integer(row, "expert", 1), data * context)
     schedule = cell(row, "schedule") or Schedule.PLAIN
@@ -92,7 +92,7 @@ def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> Pa
             "micro_batch": micro_batch,
             "recompute": recompute,
             "virtual_stages": _virtual_stages(row, architecture, pipeline),
-            # Where no experts are apart, nothing is exchanged between them.
+            # Without expert parallelism, there is no exchange between experts.
             "schedule": Schedule.PLAIN
             if expert == 1 and schedule == Schedule.OVERLAPPED
             else schedule,
@@ -101,7 +101,7 @@ def _told(row: Row, architecture: ModelArchitecture, recompute: Recompute) -> Pa
 
 
 def _virtual_stages(row: Row, architecture: ModelArchitecture, pipeline: int) -> int:
-    """Return the chunks of a stage: stated, or as many as the layers allow."""
+    """Return the chunks of a stage: the stated number, or as many as the layers allow."""
     if pipeline == 1:
         return 1
     if cell(row, "virtual_stages") == MOST:
@@ -114,7 +114,7 @@ def _virtual_stages(row: Row, architecture: ModelArchitecture, pipeline: int) ->
 
 
 def row_node(row: Row, standard: Node) -> Node:
-    """Return the accelerator's standard node with as many accelerators as the row's."""
+    """Return the accelerator's standard node with the row's number of accelerators."""
     count = integer(row, "accelerators_per_node", standard.accelerators)
     total = integer(row, "num_accelerators", 1)
     network = standard.inter_bytes_per_s

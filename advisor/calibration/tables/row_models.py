@@ -20,12 +20,12 @@ from advisor.estimate.sample import SIZES
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
 
 SHAPE_MISFIT = 1.5
-"""Ratio of parameters counted to stated from which shape columns describe another model."""
+"""Above this ratio of counted to stated parameters, shape columns describe another model."""
 
 LATENT_SCALE = 8
 """Pixels for each element of a latent, along a side (Stable Diffusion)."""
 LEAST_LATENT = 512
-"""Diffusion networks make images of this side and more by default. [pixels]"""
+"""Least default side of a diffusion network's images. [pixels]"""
 
 
 def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture:
@@ -73,7 +73,7 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
 
 
 def _sized_preset(name: str, row: Row) -> ModelArchitecture:
-    """Return a preset, built for the row's sizes where it depends on any."""
+    """Return a preset, built for the row's sizes if it depends on them."""
     architecture = load_preset(name)
     default = architecture.sample
     if default is None:
@@ -143,7 +143,7 @@ def _shape_config(row: Row) -> dict[str, Any]:
         config["model_type"] = "llama"
         return config
     sequence = integer(row, "sequence_length", 2048)
-    # GELU as one kernel: Python's chain of powers is the hub's GPT-2 alone, which has a preset.
+    # GELU is one kernel: only the hub's GPT-2, a preset, computes it by separate operations.
     config |= {
         "model_type": "gpt2" if learned else "gpt_neox",
         "activation_function": "gelu",

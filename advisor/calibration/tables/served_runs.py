@@ -1,4 +1,4 @@
-"""Published serving runs in arrays: all runs of one network in one format under one engine."""
+"""Published serving runs as arrays: all runs of one network in one format on one engine."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ class Reading:
     """``FIRST``, ``TOKEN`` or ``WHOLE``."""
     measured_s: float
     row: int
-    """Of the pack."""
+    """Index in the pack."""
     excluded: str = ""
-    """Why no fit uses it; empty where fits do."""
+    """Why no fit uses it; empty if a fit does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Runs that differ in load, layout and cards only."""
+    """Runs that differ only in load, layout and cards."""
 
     engine: str
     kind: str
     deployment: Deployment
-    """Its hardware is that of all runs; its engine is replaced in a fit."""
+    """A deployment with the hardware of all runs; a fit replaces its engine."""
     cards: tuple[Accelerator, ...]
     load: ServingLoad
     readings: tuple[Reading, ...]
@@ -77,7 +77,7 @@ class Pack:
 
 
 def read_packs(engine: Engine, kinds: Iterable[str]) -> tuple[Pack, ...]:
-    """Read the shipped serving runs of these kinds that tell times.
+    """Read the shipped serving runs of these kinds that state times.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ Arrays = TypeVar("Arrays", LayoutArrays, HardwareArrays, ServingLoad)
 
 
 def joined(parts: Sequence[Arrays]) -> Arrays:
-    """Return structs of arrays one after the other."""
+    """Return concatenated structs of arrays."""
     kind = type(parts[0])
     return kind(
         **{
@@ -154,7 +154,7 @@ def joined(parts: Sequence[Arrays]) -> Arrays:
 
 
 def measured_s(row: Row, load: ServingLoad) -> Mapping[str, float]:
-    """Return the times that a row tells, rates as times of one token or one prompt."""
+    """Return the times in a row, with rates as times of one token or one prompt."""
     measured = {
         name: value
         for column in ("primary_quantity", "secondary_quantity")

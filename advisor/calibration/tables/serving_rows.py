@@ -1,4 +1,4 @@
-"""Predicting rows of tables of serving measurements."""
+"""Predictions for tables of serving measurements."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ SATURATED: Final = "llm_saturated"
 SINGLE: Final = "llm_single_stream"
 OTHER: Final = "_other"
 FIRST_ENGINE: Final = "vllm"
-"""Whose constants and intervals have no name of their own."""
+"""The engine whose constants and intervals have no prefix in their names."""
 FIRST: Final = "first"
 """Time to the first token, or of a whole prompt."""
 TOKEN: Final = "token"
 """Time per output token."""
 WHOLE: Final = "whole"
-"""Time of a request; by Little's law that of the rate of all."""
+"""Time of a request; for a rate of all requests, by Little's law."""
 UNLIMITED: Final = 2048
-"""Sequences that an engine runs at most under an unlimited request rate (TensorRT-LLM's
+"""Most sequences of an engine at an unlimited request rate (TensorRT-LLM's
 ``max_batch_size``)."""
 
 
@@ -85,12 +85,12 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Returns
     -------
     list of ValidationRow
-        Its primary and, where it has one, its secondary quantity, in the column's unit.
+        Its primary quantity and, if it has one, its secondary, in the column's unit.
 
     Raises
     ------
     InputError
-        If the row's model is of no served kind, does not fit its card, or a cell is unusable.
+        If the row's model cannot be served or does not fit its card, or if a cell is unusable.
     """
     if cell(row, "kind") in IMAGE_KINDS:
         return predict_image_row(row, engine)
@@ -136,13 +136,13 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 
 def row_group(row: Row) -> str:
-    """Name what the row shares with runs that differ in their load alone."""
+    """Return the key of the runs that differ from this row only in their load."""
     columns = ("kind", "model", "accelerator", "engine", "weight_precision", "num_accelerators")
     return " | ".join(cell(row, column) for column in columns)
 
 
 def row_deployment(row: Row, engine: Engine) -> Deployment:
-    """Return what a row of a table of serving measurements describes.
+    """Return the deployment that a row of serving measurements describes.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     layout = built(
         ParallelLayout,
         {
-            # Data-parallel attention spreads the experts over its ranks.
+            # Data-parallel attention divides the experts among its ranks.
             "expert": data if architecture.num_experts > 1 else 1,
             **stated(row, ParallelLayout),
             "data": data,
@@ -215,13 +215,13 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
 
 
 def _tokens(row: Row, column: str) -> int:
-    """Return a length; bare generation has no prompt and bare prefill no answer, told as 0."""
+    """Return a length; 0 for the prompt of bare generation and the answer of bare prefill."""
     return 1 if number(row, column) == 0 else integer(row, column, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkTimes:
-    """What the clients of a benchmark see."""
+    """Times as the clients of a benchmark measure them."""
 
     first_s: Floats
     """Time to the first token. [s]"""
@@ -239,12 +239,12 @@ def benchmark_times(
     Parameters
     ----------
     online : bool
-        Requests pass a server; else the engine is called directly.
+        Requests pass through a server; otherwise the engine is called directly.
 
     Notes
     -----
-    Requests that wait for the prompts of their wave do not meet them later: what the wave adds to
-    the first token is missing between the others.
+    Requests that wait for the prompts of their wave do not wait for them again: the time that the
+    wave adds to the first token is taken from the later ones.
     """
     engine, candidates = deployment.engine, deployment.candidates
     times = serving_times(deployment.served, load, candidates, calibration, engine)
@@ -309,7 +309,7 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     if deployment.engine.backends:
         return direct
     if kind == SINGLE:
-        # No fit has such runs: a server for one stream, or another engine that is called directly.
+        # No fit has such runs: a server with one stream, or another engine that is called directly.
         return f"{direct}{OTHER}"
     if what == FIRST:
         return "serving_first_token"
@@ -321,6 +321,6 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
 def engine_interval(
     calibration: Calibration, name: str, engine: str, *, measured: bool
 ) -> Interval:
-    """Return the interval of a time: the engine's own where it has one and is measured."""
+    """Return the interval of a time: the engine's own if it has one and is measured."""
     own = calibration.intervals.get(f"{name}_{engine}")
     return own if own and measured else calibration.interval(name, measured=measured)

@@ -1,4 +1,4 @@
-"""Predicting the rows of a table of training runs."""
+"""Predictions for tables of training runs."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ WORK: dict[str, type[Training]] = {
     **dict.fromkeys(PRETRAINS, Pretraining),
     **dict.fromkeys(TUNES, FineTuning),
 }
-"""What a table calls the work -> the workload of a case."""
+"""Workload of a case by the table's name of the work."""
 ADAPTER_FORMATS = {"": "fp32", "fp32": "fp32", "bf16": "bf16"}
 LEAN_BITSANDBYTES = (0, 44)
-"""Release from which a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
+"""From this release on, a 4-bit base keeps no inputs (bitsandbytes pull request 1270)."""
 GUESSED = frozenset({"assumed_config", "memory_unit_uncertain", "suspicious"})
-"""Flags of rows whose settings or units are in doubt: their range is wider."""
+"""Flags of rows with doubtful settings or units, whose range is wider."""
 RAN = "ok"
 OUTCOMES = (RAN, "oom", "max_context")
-"""It ran; it ran out of memory; it ran and a longer sequence would not have."""
+"""Outcomes: it ran; it ran out of memory; it ran, but a longer sequence did not."""
 TIME_QUANTITIES = (
     "tokens_per_s_per_accelerator",
     "samples_per_s",
@@ -78,8 +78,8 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     Returns
     -------
     list of ValidationRow
-        Its primary quantity and, where the row asks for it, its peak memory; empty for a row
-        that only tells whether it fitted.
+        Its primary quantity and, if the row asks for it, its peak memory; empty for a row that
+        only states whether it fitted.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
     if quantity in TIME_QUANTITIES:
         timed = timed_run(row, run)
         time = describe_time(architecture, timed, layout, accelerator, node, calibration)
-        # Published times of training begin with its first step.
+        # Published training times start with the first step.
         started = time.startup_s.expected / HOUR_S
         hours = time.run_hours.model_copy(
             update={
@@ -142,7 +142,7 @@ def predict_training_row(row: Row, engine: Engine) -> list[ValidationRow]:
 
 
 def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRun, ParallelLayout]:
-    """Return a row's model, workload and layout, with what it leaves open filled in."""
+    """Return a row's model, workload and layout, with open settings filled in."""
     architecture = engine.architecture(row)
     row = filled(row, "training", unit=architecture.unit.value)
     run = row_run(row, architecture)
@@ -152,20 +152,20 @@ def settled_run(row: Row, engine: Engine) -> tuple[ModelArchitecture, TrainingRu
 
 
 def timed_run(row: Row, run: TrainingRun) -> TrainingRun:
-    """Return a row's workload with the software that its speed is that of."""
+    """Return a row's workload with the software of the timed run."""
     row = filled(row, "training", unit=run.unit.value)
     stacks = {"": run.software} | {name: name for name in known_stacks()}
     return replace(run, software=choice(row, "timed_software", stacks))
 
 
 def row_interval(row: Row, calibration: Calibration) -> Interval | None:
-    """Return the interval of a row whose settings are guessed; None takes the run's own."""
+    """Return the interval of a row with guessed settings; None takes the run's own."""
     guessed = set(cell(row, "flags").split(";")) & GUESSED
     return calibration.intervals["training_memory_guessed"] if guessed else None
 
 
 def _counted_by_tool(memory: MemoryBreakdown, basis: str) -> Range:
-    """Return what the row's tool counts: tensors, what PyTorch reserves, or all of the card."""
+    """Return the memory that the row's tool counts: tensors, PyTorch's reserve, or all."""
     parts = [memory.context_bytes]
     if basis not in ("allocated", "reserved"):
         return memory.total_bytes
@@ -185,10 +185,10 @@ def row_run(row: Row, architecture: ModelArchitecture) -> TrainingRun:
     workload = _workload(row, architecture.unit)
     run = resolve_training(workload, architecture, recipe_named(workload.precision or ""))
     if run.unit is Unit.TOKEN:
-        # A published run has shown that the model takes sequences of that length.
+        # The published run shows that the model takes sequences of that length.
         run = replace(run, sequence_length=needed(row, "sequence_length"))
     if not workload.model_fields_set & set(LOADING_FIELDS):
-        # Published rates of image networks are of the step, where the row says nothing else.
+        # Published rates of image networks are rates of the step, unless the row states otherwise.
         run = replace(run, loading=None)
     switches = replace(
         run.switches,
