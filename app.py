@@ -5,8 +5,8 @@ from pathlib import Path
 import streamlit as st
 
 import advisor.ui.pages
-from advisor.ui.address import survive_restarts
-from advisor.ui.server import bound_uploads
+from advisor.ui.session.address import survive_restarts
+from advisor.ui.session.server import bound_uploads
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 

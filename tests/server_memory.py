@@ -14,8 +14,8 @@ from pathlib import Path
 
 from advisor import api
 from advisor.architecture.config.fields import load_config_text
-from advisor.ui.kept import kept
-from advisor.ui.reading import short_config
+from advisor.ui.forms.reading import short_config
+from advisor.ui.session.kept import kept
 
 PRESETS = ("llama-3.1-8b", "qwen2.5-7b", "resnet-50", "mixtral-8x7b", "vit-base-patch16-224")
 

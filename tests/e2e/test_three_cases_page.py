@@ -13,9 +13,9 @@ from playwright.sync_api import Page, expect
 import advisor
 from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.ui.inputs import DEFAULTS
-from advisor.ui.links import encode
-from advisor.ui.question import question
+from advisor.ui.forms.inputs import DEFAULTS
+from advisor.ui.session.links import encode
+from advisor.ui.session.question import question
 from tests.cases import CASES
 from tests.e2e.browsing import open_answer
 

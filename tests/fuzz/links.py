@@ -11,11 +11,11 @@ from random import Random
 from typing import Final
 
 from advisor import api
-from advisor.ui.cases import case_of
-from advisor.ui.inputs import DEFAULTS, Inputs
-from advisor.ui.links import decode
-from advisor.ui.question import question
-from advisor.ui.reading import read
+from advisor.ui.forms.cases import case_of
+from advisor.ui.forms.inputs import DEFAULTS, Inputs
+from advisor.ui.forms.reading import read
+from advisor.ui.session.links import decode
+from advisor.ui.session.question import question
 from tests.fuzz.answers import check_message
 from tests.fuzz.mutate import FRAGMENTS, HOSTILE, TYPED, torn
 

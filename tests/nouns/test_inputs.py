@@ -13,9 +13,9 @@ from advisor.arguments.options import add_options, declared_options, described, 
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case, case_inputs
 from advisor.nouns.inputs import TEXT, TRAINING, Declared, Input, Labelled, Reads, Task, declared
-from advisor.ui.inputs import DEFAULTS
-from advisor.ui.reading import problem_of, read
-from advisor.ui.rules import RULES, rules_of
+from advisor.ui.forms.inputs import DEFAULTS
+from advisor.ui.forms.reading import problem_of, read
+from advisor.ui.forms.rules import RULES, rules_of
 
 NOT_TYPED = {
     "model.preset": "--model and the page's first row name it",

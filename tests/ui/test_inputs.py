@@ -11,14 +11,14 @@ import pytest
 
 from advisor.errors import InputError
 from advisor.nouns.case import Case
-from advisor.ui import links
-from advisor.ui.cases import case_of, in_words, input_field
-from advisor.ui.inputs import DEFAULTS, Inputs
-from advisor.ui.question import question
-from advisor.ui.reading import problem_of, read
-from advisor.ui.rules import RULES
-from advisor.ui.state import inputs_of
-from advisor.ui.wording import listed, plain, span
+from advisor.ui.forms.cases import case_of, in_words, input_field
+from advisor.ui.forms.inputs import DEFAULTS, Inputs
+from advisor.ui.forms.reading import problem_of, read
+from advisor.ui.forms.rules import RULES
+from advisor.ui.parts.wording import listed, plain, span
+from advisor.ui.session import links
+from advisor.ui.session.question import question
+from advisor.ui.session.state import inputs_of
 
 CONFIG = '{"model_type": "llama", "hidden_size": 4096}'
 PROVIDERS = ("AWS", "RunPod")

@@ -18,7 +18,7 @@ from advisor.probe.checks.comparison import compare_device
 from advisor.probe.checks.prediction import expected_times_s
 from advisor.probe.devices.smi import read_smi
 from advisor.probe.report import ProbeReport
-from advisor.ui import my_machine, probe_job
+from advisor.ui.parts import my_machine, probe_job
 from tests.probe.fakes import FakeBackend, h200, probed
 
 PAGE = Path(advisor.ui.pages.__file__).parent / "my_machine.py"

@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Network
 from advisor.nouns.workload import FineTuning, Pretraining, Serving
-from advisor.ui.networks import EXAMPLES, network_named
+from advisor.ui.forms.networks import EXAMPLES, network_named
 
 
 def fields(page: AppTest) -> set[str]:

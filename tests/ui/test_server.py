@@ -10,8 +10,8 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
-from advisor.ui import my_machine
-from advisor.ui.server import PUBLIC, is_public, keep_newest
+from advisor.ui.parts import my_machine
+from advisor.ui.session.server import PUBLIC, is_public, keep_newest
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 
@@ -81,7 +81,7 @@ def test_an_error_that_no_part_expects_is_no_markup() -> None:
 
 def _boundary() -> None:
     from advisor.errors import InputError
-    from advisor.ui import state
+    from advisor.ui.session import state
 
     with state.Boundary():
         raise InputError(

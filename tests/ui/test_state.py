@@ -11,7 +11,9 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
-from advisor.ui import accuracy, catalog, fits, links, money_inputs, my_machine, state
+from advisor.ui.forms import money_inputs
+from advisor.ui.parts import accuracy, catalog, fits, my_machine
+from advisor.ui.session import links, state
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 

@@ -4,7 +4,8 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui import accuracy, address, state
+from advisor.ui.parts import accuracy
+from advisor.ui.session import address, state
 
 st.title("How right are the numbers?", anchor=False)
 with state.Boundary():

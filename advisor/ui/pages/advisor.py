@@ -4,8 +4,10 @@ import streamlit as st
 
 from advisor import frames
 from advisor.charts import theme_named
-from advisor.ui import accuracy, controls, details, memory, results, state
-from advisor.ui.wording import on_phone
+from advisor.ui.forms import controls
+from advisor.ui.parts import accuracy, details, memory, results
+from advisor.ui.parts.wording import on_phone
+from advisor.ui.session import state
 
 st.title("Which GPU, how many, at what cost?", anchor=False)
 with state.Boundary():

@@ -4,8 +4,9 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui import address, catalog, state
-from advisor.ui.wording import on_phone
+from advisor.ui.parts import catalog
+from advisor.ui.parts.wording import on_phone
+from advisor.ui.session import address, state
 
 st.title("Accelerators and prices", anchor=False)
 with state.Boundary():

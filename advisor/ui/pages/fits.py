@@ -3,7 +3,8 @@
 import streamlit as st
 
 from advisor.charts import theme_named
-from advisor.ui import fits, state
+from advisor.ui.parts import fits
+from advisor.ui.session import state
 
 st.title("What fits my GPU", anchor=False)
 with state.Boundary():

@@ -3,7 +3,8 @@
 import streamlit as st
 
 from advisor.charts import theme_named
-from advisor.ui import my_machine, state
+from advisor.ui.parts import my_machine
+from advisor.ui.session import state
 
 st.title("My machine", anchor=False)
 with state.Boundary():

@@ -3,8 +3,9 @@
 import streamlit as st
 
 from advisor.charts import theme_named
-from advisor.ui import rent_or_buy, state
-from advisor.ui.wording import on_phone
+from advisor.ui.parts import rent_or_buy
+from advisor.ui.parts.wording import on_phone
+from advisor.ui.session import state
 
 st.title("Rent or buy", anchor=False)
 with state.Boundary():

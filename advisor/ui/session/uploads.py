@@ -12,8 +12,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from advisor.errors import InputError
 from advisor.foundation.files import too_large
-from advisor.ui.state import sentence
-from advisor.ui.wording import plain
+from advisor.ui.parts.wording import plain
+from advisor.ui.session.state import sentence
 
 MB: Final = 1_000_000
 

@@ -16,12 +16,13 @@ from advisor.probe.descriptions import describe_device
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.smi import read_smi
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
-from advisor.ui import address, probe_job, state
-from advisor.ui.chart_view import TABLE_PX, draw
-from advisor.ui.links import Page, choice
-from advisor.ui.server import is_public
-from advisor.ui.uploads import uploader
-from advisor.ui.wording import plain, text_table
+from advisor.ui.parts import probe_job
+from advisor.ui.parts.chart_view import TABLE_PX, draw
+from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.session import address, state
+from advisor.ui.session.links import Page, choice
+from advisor.ui.session.server import is_public
+from advisor.ui.session.uploads import uploader
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
 REFRESH_S: Final = 0.5

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.inputs import Network, Task
-from advisor.ui.rules import RULES
+from advisor.ui.forms.rules import RULES
 
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"

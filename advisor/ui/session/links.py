@@ -1,6 +1,6 @@
 """What a page asks, in its address: short parameters, and a check of each that comes back.
 
-Inputs at their defaults are left out. Nothing here knows the session; see `advisor.ui.address`.
+Inputs at their defaults are left out. Nothing here knows the session: `address` does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import date
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from advisor.ui.reading import shown
+from advisor.ui.forms.reading import shown
 
 SCHEMA_VERSION: Final = "1"
 LIST_SEPARATOR: Final = "~"

@@ -10,13 +10,14 @@ import streamlit as st
 from advisor import api, frames
 from advisor.architecture.presets import list_presets
 from advisor.charts import Theme, fits_alt, fits_chart
-from advisor.ui import address, memory
-from advisor.ui.chart_view import draw
-from advisor.ui.kept import kept
-from advisor.ui.links import Page, choice, flag, number
-from advisor.ui.results import status
-from advisor.ui.state import accelerator_names
-from advisor.ui.wording import plain
+from advisor.ui.parts import memory
+from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.results import status
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import address
+from advisor.ui.session.kept import kept
+from advisor.ui.session.links import Page, choice, flag, number
+from advisor.ui.session.state import accelerator_names
 
 ANSWER_TOKENS: Final = 256
 """Of the context, what is generated; memory does not depend on it."""

@@ -18,16 +18,16 @@ from advisor import api
 from advisor.architecture.presets import list_presets
 from advisor.errors import AdvisorError, InputError
 from advisor.nouns.inputs import ADAPTERS, Network, Task
-from advisor.ui import address, links
-from advisor.ui.cases import case_of, in_words, input_field
-from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
-from advisor.ui.kept import kept
-from advisor.ui.links import Page
-from advisor.ui.networks import EXAMPLES, network_named
-from advisor.ui.question import KEY, question
-from advisor.ui.reading import read, used
-from advisor.ui.rules import RULES, SHAPE
-from advisor.ui.wording import plain
+from advisor.ui.forms.cases import case_of, in_words, input_field
+from advisor.ui.forms.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.networks import EXAMPLES, network_named
+from advisor.ui.forms.reading import read, used
+from advisor.ui.forms.rules import RULES, SHAPE
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import address, links
+from advisor.ui.session.kept import kept
+from advisor.ui.session.links import Page
+from advisor.ui.session.question import KEY, question
 
 VALID: Final = "valid"
 """Session's key of the last inputs that had an answer."""

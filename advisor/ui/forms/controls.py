@@ -16,13 +16,13 @@ from advisor.architecture.published_models import nearest_published
 from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape
 from advisor.nouns.inputs import Reads
-from advisor.ui import state
-from advisor.ui.cases import parameters_of, shape_of
-from advisor.ui.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
-from advisor.ui.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
-from advisor.ui.rules import OWN, RULES, SHAPE
-from advisor.ui.uploads import uploader
-from advisor.ui.wording import plain
+from advisor.ui.forms.cases import parameters_of, shape_of
+from advisor.ui.forms.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
+from advisor.ui.forms.rules import OWN, RULES, SHAPE
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import state
+from advisor.ui.session.uploads import uploader
 
 MAIN_ROW: Final = (
     "task",

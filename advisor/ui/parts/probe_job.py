@@ -10,7 +10,7 @@ import streamlit as st
 from advisor.errors import AdvisorError
 from advisor.probe.measuring.run import Progress, probe
 from advisor.probe.report import ProbeReport
-from advisor.ui.state import sentence
+from advisor.ui.session.state import sentence
 
 
 @dataclass

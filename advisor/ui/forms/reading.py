@@ -21,9 +21,9 @@ from advisor.foundation.parsing import (
 )
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.inputs import Network, Reads
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, Inputs
-from advisor.ui.networks import network_named
-from advisor.ui.rules import OWN, RULES, SHAPE, Rules
+from advisor.ui.forms.inputs import FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.networks import network_named
+from advisor.ui.forms.rules import OWN, RULES, SHAPE, Rules
 
 EXAMPLES: Final = {
     Reads.COUNT: "a number like 50M or 2e9",

@@ -17,13 +17,13 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.ui import state
-from advisor.ui.chart_view import draw, table_below
-from advisor.ui.links import Opened
-from advisor.ui.reading import network_of, read
-from advisor.ui.rules import OWN
-from advisor.ui.state import Answer
-from advisor.ui.wording import EVIDENCE, plain, span
+from advisor.ui.forms.reading import network_of, read
+from advisor.ui.forms.rules import OWN
+from advisor.ui.parts.chart_view import draw, table_below
+from advisor.ui.parts.wording import EVIDENCE, plain, span
+from advisor.ui.session import state
+from advisor.ui.session.links import Opened
+from advisor.ui.session.state import Answer
 
 SHOWN_MISSES: Final = 3
 SHOWN_ASSUMPTIONS: Final = 8

@@ -17,10 +17,11 @@ from advisor.charts import (
 from advisor.errors import InputError
 from advisor.foundation.formatting import hourly_price, money, rate, years
 from advisor.foundation.quantities import Range
-from advisor.ui import address, money_inputs, state
-from advisor.ui.chart_view import draw, table_below
-from advisor.ui.results import metrics, status
-from advisor.ui.wording import plain, span, text_table
+from advisor.ui.forms import money_inputs
+from advisor.ui.parts.chart_view import draw, table_below
+from advisor.ui.parts.results import metrics, status
+from advisor.ui.parts.wording import plain, span, text_table
+from advisor.ui.session import address, state
 
 
 def page(*, theme: Theme, compact: bool) -> None:

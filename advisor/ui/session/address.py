@@ -14,9 +14,9 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.state.common import user_key_from_element_id
 
-from advisor.ui import links
-from advisor.ui.links import Opened, Page, Value, Values
-from advisor.ui.wording import plain
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import links
+from advisor.ui.session.links import Opened, Page, Value, Values
 
 WRITTEN: Final = "address_written"
 SHOWN: Final = "address_page"

@@ -10,12 +10,12 @@ from advisor import api, frames
 from advisor.charts import Theme, curve_alt, curve_chart
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Task
-from advisor.ui import state
-from advisor.ui.chart_view import draw, plan_asked, table_below
-from advisor.ui.kept import kept
-from advisor.ui.rules import OWN
-from advisor.ui.state import Answer
-from advisor.ui.wording import plain
+from advisor.ui.forms.rules import OWN
+from advisor.ui.parts.chart_view import draw, plan_asked, table_below
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import state
+from advisor.ui.session.kept import kept
+from advisor.ui.session.state import Answer
 
 
 def estimated(case: Case) -> api.Estimate:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from advisor.ui.inputs import DEFAULTS
-from advisor.ui.links import LIST_SEPARATOR, Field, Page, Read, choice, packed, unpack
-from advisor.ui.reading import problem_of, shown, value_title
-from advisor.ui.rules import RULES
+from advisor.ui.forms.inputs import DEFAULTS
+from advisor.ui.forms.reading import problem_of, shown, value_title
+from advisor.ui.forms.rules import RULES
+from advisor.ui.session.links import LIST_SEPARATOR, Field, Page, Read, choice, packed, unpack
 
 KEY: Final = "in_"
 """Prefix of the widget keys."""

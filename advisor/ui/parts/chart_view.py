@@ -12,7 +12,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Figure
-from advisor.ui.wording import text_table
+from advisor.ui.parts.wording import text_table
 
 CHART_CONFIG: Final = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False}
 """No toolbar: its buttons are too small to hit, and table and CSV stand beside each chart."""

@@ -13,9 +13,9 @@ from advisor import api
 from advisor.architecture.presets import list_presets
 from advisor.nouns.case import case_inputs
 from advisor.nouns.inputs import Declared, Reads, Task
-from advisor.ui import address, state
-from advisor.ui.kept import kept
-from advisor.ui.links import Page, choice, number
+from advisor.ui.session import address, state
+from advisor.ui.session.kept import kept
+from advisor.ui.session.links import Page, choice, number
 
 DEFAULT_CARD: Final = "h100-sxm"
 DEFAULT_COUNT: Final = 8

@@ -10,10 +10,10 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
-from advisor.ui import address
-from advisor.ui.chart_view import CHART_CONFIG, TABLE_PX, csv_button
-from advisor.ui.links import Page, choice, text
-from advisor.ui.wording import plain, text_table
+from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX, csv_button
+from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.session import address
+from advisor.ui.session.links import Page, choice, text
 
 EVERYTHING: Final = "All work"
 WORST: Final = 8

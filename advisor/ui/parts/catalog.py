@@ -16,12 +16,12 @@ from advisor.foundation.dates import dated
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
-from advisor.ui import address
-from advisor.ui.chart_view import csv_button, draw
-from advisor.ui.links import Page, choice, flag, number, text
-from advisor.ui.server import is_public
-from advisor.ui.state import accelerator_names, provider_names
-from advisor.ui.wording import plain, text_table
+from advisor.ui.parts.chart_view import csv_button, draw
+from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.session import address
+from advisor.ui.session.links import Page, choice, flag, number, text
+from advisor.ui.session.server import is_public
+from advisor.ui.session.state import accelerator_names, provider_names
 
 NO_CARD: Final = "none"
 DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090", "")

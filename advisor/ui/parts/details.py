@@ -12,11 +12,11 @@ from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
-from advisor.ui import links, state
-from advisor.ui.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
-from advisor.ui.kept import kept
-from advisor.ui.state import Answer
-from advisor.ui.wording import plain, text_table
+from advisor.ui.parts.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
+from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.session import links, state
+from advisor.ui.session.kept import kept
+from advisor.ui.session.state import Answer
 
 PAGE_ROWS: Final = 12
 ALL_REASONS: Final = "All reasons"

@@ -9,9 +9,9 @@ from typing import Any, Final
 from advisor.architecture.config.fields import load_config_text
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.inputs import Reads, Task
-from advisor.ui.inputs import FROM_CONFIG, FROM_COUNT, Inputs
-from advisor.ui.reading import EXAMPLES, typed_size, used
-from advisor.ui.rules import NO, OWN, RULES, SHAPE, YES
+from advisor.ui.forms.inputs import FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.reading import EXAMPLES, typed_size, used
+from advisor.ui.forms.rules import NO, OWN, RULES, SHAPE, YES
 
 LABELS: Final = {
     rules.path.rpartition(".")[2]: rules.label

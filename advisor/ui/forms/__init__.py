@@ -1,0 +1,1 @@
+"""What a reader enters: fields, their rules, controls, and the way into a case."""

@@ -1,0 +1,1 @@
+"""The parts that pages are made of: results, details, charts, tables."""

@@ -1,0 +1,1 @@
+"""What one reader has before them: address, inputs kept, answers, uploads, rights."""
