@@ -150,7 +150,7 @@ FLAGS = {
     ),
     "next to no tokens": ("recommend --model 7B --task finetune --tokens 1e-300", "tokens"),
     "tokens of all epochs": (
-        "own --model 7B --task pretrain --accelerator h100-sxm --tokens 1e18 --epochs 1e18",
+        "own --model 7B --task pretrain --accelerator h100-sxm --tokens 1e15 --epochs 1000",
         "in all epochs exceed",
     ),
     "next to no storage": (
