@@ -257,9 +257,8 @@ def test_after_the_server_died_the_answer_is_to_all_inputs_folded_and_pasted_one
 
 
 def test_a_link_below_a_proxys_prefix_says_the_readers_address(
-    tab: Page, root: Path, tmp_path: Path
+    page: Page, root: Path, tmp_path: Path
 ) -> None:
-    page = tab  # whose server ends before it
     with serve(root / "app.py", log=tmp_path / "server.log", prefix="/tools/gpu") as url:
         home = f"{url.replace('127.0.0.1', 'localhost')}/"
         open_page(page, f"{home}?tokens=20M")
@@ -269,3 +268,4 @@ def test_a_link_below_a_proxys_prefix_says_the_readers_address(
         assert "&tokens=20M&" in link
         open_page(page, link)
         expect(page.get_by_label("Tokens", exact=True)).to_have_value("20M")
+        page.close()  # It would tell of the server that ends below.
