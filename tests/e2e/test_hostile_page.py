@@ -29,8 +29,9 @@ HOSTILE = (
     "a <- b -> c <-> d -- e >= f <= g ~= h",
     "&lt;b&gt; &copy; &#x41;",
 )
-MARKUP = """() => [...document.querySelectorAll('[data-testid=stAlert] [data-testid$=Container] *')]
-    .filter(node => !['P', 'UL', 'LI'].includes(node.tagName)).map(node => node.outerHTML)"""
+MARKUP = """() => [...document.querySelectorAll(
+    '[data-testid=stAlert] [data-testid=stMarkdownContainer] *'
+)].filter(node => !['P', 'UL', 'LI'].includes(node.tagName)).map(node => node.outerHTML)"""
 LINKS = """() => [...document.querySelectorAll('[data-testid=stMain] :is(a, img, iframe, script)')]
     .map(node => node.href || node.src).filter(address => /evil/i.test(address))"""
 JOINER = "\N{WORD JOINER}"
