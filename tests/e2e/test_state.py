@@ -103,7 +103,7 @@ VISITS = {
 def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     """Wait until the address asks for ``query`` and the page shows ``boxes``; return its boxes."""
     for _ in range(2):  # A page that has just reconnected shows its boxes, then draws them anew.
-        page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes])
+        page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes], timeout=60_000)
         settle(page)
     found: str = page.evaluate(BOXES)
     return found
