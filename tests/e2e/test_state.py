@@ -105,6 +105,7 @@ def shows(page: Page, query: dict[str, str], boxes: str | None = None) -> str:
     for _ in range(2):  # A page that has just reconnected shows its boxes, then draws them anew.
         page.wait_for_function(SHOWS, arg=[sorted(query.items()), boxes], timeout=60_000)
         settle(page)
+    page.wait_for_timeout(2_000)  # A reader looks before pressing Back again.
     found: str = page.evaluate(BOXES)
     return found
 
