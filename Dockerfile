@@ -13,7 +13,6 @@ RUN pip install --no-cache-dir --constraint constraints.txt ".[prices]" && rm -r
 
 # Nothing is written but below /tmp: the root file system may be read-only.
 ENV HOME=/tmp \
-    GPU_ADVISOR_CACHE_DIR=/tmp/gpu-advisor \
     GPU_ADVISOR_PUBLIC=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
