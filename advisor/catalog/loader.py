@@ -231,6 +231,7 @@ def _accelerator(
         if link
         else None,
         pcie_generation=record.pcie_generation,
+        pcie_lanes=record.pcie_lanes,
         compute_capability=record.compute_capability,
         purchase_usd=purchase.usd if purchase else None,
         purchase_date=purchase.date if purchase else None,

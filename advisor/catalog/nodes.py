@@ -267,4 +267,4 @@ def _pcie_bytes_per_s(accelerator: Accelerator) -> tuple[float, list[str]]:
         generation = ASSUMED_PCIE_GENERATION
         assumptions = [f"Host link unknown: PCIe generation {generation} assumed."]
     whole = PCIE_X16_BYTES_PER_S[generation]
-    return (whole / 2 if "(x8)" in accelerator.form_factor else whole), assumptions
+    return whole * accelerator.pcie_lanes / 16, assumptions

@@ -133,6 +133,8 @@ class AcceleratorRecord(Record):
     board_power_w: Watts | None = None
     interconnect: InterconnectRecord | None = None
     pcie_generation: Annotated[int, Field(ge=1, le=6)] | None = None
+    pcie_lanes: Literal[1, 4, 8, 16] = 16
+    """Lanes that the card connects, whatever the slot offers."""
     compute_capability: Text | None = None
     purchase: PurchaseRecord | None = None
     no_purchase: Text | None = None

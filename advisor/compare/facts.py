@@ -149,7 +149,7 @@ def _power(card: ComparedCard) -> str:
 
 def _pcie(card: ComparedCard) -> str:
     generation = card.accelerator.pcie_generation
-    return UNKNOWN if generation is None else f"gen {generation}"
+    return UNKNOWN if generation is None else f"gen {generation} x{card.accelerator.pcie_lanes}"
 
 
 def _purchase(card: ComparedCard) -> str:

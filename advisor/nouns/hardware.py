@@ -93,6 +93,8 @@ class Accelerator(Noun):
     interconnect: Interconnect | None
     """None where accelerators meet over PCIe or the network only."""
     pcie_generation: int | None
+    pcie_lanes: int = 16
+    """Lanes that the card connects, whatever the slot offers."""
     compute_capability: Name | None
     purchase_usd: Positive | None
     purchase_date: Name | None

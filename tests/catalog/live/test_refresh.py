@@ -281,12 +281,12 @@ def test_a_full_or_locked_folder_is_told(publish: Publish, tmp_path: Path) -> No
 def test_an_older_live_list_does_not_replace_a_newer_snapshot(
     publish: Publish, cache: Path
 ) -> None:
-    # The snapshot has an Azure price of 2026-11-09 and OCI prices of 2026-10-05.
+    # The snapshot has a RunPod price of 2026-11-09 and OCI prices of 2026-10-05.
     publish(version="20261020-1")
     refresh_prices(now=NOW)
     providers = load_catalog().prices.live_providers
 
-    assert "Azure" not in providers
+    assert "RunPod" not in providers
     assert "OCI" in providers
 
 

