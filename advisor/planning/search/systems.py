@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -42,25 +42,38 @@ def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
     return offer.on_demand_usd_per_hour if kind is PriceKind.ON_DEMAND else offer.spot_usd_per_hour
 
 
+def cheapest_regions(offers: Iterable[Offer], kind: PriceKind) -> list[tuple[float, Offer]]:
+    """Return offers with their price [USD/h]: one region, the cheapest, of each instance type."""
+    cheapest: dict[tuple[str, str, str], tuple[float, Offer]] = {}
+    for offer in offers:
+        price = price_usd_per_hour(offer, kind)
+        machine = (offer.provider, offer.instance_type, offer.tier)
+        if price is not None and (machine not in cheapest or price < cheapest[machine][0]):
+            cheapest[machine] = price, offer
+    return list(cheapest.values())
+
+
 def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     """Return the keys of offers whose price is too low to be credible.
 
     A price per accelerator under ``STALE_PRICE_RATIO`` of the median over at least
     ``STALE_PRICE_OFFERS`` providers is more often an outdated listing than a real offer.
     """
-    by_accelerator: dict[str, list[tuple[float, Offer]]] = {}
-    for offer in catalog.offers:
-        price = price_usd_per_hour(offer, kind)
-        if price is not None:
-            by_accelerator.setdefault(offer.accelerator, []).append(
-                (price / offer.accelerators, offer)
-            )
-    doubtful: set[str] = set()
-    for priced in by_accelerator.values():
-        if len({offer.provider for _, offer in priced}) >= STALE_PRICE_OFFERS:
-            least = STALE_PRICE_RATIO * median(price for price, _ in priced)
-            doubtful.update(offer.key for price, offer in priced if price < least)
-    return frozenset(doubtful)
+    by_accelerator: dict[str, list[tuple[float, str]]] = {}
+    for price, offer in cheapest_regions(catalog.offers, kind):
+        each = price / offer.accelerators, offer.provider
+        by_accelerator.setdefault(offer.accelerator, []).append(each)
+    least = {
+        key: STALE_PRICE_RATIO * median(price for price, _ in priced)
+        for key, priced in by_accelerator.items()
+        if len({provider for _, provider in priced}) >= STALE_PRICE_OFFERS
+    }
+    return frozenset(
+        offer.key
+        for offer in catalog.offers
+        if (price := price_usd_per_hour(offer, kind)) is not None
+        and price / offer.accelerators < least.get(offer.accelerator, 0.0)
+    )
 
 
 def check_names(limits: Constraints, catalog: Catalog) -> None:
@@ -86,11 +99,12 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
 
 
 def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
-    """Yield the credible offers that the limits allow, of their price kind."""
+    """Yield the credible offers that the limits allow, of their price kind, of one region each."""
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
     doubtful = implausible_offers(catalog, limits.price_kind)
+    possible = []
     for offer in catalog.offers:
         if allowed and offer.accelerator not in allowed:
             continue
@@ -100,8 +114,9 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
             continue
         if regions and offer.region.casefold() not in regions:
             continue
-        if price_usd_per_hour(offer, limits.price_kind) is None or offer.key in doubtful:
-            continue
+        if offer.key not in doubtful:
+            possible.append(offer)
+    for _, offer in cheapest_regions(possible, limits.price_kind):
         yield offer
 
 
