@@ -71,8 +71,8 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     return frozenset(
         offer.key
         for offer in catalog.offers
-        if (price := price_usd_per_hour(offer, kind)) is not None
-        and price / offer.accelerators < least.get(offer.accelerator, 0.0)
+        if (usd := price_usd_per_hour(offer, kind)) is not None
+        and usd / offer.accelerators < least.get(offer.accelerator, 0.0)
     )
 
 
