@@ -163,6 +163,14 @@ def input_error(error: ValidationError) -> InputError:
             remedy=remedy,
             field=field,
         )
+    if kind == "too_long":
+        return InputError(
+            f"{field} has too many entries{more}",
+            value=len(first["input"]),
+            allowed=f"up to {first['ctx']['max_length']}",
+            remedy="Keep the ones that matter.",
+            field=field,
+        )
     return InputError(
         f"{field or 'the case'} is not usable{more}",
         value=first["input"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,8 @@ from advisor.nouns.kernels import KernelEfficiency
 
 LEAST_RATE, MOST_RATE = 0.01, 100.0
 """Of the euro, far beyond its past; others make prices that round to nothing. [USD/EUR]"""
+MOST_NAMES: Final = 200
+"""Of providers, regions, accelerators or owned kinds in one question; each takes time to search."""
 
 
 class Objective(Labelled):
@@ -108,12 +110,18 @@ class Constraints(Noun):
     """[ms]"""
     providers: Annotated[
         tuple[Name, ...],
+        Field(max_length=MOST_NAMES),
         Input("allow only this provider", "--provider", "Providers"),
     ] = ()
     """Allow only these; empty allows all."""
-    regions: Annotated[tuple[Name, ...], Input("allow only this region", "--region")] = ()
+    regions: Annotated[
+        tuple[Name, ...],
+        Field(max_length=MOST_NAMES),
+        Input("allow only this region", "--region"),
+    ] = ()
     accelerators: Annotated[
         tuple[Name, ...],
+        Field(max_length=MOST_NAMES),
         Input("allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY"),
     ] = ()
     """Allow only these catalog keys; empty allows all."""
@@ -139,6 +147,7 @@ class Constraints(Noun):
     """None takes the catalog's dated one. [USD/EUR]"""
     owned: Annotated[
         tuple[OwnedHardware, ...],
+        Field(max_length=MOST_NAMES),
         Input(
             "cards that you have, and no others: rtx-4090:2, or the report of a probe: probe.json",
             "--owned",

@@ -30,6 +30,7 @@ MOST_CARDS: Final = 1024
 """Most cards of one kind."""
 MOST_GROUPS: Final = 16_384
 SHOWN: Final = 10
+OUT_OF_TIME: Final = " The search for the best mix ran out of time: another mix may do more."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,8 @@ def buy_within(
             field="owning.budget_usd",
         )
     groups = _groups(case, budget, architecture, catalog, calibration, economy)
-    chosen = best_mix([group.item for group in groups])
-    best = [(groups[place], number) for place, number in chosen.items()]
+    mix = best_mix([group.item for group in groups])
+    best = [(groups[place], number) for place, number in mix.counts.items()]
     kinds: dict[str, Purchase] = {}
     for group in sorted(groups, key=lambda item: -item.item.most * item.item.value):
         kinds.setdefault(group.kind.card.key, _purchase(group, group.item.most, case))
@@ -98,7 +99,9 @@ def buy_within(
         )
 
     return BudgetAnswer(
-        sentence=_sentence(bought, tuple(kinds.values()), proven),
+        sentence=_sentence(bought, tuple(kinds.values()), proven)
+        + ("" if mix.proven else OUT_OF_TIME),
+        best_is_proven=mix.proven,
         budget_usd=budget,
         power_limit_w=case.owning.power_limit_w,
         slots=case.owning.slots,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -14,6 +16,11 @@ Floats = NDArray[np.float64]
 WORTH_ADDING: Final = 1.05
 """Each further kind must raise the value by this factor: more kinds mean more work."""
 ROUNDING: Final = 1e-9
+GAP: Final = 1e-4
+"""Mixes of more than ``MANY`` groups of a kind are solved to within this share; others exactly."""
+MANY: Final = 1000
+LONGEST_S: Final = 3.0
+"""Time for all programs of a mix. A budget of $20,000 takes 0.1 s, one of $1e8 up to 3 s. [s]"""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Item:
         shares[:, 0] += np.maximum(packs * self.host_per_pack, machines * self.host_per_machine)
         return shares
 
-    @property
+    @cached_property
     def most(self) -> int:
         """Most groups that the limits allow of this kind alone."""
         each = max(self.pack_uses) * self.packs_per_group
@@ -47,18 +54,24 @@ class Item:
         return int(np.sum((self.uses(numbers) <= 1 + ROUNDING).all(axis=1)))
 
 
-def best_mix(items: Sequence[Item]) -> dict[int, int]:
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Numbers of groups of each item."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    """By index of the item; empty if nothing fits."""
+    proven: bool = True
+    """Whether no other mix is worth more. False if the time ran out before that was sure."""
+
+
+def best_mix(items: Sequence[Item]) -> Mix:
     """Return the number of groups of each item with the highest total value.
 
-    Returns
-    -------
-    dict of int to int
-        Number by index of the item; empty if nothing fits. The value of a mix of ``n`` kinds is
-        divided by ``WORTH_ADDING ** (n - 1)``.
+    The value of a mix of ``n`` kinds is divided by ``WORTH_ADDING ** (n - 1)``.
 
     Notes
     -----
-    For each number of kinds one mixed-integer program, solved to optimality by HiGHS. More kinds
+    For each number of kinds one mixed-integer program, solved by HiGHS. More kinds
     are tried until no mix of any number of kinds could still win.
 
     References
@@ -67,20 +80,24 @@ def best_mix(items: Sequence[Item]) -> dict[int, int]:
        doi:10.1007/s12532-017-0130-5 (HiGHS, through ``scipy.optimize.milp``).
     """
     usable = _undominated(items)
-    chosen: dict[int, int] = {}
     if not usable:
-        return chosen
+        return Mix()
     program = _Program([items[place] for place in usable])
-    score, ceiling = 0.0, program.solve(kinds=len(usable))[0]
+    ceiling, _, proven = program.solve(kinds=len(usable))
+    chosen: dict[int, int] = {}
+    score = 0.0
     for kinds in range(1, len(usable) + 1):
         if ceiling / WORTH_ADDING ** (kinds - 1) <= score:
             break
-        value, counts = program.solve(kinds=kinds)
-        burdened = value / WORTH_ADDING ** (np.count_nonzero(counts) - 1)
+        value, counts, solved = program.solve(kinds=kinds)
+        proven = proven and solved
+        burdened = value / WORTH_ADDING ** max(0, np.count_nonzero(counts) - 1)
         if burdened > score * (1 + ROUNDING):
             score = burdened
             chosen = {usable[at]: int(counts[at]) for at in np.flatnonzero(counts)}
-    return chosen
+        if not solved:
+            break
+    return Mix(chosen, proven)
 
 
 class _Program:
@@ -88,6 +105,7 @@ class _Program:
 
     def __init__(self, items: Sequence[Item]) -> None:
         number, limits = len(items), len(items[0].pack_uses)
+        self.end = time.monotonic() + LONGEST_S
         self.values = np.array([item.value for item in items])
         self.most = np.array([item.most for item in items], dtype=float)
         each = np.eye(number)
@@ -116,20 +134,21 @@ class _Program:
         self.high = np.concatenate([self.most, packs, machines, np.ones(2 * number)])
         self.integral = np.repeat([1, 1, 1, 0, 1], number)
 
-    def solve(self, *, kinds: int) -> tuple[float, Floats]:
-        """Return the highest value of a mix of at most so many kinds, with its counts."""
+    def solve(self, *, kinds: int) -> tuple[float, Floats, bool]:
+        """Return value and counts of the best mix of at most so many kinds, and if it is proven."""
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         number = len(self.values)
+        gap = GAP if self.most.max() > MANY else 0.0
         found = milp(
             c=np.concatenate([-self.values / self.values.max(), np.zeros(4 * number)]),
             constraints=LinearConstraint(self.rows, ub=np.append(self.upper, kinds)),
             bounds=Bounds(0, self.high),
             integrality=self.integral,
-            options={"mip_rel_gap": 0.0},
+            options={"mip_rel_gap": gap, "time_limit": max(0.0, self.end - time.monotonic())},
         )
-        counts = np.round(found.x[:number])
-        return float(counts @ self.values), counts
+        counts = np.zeros(number) if found.x is None else np.round(found.x[:number])
+        return float(counts @ self.values), counts, bool(found.success)
 
 
 def _undominated(items: Sequence[Item]) -> list[int]:

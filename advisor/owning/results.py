@@ -210,6 +210,8 @@ class BudgetAnswer(Noun):
     slots: int | None
     best: tuple[Purchase, ...]
     """The mix with the highest throughput; empty if no affordable card can do the work."""
+    best_is_proven: bool
+    """False if the search for the mix ran out of time: another mix may do more."""
     runs_per_month: float | None
     """Training: runs that the mix finishes in 730 h."""
     tokens_per_s: float | None

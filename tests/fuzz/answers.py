@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -16,10 +17,16 @@ CLOSE: Final = 1e-6
 """Terms are sums of floats in another order."""
 SIGNED: Final = re.compile(r"margin|saving|change")
 """What may be below zero, by name: what is spare or saved by one way over another."""
-QUOTED: Final = (".id", ".name", ".table", ".reason", ".case", ".key", ".region")
-"""Where a user's own words stand."""
+QUOTED: Final = (
+    *(".id", ".name", ".table", ".reason", ".case", ".key", ".region", ".system"),
+    *(".rows[].group", ".rows[].source", ".skipped[].quantity"),
+)
+"""Where a user's own words stand: names, cells of a table, a probe's system."""
 AMOUNTS: Final = re.compile(r"(?:_bytes|_kwh|_usd|_s|_ms|_hours|_per_hour|_per_s|_ratio)$")
-MISSING: Final = re.compile(r"-\$?[\d.,]+ ?\w* short\b|\b(?:nan|inf)\b|\$-")
+MISSING: Final = re.compile(
+    r"-\$?[\d.,]+ ?\w* short\b|\b(?:nan|inf)\b|\$-|(?<![\w.,)\-])-0(?:[.,]0+)?(?![\w.,-])"
+)
+"""What a person cannot read as an amount; ``-0`` too."""
 UP_TO: Final = re.compile(r"\$([\d.,]*\d)(?: a month)? expected, up to \$([\d.,]*\d)")
 SPAN: Final = re.compile(
     r"(?<![\w.,])(\$?)(\d[\d.,]*)(?: (?:[A-Za-z/]+|%))? \(\$?(\d[\d.,]*)\u2013\$?(\d[\d.,]*)\)"
@@ -67,6 +74,8 @@ def check_figures(content: object, where: str = "") -> None:
         name = re.sub(r"\.(?:low|expected|high)$", "", where).rpartition(".")[2]
         if content < 0 and AMOUNTS.search(name) and not SIGNED.search(where):
             raise BrokenAnswerError(f"{where} is negative", repr(content))
+        if content == 0 and math.copysign(1.0, content) < 0:
+            raise BrokenAnswerError(f"{where} is a negative zero", repr(content))
 
 
 def _ordered(content: dict[str, Any], where: str) -> None:

@@ -6,7 +6,6 @@ import copy
 import csv
 import io
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
@@ -26,7 +25,8 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.live.cache import FORMAT, SCHEMA
 from advisor.catalog.live.fetch import Row
 from advisor.catalog.live.merge import with_live
-from advisor.catalog.live.offers import convert
+from advisor.catalog.live.names import TITLES, Name, names
+from advisor.catalog.live.offers import CLUSTER_FLAG, convert
 from advisor.catalog.live.prices import LivePrices, LiveProvider
 from advisor.catalog.loader import load_snapshot
 from advisor.nouns.case import ModelSource
@@ -294,41 +294,59 @@ def run_cache(content: bytes) -> None:
             raise BrokenAnswerError("a live price is impossible", f"{offer.key}: {price}")
 
 
-def make_feed(source: Random) -> list[dict[str, Any]]:
-    """Return rows of a price feed, some of them odd."""
-    row = {
-        "instance": "p5.48xlarge",
-        "location": "us-east-1",
-        "usd_per_hour": 98.3,
-        "vcpus": 192.0,
-        "memory_gib": 2048.0,
-        "gpus": 8,
-        "gpu_name": "H100",
-        "gpu_memory_gb": 80.0,
-        "spot": False,
-        "flags": (),
-    }
-    rows = [dict(row) for _ in range(3)]
-    for _ in range(source.randint(1, 5)):
+LOCATIONS: Final = ("us-east-1", "europe-west4-a", "-", "CA", "EU-RO-1", "eastus", "", "a" * 99)
+
+
+def make_feed(source: Random) -> tuple[str, list[dict[str, Any]]]:
+    """Return a provider and rows of its price feed, some of them odd."""
+    provider = source.choice(list(TITLES))
+    cards = [name for name in names() if name.provider in (provider, "*")]
+    rows = [_row(source, source.choice(cards)) for _ in range(source.randint(2, 5))]
+    rows += [row | {"spot": True, "usd_per_hour": row["usd_per_hour"] / 3} for row in rows[:1]]
+    for _ in range(source.randint(0, 5)):
         place = source.choice(rows)
-        name = source.choice(list(row))
-        kind = type(row[name])
+        name = source.choice(list(place))
+        kind = type(place[name])
         # The package that reads the feed sees to the types.
         known = [item for item in HOSTILE if type(item) is kind]
-        place[name] = source.choice(known or [row[name]])
-    return rows
+        place[name] = source.choice(known or [place[name]])
+    return provider, rows
 
 
-def run_feed(rows: list[dict[str, Any]]) -> None:
-    """Turn a feed into offers."""
+def _row(source: Random, card: Name) -> dict[str, Any]:
+    """Return the row of an instance whose names the table knows."""
+    return {
+        "instance": card.instance.replace("*", source.choice(("", "x", "8", "48xlarge"))),
+        "location": source.choice(LOCATIONS),
+        "usd_per_hour": source.choice((0.2, 3.5, 98.3)),
+        "vcpus": source.choice((0.0, 192.0)),
+        "memory_gib": source.choice((0.0, 2048.0)),
+        "gpus": source.choice((1, 2, 8)),
+        "gpu_name": card.gpu_name,
+        "gpu_memory_gb": card.gpu_memory_gb,
+        "spot": False,
+        "flags": source.choice(((), (), (CLUSTER_FLAG,))),
+    }
+
+
+def run_feed(content: tuple[str, list[dict[str, Any]]]) -> None:
+    """Turn a feed into offers; every row is an offer, refused, unknown or no single machine."""
+    provider, rows = content
     found = convert(
         [Row(**row) for row in rows],
-        provider="aws",
+        provider=provider,
         date="2026-11-20",
         snapshot=load_snapshot().offers,
     )
     for offer in found.offers:
         check_json(offer.to_json())
-
-
-Maker = Callable[[Random], Any]
+        check_message(offer.key)
+        if offer.provider != TITLES[provider]:
+            raise BrokenAnswerError("an offer is of another provider", offer.key)
+    for name in found.unknown:
+        check_message(name)
+    if found.offers:
+        live = LiveProvider(
+            name=TITLES[provider], version="1", date="2026-11-20", offers=found.offers
+        )
+        check_json(live.model_dump_json())

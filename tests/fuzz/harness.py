@@ -93,6 +93,8 @@ def run_inputs(kind: Kind, *, seed: int, first: int, count: int) -> Found:
     """Run the inputs ``first`` to ``first + count`` of a kind in an empty folder."""
     found = Found()
     before = Path.cwd()
+    # What the process holds already is not walked anew each time that memory is measured.
+    gc.freeze()
     with tempfile.TemporaryDirectory() as folder, _apart(folder):
         os.chdir(folder)
         try:
@@ -100,6 +102,7 @@ def run_inputs(kind: Kind, *, seed: int, first: int, count: int) -> Found:
                 _one(kind, seed, index, found)
         finally:
             os.chdir(before)
+            gc.unfreeze()
     return found
 
 

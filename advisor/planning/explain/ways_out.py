@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -28,6 +29,8 @@ SACRIFICES: Final = ("time", "load", "numerics", "method", "cards")
 training; more money."""
 
 
+LIKE: Final = 0.9
+"""A card with less than this share of what a like card needs is not tried."""
 HOSTED: Final = {
     Offload.OPTIMIZER: "optimizer states",
     Offload.PARAMETERS: "weights",
@@ -78,8 +81,10 @@ def ways_out(
         Smallest sacrifice first, then the fastest; empty if no change fits.
     """
     before = _time(estimate)
+    needed_elsewhere = 0.0  # bytes on the card that was tried last
 
     def evaluated(title: str, sacrifice: str, changed: Case, place: Placement) -> WayOut | None:
+        nonlocal needed_elsewhere
         try:
             result = estimate_configuration(
                 changed, place, architecture=architecture, calibration=calibration
@@ -87,9 +92,9 @@ def ways_out(
         except InputError:
             # The network cannot run in this layout or with this method.
             return None
+        needed = needed_elsewhere = result.memory.total_bytes.high
         if not result.memory.fits:
             return None
-        needed = result.memory.total_bytes.high
         return WayOut(
             change=title,
             sacrifice=sacrifice,
@@ -136,7 +141,11 @@ def ways_out(
                 found.append(way)
                 break
     for titled in (_more_cards, _larger_cards):
-        for title, sacrifice, asked in titled(case, placement, catalog):
+        needed_elsewhere = 0.0
+        for title, sacrifice, asked, room in titled(case, placement, catalog):
+            # As many cards need about as much, whichever they are: most need not be tried.
+            if room < LIKE * needed_elsewhere:
+                continue
             way = placed(title, sacrifice, asked)
             if way:
                 found.append(way)
@@ -254,23 +263,23 @@ def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:
 
 def _more_cards(
     case: Case, placement: Placement, catalog: Catalog
-) -> Iterator[tuple[str, str, Case]]:
+) -> Iterator[tuple[str, str, Case, float]]:
     """Yield the same cards in the best layout, then twice as many, and so on."""
     del catalog
     card = placement.accelerator
     if case.layout is not None:
         same = Hardware(accelerator=card.key, count=placement.count)
-        yield "leave the layout to the advisor", "time", _on(case, same, None)
+        yield "leave the layout to the advisor", "time", _on(case, same, None), inf
     for step in range(1, MAX_GROWTH + 1):
         count = placement.count * 2**step
         if count <= case.limits.max_accelerators:
             title = f"more cards: {count:,}x {card.name}"
-            yield title, "cards", _on(case, Hardware(accelerator=card.key, count=count), None)
+            yield title, "cards", _on(case, Hardware(accelerator=card.key, count=count), None), inf
 
 
 def _larger_cards(
     case: Case, placement: Placement, catalog: Catalog
-) -> Iterator[tuple[str, str, Case]]:
+) -> Iterator[tuple[str, str, Case, float]]:
     """Yield as many rentable cards of the vendor with more memory, least memory first."""
     training = not isinstance(case.workload, Serving)
     larger = sorted(
@@ -289,4 +298,4 @@ def _larger_cards(
         # The layout stays the same: a new layout is a change of its own.
         layout = placement.layout if case.layout is not None else None
         title = f"a larger card: {placement.count:,}x {other.name}"
-        yield title, "cards", _on(case, hardware, layout)
+        yield title, "cards", _on(case, hardware, layout), other.memory_reported_bytes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Final
 
@@ -272,18 +274,19 @@ def _trained(
     # Every rank of a large count needs a sequence.
     run = replace(run, global_batch=max(run.global_batch, count))
 
-    def needed(length: int) -> Floats:
-        lengthened = replace(run, sequence_length=length)
-        return evaluate_memory(architecture, lengthened, arrays, calibration)
-
     limit = architecture.max_position_embeddings or LENGTHS[-1]
     lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
     usable = system.accelerator.memory_reported_bytes
-    needs = np.array([needed(length) for length in lengths])
-    reached = longest(np.array(lengths, dtype=np.float64), needs, usable)
+
+    @cache
+    def needed(place: int) -> Floats:
+        lengthened = replace(run, sequence_length=lengths[place])
+        return evaluate_memory(architecture, lengthened, arrays, calibration)
+
+    reached = longest(lengths, needed, usable)
     kept, recomputed = reached[: len(levels)], reached[len(levels) :]
     best = int(np.argmax(recomputed))
-    at_context = needs[lengths.index(context)]
+    at_context = needed(lengths.index(context))
     least = float(at_context.min())
     return TrainedFit(
         method=method,
@@ -297,15 +300,15 @@ def _trained(
     )
 
 
-def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
+def longest(lengths: Sequence[int], needed: Callable[[int], Floats], usable_bytes: float) -> Floats:
     """Return the longest sequence that fits in the usable memory.
 
     Parameters
     ----------
-    lengths : ndarray, shape (n,)
+    lengths : sequence of int
         Rising sequence lengths. [tokens]
-    needs : ndarray, shape (n, m)
-        Memory of ``m`` configurations at each length. [bytes]
+    needed : callable
+        Memory of ``m`` configurations at a length, by its index. [bytes]
     usable_bytes : float
         Usable memory. [bytes]
 
@@ -318,25 +321,27 @@ def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
     -----
     The peak is the largest of moments that grow linearly with the length (quadratically where
     attention stores its scores), so it is convex: a chord lies above it, and the length at
-    which the chord crosses the limit always fits.
+    which the chord crosses the limit always fits. It never falls, so a few lengths show the
+    two that the limit lies between.
 
     Examples
     --------
-    >>> longest(np.array([1.0, 101.0]), np.array([[0.0], [100.0]]), 50.0)
+    >>> longest([1, 101], lambda place: np.array([100.0 * place]), 50.0)
     array([51.])
     """
-    result = np.zeros(needs.shape[1])
-    for column in range(needs.shape[1]):
-        need = needs[:, column]
-        fitting = np.flatnonzero(need <= usable_bytes)
-        if not fitting.size:
-            continue
-        last = int(fitting[-1])
-        result[column] = lengths[last]
-        if last + 1 < len(lengths):
-            share = (usable_bytes - need[last]) / (need[last + 1] - need[last])
-            result[column] += share * (lengths[last + 1] - lengths[last])
-    return np.floor(result)
+    places = range(len(lengths))
+
+    def reached(column: int) -> float:
+        above = bisect_left(places, True, key=lambda i: bool(needed(i)[column] > usable_bytes))
+        if above == 0:
+            return 0.0
+        low, high = lengths[above - 1], lengths[min(above, len(lengths) - 1)]
+        if low == high:
+            return low
+        need, more = needed(above - 1)[column], needed(above)[column]
+        return low + float((usable_bytes - need) / (more - need)) * (high - low)
+
+    return np.floor([reached(column) for column in range(len(needed(0)))])
 
 
 def _stack(layouts: Sequence[ParallelLayout]) -> LayoutArrays:
