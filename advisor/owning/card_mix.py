@@ -91,7 +91,7 @@ def best_mix(items: Sequence[Item]) -> Mix:
             break
         value, counts, solved = program.solve(kinds=kinds)
         proven = proven and solved
-        burdened = value / WORTH_ADDING ** max(0, np.count_nonzero(counts) - 1)
+        burdened = value / WORTH_ADDING ** max(0, int(np.count_nonzero(counts)) - 1)
         if burdened > score * (1 + ROUNDING):
             score = burdened
             chosen = {usable[at]: int(counts[at]) for at in np.flatnonzero(counts)}
