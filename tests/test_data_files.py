@@ -32,7 +32,7 @@ empty: {}
     [
         *("gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"),
         *("launch_versions.yaml", "model_families.yaml"),
-        "software.yaml",
+        *("software.yaml", "tools.yaml", "tool_choice.yaml"),
     ],
 )
 def test_the_shipped_files_read_as_pyyaml_reads_them(root: Path, name: str) -> None:

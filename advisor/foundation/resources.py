@@ -15,7 +15,7 @@ from advisor.errors import ResourceError
 CACHE_FOLDER: Final = "GPU_ADVISOR_CACHE_DIR"
 """Environment variable that moves the cache folder."""
 
-_ENTRY: Final = re.compile(r"^(\w+):", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^([\w-]+):", re.MULTILINE)
 """A key that starts its line."""
 _PACKAGE = Path(__file__).resolve().parent.parent
 

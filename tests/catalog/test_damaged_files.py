@@ -27,6 +27,7 @@ from advisor.errors import CatalogError, ResourceError
 from advisor.export.versions import read_versions
 from advisor.foundation import resources
 from advisor.foundation.resources import data_path
+from advisor.nouns.tools import tool_choice
 
 YAML = """\
 sources:
@@ -310,6 +311,8 @@ LOADERS: dict[str, Callable[[], object]] = {
         refused_types(),
     ),
     "software.yaml": load_calibration,
+    "tools.yaml": tool_choice,
+    "tool_choice.yaml": tool_choice,
     "measurement_guesses.yaml": lambda: dict(model_names()),
     "engine_releases.yaml": histories,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
