@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from advisor.nouns.layout import ParallelLayout
+
+
+def every_field(**stated: object) -> dict[str, Any]:
+    """Return a layout that leaves nothing to the search: the other fields are plain."""
+    return ParallelLayout.model_validate(stated).model_dump()
+
+
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {

@@ -79,15 +79,16 @@ def test_serving_arguments_spell_the_case() -> None:
 @pytest.mark.parametrize(
     ("arguments", "hardware", "layout"),
     [
-        ("--count 16 --tensor 2 --pipeline 4", 16, {"tensor": 2, "pipeline": 4, "data": 2}),
+        # Fields that nobody stated are left to the search.
+        ("--count 16 --tensor 2 --pipeline 4", 16, {"tensor": 2, "pipeline": 4}),
         ("--tensor 2 --data 4", 8, {"tensor": 2, "data": 4}),
         ("--context 2 --sharding zero3", 2, {"context": 2, "sharding": "zero3"}),
-        ("--tensor 8", 8, {"tensor": 8, "data": 1}),
+        ("--tensor 8", 8, {"tensor": 8}),
         # Nothing is guessed where it does not come out even: the engine explains it.
-        ("--count 8 --tensor 3", 8, {"tensor": 3, "data": 1}),
+        ("--count 8 --tensor 3", 8, {"tensor": 3}),
     ],
 )
-def test_degrees_and_count_complete_each_other(
+def test_a_layout_without_a_count_implies_one(
     arguments: str, hardware: int, layout: dict[str, object]
 ) -> None:
     spelt = spelled(f"estimate --model 7B --task pretrain --accelerator a100 {arguments}")
@@ -95,6 +96,8 @@ def test_degrees_and_count_complete_each_other(
 
     assert case.hardware == Hardware(accelerator="a100", count=hardware)
     assert case.layout == ParallelLayout.model_validate(layout)
+    assert case.layout.model_fields_set == layout.keys()
+    assert case.model_dump()["layout"] == case.layout.model_dump(exclude_unset=True)
     # Nouns built in Python are completed as mappings are.
     hardware_given = Hardware.model_validate(spelt["hardware"])
     layout_given = ParallelLayout.model_validate(spelt["layout"])

@@ -37,9 +37,13 @@ _WORK: Final = {
     "how it is done": ("model.pruning", "workload"),
     "shape of a model given by its parameter count": ("model.shape",),
 }
-_LAYOUT: Final = {"layout (the best one where you give none)": ("layout",)}
+_LAYOUT: Final = {"layout (the search chooses what you leave out)": ("layout",)}
 _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "recommend": {**_WORK, "limits and aims": ("limits", "objective", INTERRUPTIONS)},
+    "recommend": {
+        **_WORK,
+        "limits and aims": ("limits", "objective", INTERRUPTIONS),
+        **_LAYOUT,
+    },
     "estimate": {
         **_WORK,
         "price and limits": ("limits", INTERRUPTIONS),

@@ -353,6 +353,7 @@ def estimate_configuration(
         accelerator_name=placement.accelerator.name,
         count=placement.count,
         layout=placement.layout,
+        stated=tuple(sorted(case.layout.model_fields_set)) if case.layout else (),
         precision=placement.precision,
         parameters=parameters_of(architecture, work.run),
         memory=work.memory,

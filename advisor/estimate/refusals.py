@@ -92,7 +92,7 @@ def _data_remedy(count: int, layout: ParallelLayout) -> str:
 
 
 def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> None:
-    """Refuse degrees that do not divide the model's shape."""
+    """Refuse degrees that do not divide the model's shape, and fields that contradict others."""
     stages = layout.pipeline * layout.virtual_stages
     heads, experts = architecture.num_attention_heads, architecture.num_experts
     problems: tuple[tuple[bool, str, str], ...] = (
@@ -139,6 +139,15 @@ def check_layout(layout: ParallelLayout, architecture: ModelArchitecture) -> Non
                 remedy="Choose what is allowed, or leave it out.",
                 field=f"layout.{name}",
             )
+    for (name, *_), message in layout.contradictions():
+        what, remedy = message.split("; ")
+        raise InputError(
+            f"layout.{name} contradicts other fields of the layout: {what}",
+            value=getattr(layout, name),
+            allowed="see the message",
+            remedy=f"{remedy[:1].upper()}{remedy[1:]}.",
+            field=f"layout.{name}",
+        )
 
 
 def check_context(workload: Serving, architecture: ModelArchitecture) -> None:

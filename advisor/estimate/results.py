@@ -204,6 +204,8 @@ class Estimate(Noun):
     accelerator_name: str
     count: int
     layout: ParallelLayout
+    stated: tuple[str, ...] = ()
+    """Fields of the layout that the case states; the search chose the others."""
     precision: str
     """Recipe (training) or weight format (serving)."""
     parameters: Parameters

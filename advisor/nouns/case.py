@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_serializer, model_validator
 
 from advisor.errors import InputError
 from advisor.foundation.names import HubId, Name
@@ -118,7 +118,7 @@ class ModelSource(Noun):
 class Hardware(Noun):
     """The configuration to estimate; ``recommend`` searches instead.
 
-    Where a layout is given, count and ``layout.data`` complete each other.
+    A layout without a count implies one: the product of its degrees.
     """
 
     accelerator: Annotated[Name, Input("e.g. h100-sxm", "--accelerator", "GPU", metavar="KEY")]
@@ -143,6 +143,7 @@ class Case(Noun):
     workload: Workload
     hardware: Hardware | None = None
     layout: ParallelLayout | None = None
+    """Its stated fields are kept; the search chooses the others."""
     limits: Constraints = Constraints()
     objective: Annotated[
         Objective, Input("what the first plan is", "--objective", "Show first", metavar="WHAT")
@@ -152,24 +153,24 @@ class Case(Noun):
     renting: Renting = Renting()
     """What renting is assumed to cost beside list prices."""
 
+    @field_serializer("layout")
+    def _stated_alone(self, layout: ParallelLayout | None) -> dict[str, Any] | None:
+        """Write only stated fields: the search chooses the others again when the case is read."""
+        return None if layout is None else layout.model_dump(exclude_unset=True)
+
     @model_validator(mode="before")
     @classmethod
     def _degrees_complete(cls, content: Any) -> Any:
-        """Give data-parallel degree or count the value that the other degrees imply."""
+        """Give the count the value that the degrees imply."""
         if not isinstance(content, Mapping):
             return content
         hardware, layout = _given(content.get("hardware")), _given(content.get("layout"))
-        if not hardware or not layout:
+        if not hardware or not layout or hardware.get("count") is not None:
             return content
-        degrees = [layout.get(name, 1) for name in ("tensor", "pipeline", "context")]
+        degrees = [layout.get(name, 1) for name in ("data", "tensor", "pipeline", "context")]
         if not all(isinstance(degree, int) and degree > 0 for degree in degrees):
-            return content  # told by the fields' own checks
-        others, count, data = math.prod(degrees), hardware.get("count"), layout.get("data")
-        if data is None and isinstance(count, int) and count % others == 0:
-            return {**content, "layout": {**layout, "data": count // others}}
-        if count is None and isinstance(data or 1, int):
-            return {**content, "hardware": {**hardware, "count": (data or 1) * others}}
-        return content
+            return content  # the fields' own checks report it
+        return {**content, "hardware": {**hardware, "count": math.prod(degrees)}}
 
     @model_validator(mode="after")
     def _limits_and_layout_apply(self) -> Case:

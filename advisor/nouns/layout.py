@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -60,7 +61,8 @@ class ParallelLayout(Noun):
     """Degrees of parallelism and what is kept.
 
     The number of accelerators is ``data * tensor * pipeline * context``; experts are spread
-    over ``expert`` of the data-parallel ranks.
+    over ``expert`` of the data-parallel ranks. In a case, the search chooses the fields that the
+    layout does not state.
     """
 
     data: Annotated[Degree, Input("data-parallel degree; what is left over", "--data")] = 1
@@ -109,39 +111,69 @@ class ParallelLayout(Noun):
     @property
     def schedulable(self) -> bool:
         """Whether the schedule can run on these stages."""
-        if self.schedule is Schedule.DUALPIPE:
-            return self.pipeline % 2 == 0 and self.virtual_stages == 1
-        if self.schedule is Schedule.OVERLAPPED:
-            chunked = self.pipeline == 1 or self.virtual_stages > 1
-            return self.expert > 1 and chunked and self.recompute is not Recompute.FULL
-        return True
+        return not any(self._unschedulable())
 
-    @model_validator(mode="after")
-    def _consistent(self) -> ParallelLayout:
-        if (self.data * self.context) % self.expert:
-            msg = (
-                f"expert={self.expert} must divide data x context = {self.data * self.context}; "
-                "choose expert among its divisors"
+    def states(self, *names: str) -> bool:
+        """Whether all these fields were given, so that the search leaves them alone.
+
+        Examples
+        --------
+        >>> ParallelLayout(tensor=2).states("tensor"), ParallelLayout().states("tensor")
+        (True, False)
+        """
+        return self.model_fields_set.issuperset(names)
+
+    def contradictions(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield the fields that contradict each other, with the reason."""
+        if (ranks := self.data * self.context) % self.expert:
+            yield (
+                ("expert", "data"),
+                f"expert={self.expert} must divide data x context = {ranks}; choose a divisor",
             )
-            raise ValueError(msg)
         if self.virtual_stages > 1 and self.pipeline == 1:
-            msg = "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1"
-            raise ValueError(msg)
-        if not self.schedulable:
+            yield (
+                ("virtual_stages", "pipeline"),
+                "virtual_stages > 1 needs pipeline > 1; set virtual_stages to 1",
+            )
+        for fields in self._unschedulable():
             needs = {
                 Schedule.OVERLAPPED: "expert > 1, virtual_stages > 1 where pipeline > 1, and "
                 "recompute none or selective",
                 Schedule.DUALPIPE: "an even pipeline and virtual_stages 1",
             }
-            msg = f"{self.schedule.value} needs {needs[self.schedule]}; change one of them"
-            raise ValueError(msg)
+            message = f"{self.schedule.value} needs {needs[self.schedule]}; change one of them"
+            yield ("schedule", *fields), message
         if (
             Offload.PARAMETERS in self.offload
             and self.data > 1
             and self.sharding is not Sharding.ZERO3
         ):
-            msg = "offload of parameters over data-parallel ranks needs sharding zero3"
-            raise ValueError(msg)
+            yield (
+                ("offload", "sharding"),
+                "offload of parameters over data-parallel ranks needs sharding zero3; state it",
+            )
+
+    def _unschedulable(self) -> Iterator[tuple[str, ...]]:
+        """Yield the fields for which the schedule cannot run."""
+        if self.schedule is Schedule.DUALPIPE:
+            if self.pipeline % 2:
+                yield ("pipeline",)
+            if self.virtual_stages > 1:
+                yield ("virtual_stages",)
+        if self.schedule is Schedule.OVERLAPPED:
+            if self.expert == 1:
+                yield ("expert",)
+            if self.recompute is Recompute.FULL:
+                yield ("recompute",)
+            if self.pipeline > 1 and self.virtual_stages == 1:
+                yield ("pipeline", "virtual_stages")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ParallelLayout:
+        """Refuse stated fields that contradict each other."""
+        for fields, message in self.contradictions():
+            if self.states(*fields):
+                raise ValueError(message)
         return self
 
 

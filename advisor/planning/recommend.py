@@ -55,7 +55,7 @@ def recommend(
     Parameters
     ----------
     case : Case
-        ``hardware`` and ``layout`` are ignored: the search covers all of them.
+        ``hardware`` is ignored: the search covers all cards. Stated fields of ``layout`` are kept.
     architecture : ModelArchitecture
         The model of the case, resolved.
     catalog : Catalog
@@ -230,6 +230,7 @@ class _Searched:
             runs=self.result.runs,
             limits=case.limits,
             calibration=self.calibration,
+            stated=case.layout,
             prices=[
                 Price.of(system, case.limits.price_kind, interruptions) for system in self.systems
             ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -22,7 +23,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.workload import Serving, Workload
+from advisor.nouns.workload import Serving
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
@@ -140,8 +141,9 @@ def best_placement(
     Returns
     -------
     Placement
-        The asked layout; otherwise the fastest that fits, with host memory only if nothing fits
-        without it; otherwise the smallest, so the estimate shows how much memory is missing.
+        In the fastest layout that fits and has the stated fields, with host memory only if
+        nothing fits without it; otherwise in the smallest, so the estimate shows how much memory is
+        missing.
 
     Raises
     ------
@@ -168,11 +170,13 @@ def best_placement(
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator, architecture)
     )
-    if case.layout is None:
-        systems, result = search_and_host(case, architecture, systems, calibration)
-        options: Sequence[Option] = result.options
-    else:
-        options = _arranged(case, case.layout, precision, architecture, systems, calibration)
+    found_in, result = search_and_host(case, architecture, systems, calibration)
+    least = _leanest(architecture, count, case)
+    options: Sequence[Option] = result.options
+    if options:
+        systems = found_in
+    elif case.layout is not None:
+        options = _arranged(case, least, precision, architecture, systems, calibration)
     # If replicas can use all accelerators, none stays idle.
     options = [option for option in options if option.count == count] or options
     within = [
@@ -184,9 +188,7 @@ def best_placement(
     system = (
         hardware_system(accelerator, count, catalog, case) if best is None else systems[best.system]
     )
-    layout = case.layout or _leanest(architecture, count, case.workload)
-    if best is not None and case.layout is None:
-        layout, precision = best.layout, best.precision
+    layout, precision = (least, precision) if best is None else (best.layout, best.precision)
     offer, per_hour = cheapest_offer(system, case.limits.price_kind)
     interruptions = interruptions_of(case, calibration)
     instances = -(-count // system.node.accelerators) if offer else 0
@@ -245,33 +247,32 @@ def _arranged(
     )
 
 
-def _leanest(architecture: ModelArchitecture, count: int, workload: Workload) -> ParallelLayout:
-    """Return the layout that divides the model as far as count, heads and software allow."""
+def _leanest(architecture: ModelArchitecture, count: int, case: Case) -> ParallelLayout:
+    """Return the stated fields with the least memory in all others."""
+    stated = {} if case.layout is None else case.layout.model_dump(exclude_unset=True)
+    workload = case.workload
     serving = isinstance(workload, Serving)
-    if architecture.unit is not Unit.TOKEN:
-        divided = count > 1 and not serving
-        blocks = any(op.segment for op in architecture.operators)
-        return ParallelLayout(
-            data=count,
-            sharding=Sharding.ZERO3 if divided else Sharding.DDP,
-            recompute=Recompute.FULL if blocks and not serving else Recompute.NONE,
-        )
-    splits = isinstance(workload, Serving) or (
-        "tensor" in software_of(workload, architecture.unit).divides
+    others = math.prod(stated.get(name, 1) for name in ("pipeline", "context"))
+    samples = architecture.unit is not Unit.TOKEN
+    splits = not samples and (
+        isinstance(workload, Serving)
+        or "tensor" in software_of(workload, architecture.unit).divides
     )
-    tensor = max(
+    # A stated degree of data parallelism leaves the others to the rest of the accelerators.
+    free = splits and not stated.keys() & {"tensor", "data"}
+    tensor = stated.get("tensor") or max(
         degree
-        for degree in ((1, 2, 4, 8) if splits else (1,))
-        if count % degree == 0 and architecture.num_attention_heads % degree == 0
+        for degree in ((1, 2, 4, 8) if free else (1,))
+        if count % (degree * others) == 0 and architecture.num_attention_heads % degree == 0
     )
-    if serving:
-        return ParallelLayout(tensor=tensor, data=count // tensor)
-    return ParallelLayout(
-        tensor=tensor,
-        data=count // tensor,
-        sharding=Sharding.ZERO3 if count > tensor else Sharding.DDP,
-        recompute=Recompute.FULL,
-    )
+    data = stated.get("data") or max(1, count // (tensor * others))
+    least: dict[str, object] = {"tensor": tensor, "data": data}
+    if not serving:
+        blocks = not samples or any(op.segment for op in architecture.operators)
+        least["sharding"] = Sharding.ZERO3 if data > 1 else Sharding.DDP
+        least["recompute"] = Recompute.FULL if blocks else Recompute.NONE
+    # Contradictions are refused where the layout is estimated.
+    return ParallelLayout().model_copy(update=least | stated)
 
 
 def explained(

@@ -28,7 +28,7 @@ from advisor.foundation.formatting import (
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
-from advisor.nouns.layout import Recompute, Schedule
+from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.planning.explain.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
 
@@ -114,7 +114,10 @@ def arrangement(estimate: Estimate) -> str:
             parts.append(f"{layout.recompute.value} recompute")
         if layout.offload:
             parts.append(f"{' and '.join(what.value for what in layout.offload)} on the host")
-    return "Layout: " + ", ".join(parts)
+    names = [name.replace("_", " ") for name in estimate.stated]
+    chosen = len(names) < len(ParallelLayout.model_fields)
+    you = f"; you stated {', '.join(names)}, the search chose the rest" if names and chosen else ""
+    return "Layout: " + ", ".join(parts) + you
 
 
 def fit_sentence(estimate: Estimate) -> str:

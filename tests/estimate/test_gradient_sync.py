@@ -18,6 +18,7 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.training_choices import GradientSync
 from advisor.nouns.workload import Pretraining
+from tests.cases import every_field
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248
@@ -87,7 +88,7 @@ def test_zero_2_that_waits_reduces_once_as_zero_1_does() -> None:
                     "gradient_sync": sync,
                 },
                 "hardware": {"accelerator": "a100-pcie-80gb", "count": 8},
-                "layout": {"data": 8, "sharding": sharding, "recompute": "full"},
+                "layout": every_field(data=8, sharding=sharding, recompute="full"),
             }
         )
         assert estimate.time is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor import estimate, load_case
+from tests.cases import every_field
 
 Layout = dict[str, int | str | bool]
 RUNS: dict[str, tuple[int, str, float, int, int, str, Layout]] = {
@@ -91,7 +92,7 @@ def test_published_hours_within_a_fifth(model: str) -> None:
                     "accelerator": accelerator,
                     "count": degrees[0] * degrees[1] * degrees[2],
                 },
-                "layout": full,
+                "layout": every_field(**full),
             }
         )
     )

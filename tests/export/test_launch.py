@@ -22,13 +22,13 @@ LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 40e6, "lora_targets": ["q"]},
     "hardware": {"accelerator": "h100-sxm", "count": 2},
-    "layout": {"micro_batch": 2, "recompute": "full"},
+    "layout": {"micro_batch": 2, "recompute": "full", "sharding": "ddp"},
 }
 FULL: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "fine_tuning", "method": "full", "tokens": 40e6},
     "hardware": {"accelerator": "h100-sxm", "count": 16},
-    "layout": {"sharding": "zero3", "recompute": "full"},
+    "layout": {"sharding": "zero3", "recompute": "full", "micro_batch": 1},
 }
 PRETRAIN: dict[str, Any] = {
     "model": {"preset": "qwen3-30b-a3b"},

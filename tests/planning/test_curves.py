@@ -11,18 +11,19 @@ from advisor.api import memory_curves
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
 from advisor.planning.explain.sentences import curve_sentence
+from tests.cases import every_field
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "fine_tuning", "method": "lora", "sequence_length": 2048},
     "hardware": {"accelerator": "h100-sxm", "count": 1},
-    "layout": {"recompute": "full"},
+    "layout": every_field(recompute="full"),
 }
 SERVING: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "serving", "weight_format": "bf16"},
     "hardware": {"accelerator": "rtx-4090", "count": 1},
-    "layout": {},
+    "layout": every_field(),
 }
 
 

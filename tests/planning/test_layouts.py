@@ -148,8 +148,8 @@ def test_experts_exchange_beside_computation_where_the_stack_can() -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        {"data": 16},
-        {"data": 8, "pipeline": 2, "expert": 8},
+        {"data": 16, "expert": 1},
+        {"data": 8, "pipeline": 2, "expert": 8, "virtual_stages": 1},
         {"data": 16, "expert": 8, "recompute": "full"},
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import advisor
+from tests.cases import every_field
 
 CARDS: dict[str, tuple[str, str, int, dict[str, Any]]] = {
     "llama-3.1-405b on 1,024": ("llama-3.1-405b", "h100-sxm", 1024, {"sequence_length": 8192}),
@@ -47,7 +48,7 @@ def test_no_neighbour_of_the_searched_layout_is_faster_and_fits(name: str) -> No
 
 
 def test_a_neighbour_costs_what_its_own_estimate_says() -> None:
-    layout = {"data": 8, "tensor": 8, "pipeline": 16, "sharding": "zero1"}
+    layout = every_field(data=8, tensor=8, pipeline=16, sharding="zero1")
     case = CARDS["llama-3.1-405b on 1,024"]
     found = estimated(*case, layout=layout)
     assert found.time is not None

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import advisor
+from tests.cases import every_field
 
 GPT3: dict[str, Any] = {
     "tokens": 300e9,
@@ -127,7 +128,7 @@ def estimated(name: str, *, searched: bool) -> advisor.Estimate:
         "workload": {"kind": "pretraining", **run.workload},
         "hardware": {"accelerator": run.accelerator, "count": run.count},
     }
-    return advisor.estimate(case if searched else {**case, "layout": run.layout})
+    return advisor.estimate(case if searched else {**case, "layout": every_field(**run.layout)})
 
 
 @pytest.mark.parametrize("name", RUNS)

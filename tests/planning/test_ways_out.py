@@ -12,6 +12,7 @@ from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.explain.ways_out import SACRIFICES
 from advisor.terminal.console import new_console
 from advisor.terminal.estimate import show_estimate
+from tests.cases import every_field
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -29,7 +30,7 @@ WAITING: dict[str, Any] = {
         "gradient_sync": "last",
     },
     "hardware": {"accelerator": "a100-sxm-40gb", "count": 8},
-    "layout": {"data": 8, "sharding": "zero3", "recompute": "full"},
+    "layout": every_field(data=8, sharding="zero3", recompute="full"),
 }
 LARGE_SERVING: dict[str, Any] = {
     "model": {"preset": "llama-3.3-70b"},
@@ -84,7 +85,7 @@ def test_the_smallest_sacrifice_comes_first() -> None:
     estimate = changed(
         {**LORA, "workload": {"kind": "fine_tuning", "method": "full"}},
         hardware={"accelerator": "h100-sxm", "count": 8},
-        layout={"data": 8, "micro_batch": 4},
+        layout=every_field(data=8, micro_batch=4),
     )
     ranks = [SACRIFICES.index(item.sacrifice) for item in estimate.ways_out]
     assert ranks == sorted(ranks)
@@ -116,7 +117,7 @@ def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
         LORA,
         workload={"method": "full"},
         hardware={"accelerator": "rtx-4090", "count": 2},
-        layout={"tensor": 2, "recompute": "full"},
+        layout=every_field(tensor=2, recompute="full"),
     )
     high = load_calibration().intervals["training_memory"].high
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 import numpy as np
@@ -79,7 +79,9 @@ class StepBound:
             micro_batch_s=1.0, pipeline=rows.pipeline, virtual_stages=rows.virtual_stages
         )
         self._factor = (1 - ROUNDING) * software.slowdown_of(samples=run.unit is Unit.IMAGE)
-        self._passes = self._factor * (self._micro_batches + np.asarray(bubble))
+        # A schedule from both ends has a smaller bubble of its own.
+        bubble = np.where(rows.dual, 0.0, bubble)
+        self._passes = self._factor * (self._micro_batches + bubble)
         levels = first + grid.rows * np.arange(RECOMPUTE_LEVELS)[:, None]
         layouts = grid.layouts.take(levels.reshape(-1))
         _, one_of_each = np.unique(card, return_index=True)
@@ -102,7 +104,10 @@ class StepBound:
         self._traffic, self._exchange = _traffic_times(
             architecture, run, _crossed(ends, systems.take(one_of_each)), network, software
         )
-        self._shown = exposed_exchange(np.ones(grid.rows), np.inf, rows, software)
+        # From both ends, computation may hide an exchange whole.
+        plain = replace(rows, schedule=np.where(rows.dual, 0.0, rows.schedule))
+        shown = exposed_exchange(np.ones(grid.rows), np.inf, plain, software)
+        self._shown = np.where(rows.dual, 0.0, shown)
 
     def step_s(self, system: Indices, policy: Indices, row: Indices) -> Floats:
         """Lower bound of the step time, one element per configuration. [s]

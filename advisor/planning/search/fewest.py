@@ -10,6 +10,7 @@ import numpy as np
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.efficiency import Calibration
+from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.options import (
@@ -55,6 +56,7 @@ def fewest_machines(
     limits: Constraints,
     calibration: Calibration,
     prices: Sequence[Price],
+    stated: ParallelLayout | None = None,
 ) -> list[Option]:
     """Close the gap between the searched numbers: one machine fewer misses the limits.
 
@@ -66,6 +68,8 @@ def fewest_machines(
         By recipe.
     prices : sequence of Price
         Of each system.
+    stated : ParallelLayout, optional
+        Layout of the case: its stated fields keep their values.
 
     Returns
     -------
@@ -93,7 +97,9 @@ def fewest_machines(
                 replace(systems[gap.enough.system], counts=tuple(gap.tried)) for gap in open_gaps
             ]
             counts = {count for system in tried for count in system.counts}
-            space = LayoutSpace(architecture, run, counts, calibration, hosted=hosted)
+            space = LayoutSpace(
+                architecture, run, counts, calibration, stated=stated, hosted=hosted
+            )
             found = search_training(architecture, run, tried, space, calibration).found
             configurations = [
                 Configuration(

@@ -13,8 +13,9 @@ from advisor.estimate.training.memory import training_memory
 from advisor.estimate.training.memory_report import memory_interval, memory_totals
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.efficiency import Calibration
+from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import FORMAT_BYTES
-from advisor.planning.search.layouts import RECOMPUTE_LEVELS, layout_grid
+from advisor.planning.search.layouts import RECOMPUTE_LEVELS, layout_grid, stated_values
 
 CHUNK = 16_384
 """Configurations evaluated at a time: this bounds the memory and fits in the cache."""
@@ -29,6 +30,8 @@ class LayoutSpace:
         Fixes batch, sequence and method; precisions may differ later.
     counts : iterable of int
         Numbers of accelerators.
+    stated : ParallelLayout, optional
+        Its stated fields keep their values.
     hosted : bool, optional
         Only layouts that use the host's memory, instead of those that do not.
     """
@@ -40,12 +43,21 @@ class LayoutSpace:
         counts: Iterable[int],
         calibration: Calibration,
         *,
+        stated: ParallelLayout | None = None,
         hosted: bool = False,
     ) -> None:
         self.architecture, self.calibration = architecture, calibration
         # Megatron's offloading and its overlap of two micro-batches are not used together.
         overlapping = calibration.software[run.software].expert_overlap > 0 and not hosted
-        self.grid = layout_grid(architecture, run, counts, hosted=hosted, overlapping=overlapping)
+        self.stated = stated_values(stated)
+        self.grid = layout_grid(
+            architecture,
+            run,
+            counts,
+            stated=self.stated,
+            hosted=hosted,
+            overlapping=overlapping,
+        )
         self._held: dict[tuple[object, ...], tuple[Floats, Floats]] = {}
 
     def has_layouts(self, count: int) -> bool:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
+from typing import Final
 
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
-from advisor.estimate.candidates import OFFLOAD_BITS, Floats, LayoutArrays
+from advisor.estimate.candidates import (
+    OFFLOAD_BITS,
+    SCHEDULE_LEVEL,
+    SHARDING_LEVEL,
+    Floats,
+    LayoutArrays,
+)
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.layout import Offload, most_chunks
+from advisor.nouns.layout import Offload, ParallelLayout, Schedule, Sharding, most_chunks
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
@@ -38,6 +45,30 @@ CONTEXT_FROM_TOKENS = 16_384
 CONTEXT_CHUNK_TOKENS = 4_096
 """Shorter ones only into chunks of at least this length."""
 RECOMPUTE_LEVELS = 3
+WHOLE: Final = SHARDING_LEVEL[Sharding.ZERO3]
+OVERLAPPED: Final = SCHEDULE_LEVEL[Schedule.OVERLAPPED]
+DUAL: Final = SCHEDULE_LEVEL[Schedule.DUALPIPE]
+
+Stated = Mapping[str, int]
+"""Fields of ``LayoutArrays`` that the case states, with their values."""
+
+
+def stated_values(layout: ParallelLayout | None) -> Stated:
+    """Return the stated fields of a case's layout as numbers.
+
+    Examples
+    --------
+    >>> stated_values(ParallelLayout(tensor=4, sharding="zero1"))
+    {'tensor': 4, 'sharding': 1}
+    """
+    if layout is None:
+        return {}
+    arrays = LayoutArrays.of(layout)
+    return {
+        name: int(getattr(arrays, name)[0])
+        for name in type(layout).model_fields
+        if layout.states(name)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,34 +88,42 @@ class LayoutGrid:
 
 
 def _degrees(
-    architecture: ModelArchitecture, run: TrainingRun, count: int
+    architecture: ModelArchitecture, run: TrainingRun, count: int, stated: Stated
 ) -> Iterator[tuple[int, int, int, int, int]]:
     heads = architecture.num_attention_heads
-    contexts = [degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree)]
     many = architecture.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
     # Only data parallelism divides networks that take whole images or samples.
     offered = run.stack.divides if architecture.unit is Unit.TOKEN else ()
-    experts = wide if architecture.num_experts > 1 and "expert" in offered else (1,)
-    stages = _stages(architecture) if "pipeline" in offered else (1,)
-    for tensor in TENSOR_DEGREES if "tensor" in offered else (1,):
+
+    def tried(name: str, degrees: Iterable[int]) -> tuple[int, ...]:
+        return (stated[name],) if name in stated else tuple(degrees)
+
+    contexts = tried(
+        "context", (degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree))
+    )
+    experts = tried(
+        "expert", wide if architecture.num_experts > 1 and "expert" in offered else (1,)
+    )
+    stages = tried("pipeline", _stages(architecture) if "pipeline" in offered else (1,))
+    for tensor in tried("tensor", TENSOR_DEGREES if "tensor" in offered else (1,)):
         if count % tensor or heads % tensor:
             continue
         for pipeline in stages:
-            if count % (tensor * pipeline):
+            if count % (tensor * pipeline) or pipeline > architecture.pipeline_parts:
                 continue
             for context in contexts:
                 rest = count // (tensor * pipeline)
                 if rest % context:
                     continue
                 data = rest // context
-                if data > run.global_batch:
+                if data > run.global_batch or data != stated.get("data", data):
                     continue
                 for expert in experts:
                     if rest % expert or architecture.num_experts % expert:
                         continue
                     # Many experts are spread if there are enough ranks.
-                    if 1 < expert < WIDE_FROM < rest and many:
+                    if 1 < expert < WIDE_FROM < rest and many and "expert" not in stated:
                         continue
                     yield tensor, pipeline, context, data, expert
 
@@ -110,62 +149,104 @@ def _stages(architecture: ModelArchitecture) -> tuple[int, ...]:
     return tuple(sorted(p for p in {*PIPELINE_DEGREES, *even} if p <= layers))
 
 
-def _micro_batches(architecture: ModelArchitecture, run: TrainingRun, data: int) -> list[int]:
+def _micro_batches(
+    architecture: ModelArchitecture, run: TrainingRun, data: int, stated: Stated
+) -> list[int]:
     """Return the micro-batches to try: powers of two, and divisors of a rank's batch."""
+    whole, rest = divmod(run.global_batch, data)
+    if "micro_batch" in stated:
+        return [size for size in (stated["micro_batch"],) if size <= whole]
     if architecture.unit is Unit.TOKEN:
         powers = MICRO_BATCHES
         most = max(powers[-1], MICRO_BATCH_TOKENS // max(run.sequence_length, SHORT_SEQUENCE))
     else:
         powers = SAMPLE_MICRO_BATCHES
         most = powers[-1]
-    whole, rest = divmod(run.global_batch, data)
     even = set() if rest else {n for n in range(1, min(whole, most) + 1) if whole % n == 0}
     return sorted({1, *even, *(n for n in powers if n <= whole)})
 
 
-def _moved(run: TrainingRun) -> tuple[tuple[Offload, ...], ...]:
+def _moved(run: TrainingRun, stated: Stated, *, hosted: bool) -> tuple[int, ...]:
     """Return what to keep in the host's memory, step by step: optimizer states come first."""
+    if "offload" in stated:
+        return (stated["offload"],) if hosted == (stated["offload"] > 0) else ()
+    if not hosted:
+        return (0,)
     order = list(Offload)[1:] if run.frozen else list(Offload)
-    return tuple(tuple(order[: place + 1]) for place in range(len(order)))
+    bits = [int(OFFLOAD_BITS[what]) for what in order]
+    return tuple(sum(bits[: place + 1]) for place in range(len(bits)))
+
+
+def _levels(run: TrainingRun, ranks: int, pipeline: int, stated: Stated) -> tuple[int, ...]:
+    """Return the levels of sharding to try.
+
+    ZeRO-1 never costs more than DDP, and ZeRO-3 never takes less time than ZeRO-1.
+    """
+    if "sharding" in stated:
+        return (stated["sharding"],)
+    least = 0 if run.frozen or ranks == 1 else 1
+    return (least, WHOLE) if pipeline == 1 < ranks else (least,)
+
+
+def _chunks(architecture: ModelArchitecture, pipeline: int, stated: Stated) -> tuple[int, ...]:
+    """Return the virtual stages to try.
+
+    More of them mean less idle time and memory, and hidden messages: try none and the most.
+    """
+    layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
+    most = 1 if pipeline == 1 else most_chunks(layers=layers, parts=parts, pipeline=pipeline)
+    if "virtual_stages" not in stated:
+        return tuple({1, most})
+    possible = pipeline * stated["virtual_stages"] <= (1 if pipeline == 1 else parts)
+    return (stated["virtual_stages"],) if possible else ()
+
+
+def _schedules(
+    pipeline: int, expert: int, fed: int, virtual_stages: int, stated: Stated, *, overlapping: bool
+) -> tuple[int, ...]:
+    """Return the schedules to try: an overlapped one needs more memory, so both are."""
+    beside = expert > 1 and fed > 1 and (pipeline == 1 or virtual_stages > 1)
+    possible = {0, OVERLAPPED} if beside else {0}
+    if "schedule" not in stated:
+        return (0, OVERLAPPED) if overlapping and beside else (0,)
+    if pipeline % 2 == 0 and virtual_stages == 1:
+        possible.add(DUAL)
+    return tuple(possible & {stated["schedule"]})
 
 
 def _rows(
     architecture: ModelArchitecture,
     run: TrainingRun,
     counts: Iterable[int],
+    stated: Stated,
     *,
     hosted: bool,
     overlapping: bool,
 ) -> Iterator[tuple[float, ...]]:
-    moved = _moved(run) if hosted else ((),)
-    layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
-    # More chunks mean less idle time and memory, and hidden messages: try none and the most.
-    chunks = {
-        pipeline: {1, most_chunks(layers=layers, parts=parts, pipeline=pipeline)}
-        for pipeline in _stages(architecture)
-    } | {1: {1}}
+    moved = _moved(run, stated, hosted=hosted)
+    parameters = int(OFFLOAD_BITS[Offload.PARAMETERS])
+    chunks: dict[int, tuple[int, ...]] = {}
     micro_batches: dict[int, list[int]] = {}
     for count in counts:
-        for tensor, pipeline, context, data, expert in _degrees(architecture, run, count):
-            # ZeRO-1 never costs more than DDP, and ZeRO-3 never less time than ZeRO-1.
-            if data * context == 1:
-                levels: tuple[int, ...] = (0,)
-            elif run.frozen:
-                levels = (0, 3) if pipeline == 1 else (0,)
-            else:
-                levels = (1, 3) if pipeline == 1 else (1,)
+        for degrees in _degrees(architecture, run, count, stated):
+            tensor, pipeline, context, data, expert = degrees
+            levels = _levels(run, data * context, pipeline, stated)
             if data not in micro_batches:
-                micro_batches[data] = _micro_batches(architecture, run, data)
+                micro_batches[data] = _micro_batches(architecture, run, data, stated)
+            if pipeline not in chunks:
+                chunks[pipeline] = _chunks(architecture, pipeline, stated)
             for micro_batch in micro_batches[data]:
                 fed = micro_batches_fed(run, data=data, micro_batch=micro_batch)
-                for virtual_stages in chunks[pipeline] if fed % pipeline == 0 else (1,):
-                    # An overlapped schedule needs more memory, so both are tried.
-                    beside = expert > 1 and fed > 1 and (pipeline == 1 or virtual_stages > 1)
-                    schedules = (0, 1) if overlapping and beside else (0,)
+                for virtual_stages in chunks[pipeline]:
+                    if virtual_stages > 1 and fed % pipeline:
+                        continue
+                    schedules = _schedules(
+                        pipeline, expert, fed, virtual_stages, stated, overlapping=overlapping
+                    )
                     for level, offload, schedule in product(levels, moved, schedules):
-                        if Offload.PARAMETERS in offload and data > 1 and level < 3:
+                        if offload & parameters and data > 1 and level < WHOLE:
                             continue
-                        if schedule and level == 3:
+                        if schedule and level == WHOLE and "sharding" not in stated:
                             continue
                         yield (
                             count,
@@ -177,7 +258,7 @@ def _rows(
                             level,
                             micro_batch,
                             virtual_stages,
-                            sum(OFFLOAD_BITS[what] for what in offload),
+                            offload,
                             schedule,
                         )
 
@@ -187,6 +268,7 @@ def layout_grid(
     run: TrainingRun,
     counts: Iterable[int],
     *,
+    stated: Stated | None = None,
     hosted: bool = False,
     overlapping: bool = False,
 ) -> LayoutGrid:
@@ -196,14 +278,18 @@ def layout_grid(
     ----------
     counts : iterable of int
         Numbers of accelerators.
+    stated : mapping of str to int, optional
+        Fields that keep one value; the others are searched.
     hosted : bool, optional
         Only layouts that use the host's memory, instead of those that do not.
     overlapping : bool, optional
         Whether the software can run exchanges between experts beside computation
         (``1f1b_overlapped``); from both ends (``dualpipe``) none of the stacks can.
     """
-    ordered = sorted(set(counts))
-    rows_of_all = list(_rows(architecture, run, ordered, hosted=hosted, overlapping=overlapping))
+    ordered, stated = sorted(set(counts)), stated or {}
+    rows_of_all = list(
+        _rows(architecture, run, ordered, stated, hosted=hosted, overlapping=overlapping)
+    )
     table = np.array(rows_of_all, dtype=np.float64).reshape(-1, 11)
     rows = len(table)
     count = table[:, 0]
@@ -225,7 +311,9 @@ def layout_grid(
             sharding=tripled[:, 6],
             micro_batch=tripled[:, 7],
             recompute=recompute,
-            sequence_parallel=np.ones(RECOMPUTE_LEVELS * rows),
+            sequence_parallel=np.full(
+                RECOMPUTE_LEVELS * rows, stated.get("sequence_parallel", 1.0)
+            ),
             virtual_stages=tripled[:, 8],
             offload=tripled[:, 9],
             schedule=tripled[:, 10],

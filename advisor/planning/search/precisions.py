@@ -19,6 +19,7 @@ from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.layout_space import LayoutSpace
+from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
 from advisor.planning.search.serving import replica_table, search_serving
@@ -125,7 +126,8 @@ def search_and_host(
     """
     result = search(case, architecture, systems, calibration)
     serving = isinstance(case.workload, Serving)
-    if serving or result.options or architecture.unit is not Unit.TOKEN:
+    refused = case.layout and case.layout.states("offload") and not case.layout.offload
+    if serving or result.options or refused or architecture.unit is not Unit.TOKEN:
         return systems, result
     parted = by_host_memory(systems)
     hosted = search(case, architecture, parted, calibration, hosted=True)
@@ -176,7 +178,9 @@ def _search_training(
         ]
         counts = frozenset(count for index in indices for count in systems[index].counts)
         if counts not in spaces:
-            spaces[counts] = LayoutSpace(architecture, run, counts, calibration, hosted=hosted)
+            spaces[counts] = LayoutSpace(
+                architecture, run, counts, calibration, stated=case.layout, hosted=hosted
+            )
         recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration)
         recipe.try_reachable(systems, indices)
         if not advised:
@@ -284,7 +288,9 @@ def _search_serving(
     spreads = TimeSpreads(architecture, calibration, serving=True)
     for (size, _), indices in groups.items():
         members = [systems[index] for index in indices]
-        table = replica_table(architecture, members, workload.concurrency)
+        table = replica_table(
+            architecture, members, workload.concurrency, stated_values(case.layout)
+        )
         smaller = [name for name in lower if WEIGHT_FORMATS[name].bytes_per_parameter < size]
         for name in (own[indices[0]], *smaller):
             advised = name in smaller

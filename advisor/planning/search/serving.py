@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import CHUNK
+from advisor.planning.search.layouts import Stated
 from advisor.planning.search.options import Miss
 from advisor.planning.search.systems import System
 
@@ -60,29 +61,40 @@ class ServingSearch:
 
 
 def replica_table(
-    architecture: ModelArchitecture, systems: Sequence[System], concurrency: int
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    concurrency: int,
+    stated: Stated | None = None,
 ) -> Table:
     """Return every way to divide every number of accelerators into equal replicas.
 
     A replica answers at least one request at a time. If the replicas leave accelerators of the
-    last instance idle, the count is the number of accelerators in use.
+    last instance idle, the count is the number of accelerators in use. Degrees in ``stated`` keep
+    their values.
     """
+    stated = stated or {}
+
+    def tried(name: str, degrees: Iterable[int]) -> Iterable[int]:
+        return (stated[name],) if name in stated else degrees
+
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
     divided = generates(architecture)
     rows: set[tuple[int, int, int, int, int, int]] = set()
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
         for count in system.counts:
-            for tensor in TENSOR_DEGREES if divided else (1,):
-                if tensor > reach or heads % tensor:
+            for tensor in tried("tensor", TENSOR_DEGREES if divided else (1,)):
+                if heads % tensor or (tensor > reach and "tensor" not in stated):
                     continue
-                for pipeline in PIPELINE_DEGREES if divided else (1,):
+                for pipeline in tried("pipeline", PIPELINE_DEGREES if divided else (1,)):
                     replica = tensor * pipeline
                     replicas = min(count // replica, concurrency)
+                    if replicas != stated.get("data", replicas):
+                        continue
                     used = replicas * replica
                     if pipeline > layers or used <= max(0, count - system.node.accelerators):
                         continue
-                    degrees = {1, min(WIDE_EXPERTS, replicas), replicas}
+                    degrees = tried("expert", {1, min(WIDE_EXPERTS, replicas), replicas})
                     rows.update(
                         (index, used, replicas, tensor, pipeline, expert)
                         for expert in degrees

@@ -166,9 +166,14 @@ class _Fitting:
     ) -> None:
         self._grid, self._systems = space.grid, systems
         self._need, self._host = space.high_bytes(run), space.host_bytes(run)
-        # Full recomputation is faster than fetching activations from the host.
+        self._any_reach = "tensor" in space.stated
         rows = space.grid.layouts.take(slice(0, space.grid.rows))
-        self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
+        policy = space.stated.get("recompute")
+        if policy is None:
+            # Full recomputation is faster than fetching activations from the host.
+            self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
+        else:
+            self._need[np.arange(RECOMPUTE_LEVELS) != policy] = np.inf
         # A schedule that overlaps two micro-batches does not recompute everything.
         self._need[-1, rows.overlapped] = np.inf
         kinds = [
@@ -188,7 +193,8 @@ class _Fitting:
     def _first_policy(self, capacity: float, reach: int, host: float) -> NDArray[np.int8]:
         none, selective, full = (self._need <= capacity) & (self._host <= host)
         first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
-        return np.where(self._grid.tensor <= reach, first, NO_POLICY).astype(np.int8)
+        reached = self._any_reach | (self._grid.tensor <= reach)
+        return np.where(reached, first, NO_POLICY).astype(np.int8)
 
     def policy(self, system: Indices, row: Indices) -> Indices:
         """Level of the first policy that fits, or ``NO_POLICY``."""
@@ -200,7 +206,7 @@ class _Fitting:
         least = np.inf
         for count in self._systems[place].counts:
             rows = slice(*self._grid.start[count])
-            allowed = self._grid.tensor[rows] <= reach
+            allowed = self._any_reach | (self._grid.tensor[rows] <= reach)
             if allowed.any():
                 least = min(least, float(self._need[:, rows][:, allowed].min()))
         return least
