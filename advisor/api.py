@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from advisor.calibration.scoring.report import ValidationReport
     from advisor.calibration.scoring.validation import validate
     from advisor.catalog.live.refresh import refresh_prices
+    from advisor.catalog.offer_list import list_offers
     from advisor.catalog.overview import PriceOverview, price_overview
     from advisor.estimate.curve_results import Curve
     from advisor.export.formats import Export, export_formats
+    from advisor.export.offers import offers_csv
     from advisor.owning.results import Ownership
     from advisor.planning.explain.scaling import Scaling
     from advisor.planning.fits.results import Fits
@@ -45,9 +47,11 @@ _LATER: Final = {
     name: f"advisor.{module}"
     for module, names in {
         "estimate.curve_results": "Curve",
+        "export.offers": "offers_csv",
         "export.formats": "Export export_formats",
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
+        "catalog.offer_list": "list_offers",
         "catalog.overview": "PriceOverview price_overview",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",
@@ -375,10 +379,12 @@ __all__ = [
     "export_formats",
     "fits",
     "input_error",
+    "list_offers",
     "load_case",
     "load_catalog",
     "memory_curves",
     "node_for",
+    "offers_csv",
     "own",
     "parse_case",
     "places",

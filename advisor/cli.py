@@ -28,6 +28,8 @@ from advisor.foundation.parsing import parse_amount, parse_count, parse_duration
 from advisor.foundation.writing import write_whole
 from advisor.terminal.streams import complain, drop_output, prepare_streams, read_input
 
+SHOWN_OFFERS: Final = 25
+"""Offers that a list prints unless all are asked for."""
 MAX_PORT: Final = 65_535
 
 DEBUG: Final = "GPU_ADVISOR_DEBUG"
@@ -245,6 +247,9 @@ def _prices(arguments: Namespace) -> None:
     if arguments.action == "refresh":
         _refresh(arguments)
         return
+    if arguments.action == "list":
+        _list_offers(arguments)
+        return
     from advisor import api
 
     catalog = api.load_catalog()
@@ -259,6 +264,29 @@ def _prices(arguments: Namespace) -> None:
     from advisor.terminal.prices import show_prices
 
     show_prices(new_console(), result)
+
+
+def _list_offers(arguments: Namespace) -> None:
+    from advisor import api
+
+    result = api.list_offers(
+        api.load_catalog(),
+        arguments.accelerators,
+        providers=arguments.provider,
+        regions=arguments.region,
+        count=parse_count(arguments.count, field="--count") if arguments.count else None,
+        spot=arguments.spot,
+        order=arguments.sort,
+    )
+    if arguments.csv is not None:
+        write_whole(Path(arguments.csv), api.offers_csv(result))
+    if arguments.json:
+        print(result.to_json())
+        return
+    from advisor.terminal.console import new_console
+    from advisor.terminal.prices import show_offers
+
+    show_offers(new_console(), result, limit=len(result.lines) if arguments.all else SHOWN_OFFERS)
 
 
 def _refresh(arguments: Namespace) -> None:

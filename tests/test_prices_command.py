@@ -1,10 +1,12 @@
 """``gpu-advisor prices``: what there is, how old, and fetching live prices."""
 
+import csv
 import io
 import json
 import re
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +34,8 @@ def test_each_provider_has_its_count_and_age(catalog_counts: tuple[int, int, int
     assert len(rows) == providers
     assert sum(item.offers for item in rows.values()) == offers
     aws = rows["AWS"]  # one list of 2026-07-20: 11 + 31 + 30 + 31 + 21 days ago
-    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (61, "2026-07-20", 124, 61)
+    assert (aws.offers, aws.newest, aws.age_days, aws.stale) == (63, "2026-07-20", 124, 63)
+    assert (aws.median_age_days, aws.regions) == (124, 1)
     gcore = rows["Gcore"]
     assert (gcore.offers, gcore.currencies, gcore.oldest) == (4, ("EUR",), "2024-12")
     assert (gcore.age_days, gcore.stale) == (46, 1)  # of October 6; one of December 2024
@@ -103,3 +106,65 @@ def test_the_outcome_of_each_provider_is_told() -> None:
     assert "OCI: timed out; the shipped prices stay." in text
     assert "AWS: L4 3 GB (2)" in text
     assert "Kept in cache/prices.json." in text
+
+
+def listed(*options: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    assert cli.main(["prices", "list", *options, "--json"]) == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["lines"]
+    return found
+
+
+def test_a_list_answers_what_a_card_costs_where(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = listed("h100-sxm", "--count", "8", capsys=capsys)
+    prices = [line["usd_per_card_hour"] for line in lines]
+
+    assert prices == sorted(prices)
+    assert {line["accelerators"] for line in lines} == {8}
+    [aws] = [line for line in lines if line["instance_type"] == "p5.48xlarge"]
+    assert aws["usd_per_card_hour"] == pytest.approx(55.04 / 8)  # list price of 2026-07-20
+    assert aws["usd_per_gib_hour"] == pytest.approx(55.04 / 8 / (81559 / 1024))  # nvidia-smi
+    assert aws["network_bytes_per_s"] == 400e9  # 3,200 Gbit/s
+
+
+def test_conditions_of_a_list_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = listed("--provider", "gcp", "--region", "us-central1", "--spot", capsys=capsys)
+
+    assert lines
+    assert {(line["provider"], line["region"]) for line in lines} == {("GCP", "us-central1")}
+    assert all(line["spot_usd_per_hour"] is not None for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("order", "column", "down"),
+    [
+        ("memory", "memory_bytes", True),
+        ("per-gb", "usd_per_gib_hour", False),
+        ("age", "age_days", False),
+    ],
+)
+def test_a_list_is_sorted(
+    order: str, column: str, down: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [line[column] for line in listed("--sort", order, capsys=capsys)]
+
+    assert values == sorted(values, reverse=down)
+    assert len(values) == len(load_snapshot().offers)
+
+
+def test_a_list_is_written_as_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "offers.csv"
+
+    assert cli.main(["prices", "list", "l40s", "--csv", str(file)]) == 0
+    rows = list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"))))
+    assert {row["accelerator"] for row in rows} == {"l40s"}
+    assert "offers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options", [["--sort", "colour"], ["--provider", "nobody"], ["--count", "0"], ["no-card"]]
+)
+def test_an_impossible_list_is_a_callers_mistake(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["prices", "list", *options]) == 2
+    assert "error" in capsys.readouterr().err

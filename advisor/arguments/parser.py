@@ -59,6 +59,8 @@ examples:
     "prices": """\
 examples:
   gpu-advisor prices show
+  gpu-advisor prices list h100-sxm h200-sxm --count 8 --sort per-gb
+  gpu-advisor prices list --provider RunPod --csv offers.csv
   gpu-advisor prices show --usd-per-eur 1.12
   gpu-advisor prices refresh
 """,
@@ -262,6 +264,23 @@ def _add_prices(parser: argparse.ArgumentParser) -> None:
     show = actions.add_parser("show", help="offers of each provider, with age and count")
     show.add_argument("--usd-per-eur", metavar="RATE", help="exchange rate for prices in euro")
     _add_json(show)
+    offers = actions.add_parser("list", help="offers by card: price, memory, region, network, age")
+    offers.add_argument("accelerators", nargs="*", metavar="KEY", help="e.g. h100-sxm rtx-4090")
+    offers.add_argument("--count", metavar="N", help="accelerators in one instance")
+    for name in ("provider", "region"):
+        offers.add_argument(
+            f"--{name}", action="append", default=[], metavar="NAME", help="repeat for several"
+        )
+    offers.add_argument("--spot", action="store_true", help="spot prices")
+    offers.add_argument(
+        "--sort",
+        metavar="BY",
+        default="price",
+        help="price (of one card), memory, per-gb, network, age or provider",
+    )
+    offers.add_argument("--all", action="store_true", help="print every offer")
+    offers.add_argument("--csv", metavar="FILE", help="write every offer here")
+    _add_json(offers)
     refresh = actions.add_parser(
         "refresh",
         help="fetch live prices through gpuhunt (pip install 'gpu-advisor[prices]')",

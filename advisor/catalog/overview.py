@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from statistics import median
 
 from advisor.catalog.catalog import Catalog, ExchangeRate, PriceState
 from advisor.foundation.dates import age_days, first_day, is_stale
@@ -28,8 +29,11 @@ class ProviderPrices(Noun):
     oldest: str
     age_days: int
     """Age of the newest price; the largest possible age if its day is unknown. [days]"""
+    median_age_days: int
+    """Half of the prices are at least this old. [days]"""
     stale: int
     """Offers whose price is, or may be, older than 60 days."""
+    regions: int
     live: bool
     """Whether live prices are among them."""
 
@@ -84,6 +88,8 @@ def _provider(
         newest=dates[-1],
         oldest=dates[0],
         age_days=age_days(dates[-1], today=today),
+        median_age_days=round(median(age_days(day, today=today) for day in dates)),
+        regions=len({offer.region for offer in offers}),
         stale=sum(is_stale(day, today=today) for day in dates),
         live=live,
     )

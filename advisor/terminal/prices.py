@@ -11,9 +11,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from advisor.catalog.live.fetch import Progress as Told
 from advisor.catalog.live.prices import ProviderReport, RefreshReport
+from advisor.catalog.offer_list import OfferLine, OfferList
 from advisor.catalog.overview import PriceOverview, ProviderPrices
 from advisor.foundation.dates import STALE_DAYS
-from advisor.foundation.formatting import count
+from advisor.foundation.formatting import count, percent
 from advisor.foundation.rounding import plain
 from advisor.terminal.console import bullets, new_console, paragraph, table
 
@@ -27,17 +28,36 @@ def show_prices(console: Console, overview: PriceOverview) -> None:
     paragraph(console, overview.sentence)
     if overview.state.problem:
         paragraph(console, overview.state.problem)
-    columns = ("provider", "offers", "spot", "newest", "age", "old", "source")
+    columns = ("provider", "offers", "spot", "newest", "oldest", "median age", "old", "source")
     rows = [_row(item) for item in overview.providers]
-    console.print(table(columns, rows, right=(1, 2, 4, 5)))
+    console.print(table(columns, rows, right=(1, 2, 5, 6)))
     paragraph(
         console,
-        "Age: days since the newest price; the most that is possible if its day is unknown. Old: "
-        f"offers with a price that is, or may be, over {STALE_DAYS} days old.",
+        f"Old: share of the prices that are, or may be, over {STALE_DAYS} days old. A price whose "
+        "day is unknown counts as old as it may be.",
     )
     for currency, rate in overview.exchange_rates.items():
         since = f"of {rate.date}" if rate.date else "as you gave it"
         paragraph(console, f"1 {currency} = {plain(rate.usd, 5)} USD, {since}.")
+
+
+def show_offers(console: Console, found: OfferList, *, limit: int) -> None:
+    """Print offers in their order, the first ``limit`` of them."""
+    shown = found.lines[:limit]
+    console.print(f"{count(len(found.lines))} offers", style="bold")
+    if not shown:
+        paragraph(console, "No offer of the catalog meets these conditions. Drop one of them.")
+        return
+    kind = "spot" if found.spot else "on demand"
+    columns = ("cards", "offer", "region", "a card", "a GiB", "Gbit/s", "age")
+    console.print(table(columns, map(_offer, shown), right=(0, 3, 4, 5, 6)))
+    paragraph(
+        console,
+        f"USD per hour, {kind}, for one card and for a GiB of its memory; s: a spot price, where "
+        "nothing else is sold. Gbit/s: network of the whole instance. Age in days.",
+    )
+    if len(shown) < len(found.lines):
+        paragraph(console, f"{len(found.lines) - len(shown)} more with --all; --csv writes them.")
 
 
 def show_refresh(console: Console, report: RefreshReport) -> None:
@@ -89,9 +109,24 @@ def _row(item: ProviderPrices) -> tuple[str, ...]:
         count(item.offers),
         count(item.spot),
         item.newest,
-        f"{count(item.age_days)} d",
-        count(item.stale) if item.stale else "-",
+        item.oldest,
+        f"{count(item.median_age_days)} d",
+        percent(item.stale / item.offers) if item.stale else "-",
         "live" if item.live else "shipped",
+    )
+
+
+def _offer(line: OfferLine) -> tuple[str, ...]:
+    only_spot = line.on_demand_usd_per_hour is None
+    rate = line.network_bytes_per_s
+    return (
+        f"{line.accelerators}×{line.accelerator}",
+        f"{line.provider}, {line.instance_type}",
+        line.region,
+        f"{line.usd_per_card_hour:,.2f}" + ("s" if only_spot else ""),
+        f"{line.usd_per_gib_hour:,.4f}",
+        "-" if rate is None else f"{rate * 8 / 1e9:,.0f}",
+        count(line.age_days),
     )
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.loader import load_snapshot
+from advisor.catalog.prices_page import prices_page
 from advisor.errors import InputError
 
 CATALOG = load_catalog()
@@ -84,3 +86,10 @@ def test_a_changed_copy_forgets_what_the_whole_catalog_looked_up() -> None:
     assert whole.offers_for("h100-sxm")
     copied = whole.model_copy(update={"offers": whole.offers[:1]})
     assert sum(len(copied.offers_for(item.key)) for item in copied.accelerators) == 1
+
+
+def test_the_page_of_prices_is_up_to_date() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "prices.md").read_text(encoding="utf-8")
+
+    assert page == prices_page(load_snapshot()), "write it anew: make pages"
+    assert "| AWS | 63 | 0 |" in page

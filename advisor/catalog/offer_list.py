@@ -1,0 +1,167 @@
+"""Lists what there is to rent: offers by card, number, provider and region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from typing import Final
+
+from advisor.catalog.catalog import Catalog
+from advisor.errors import InputError
+from advisor.foundation.dates import age_days
+from advisor.foundation.noun import Noun
+from advisor.nouns.hardware import Offer
+
+
+class OfferLine(Noun):
+    """One offer, with what people compare."""
+
+    key: str
+    provider: str
+    instance_type: str
+    region: str
+    tier: str
+    accelerator: str
+    accelerators: int
+    memory_bytes: float
+    """Memory that the driver shows, of all accelerators together. [bytes]"""
+    on_demand_usd_per_hour: float | None
+    """Whole instance. [USD/h]"""
+    spot_usd_per_hour: float | None
+    usd_per_card_hour: float
+    """The price that sorts: on demand, or spot if asked or if there is no other. [USD/h]"""
+    usd_per_gib_hour: float
+    """That price for a GiB of accelerator memory. [USD/h]"""
+    vcpus: float | None
+    host_memory_bytes: float | None
+    network_bytes_per_s: float | None
+    """Network of the whole instance per direction; None if not stated. [bytes/s]"""
+    price_date: str
+    age_days: int
+    """The largest possible age if the day is unknown. [days]"""
+    source: str
+    notes: str
+
+
+class OfferList(Noun):
+    """Offers in the order asked for."""
+
+    lines: tuple[OfferLine, ...]
+    spot: bool
+    """Whether spot prices sort the list."""
+
+
+_ORDERS: Final[dict[str, Callable[[OfferLine], tuple[float | str, ...]]]] = {
+    "price": lambda line: (line.usd_per_card_hour,),
+    "memory": lambda line: (-line.memory_bytes,),
+    "per-gb": lambda line: (line.usd_per_gib_hour,),
+    "network": lambda line: (-(line.network_bytes_per_s or 0.0),),
+    "age": lambda line: (line.age_days,),
+    "provider": lambda line: (line.provider.casefold(), line.region.casefold()),
+}
+ORDERS: Final = tuple(_ORDERS)
+"""What a list may be sorted by; the price decides ties."""
+
+
+def list_offers(
+    catalog: Catalog,
+    accelerators: Sequence[str] = (),
+    *,
+    providers: Sequence[str] = (),
+    regions: Sequence[str] = (),
+    count: int | None = None,
+    spot: bool = False,
+    order: str = "price",
+    today: date | None = None,
+) -> OfferList:
+    """Return the offers that meet every condition.
+
+    Parameters
+    ----------
+    accelerators, providers, regions : sequence of str
+        Names; none leaves them open.
+    count : int, optional
+        Accelerators in one instance.
+    spot : bool, optional
+        Only offers with a spot price, sorted by it.
+    order : str, optional
+        One of ``ORDERS``.
+    today : date, optional
+        Default: the current day.
+
+    Raises
+    ------
+    InputError
+        If a name or the order is unknown.
+    """
+    if order not in _ORDERS:
+        raise InputError(
+            "the order is unknown",
+            value=order,
+            allowed=", ".join(ORDERS),
+            remedy="Sort by one of these.",
+            field="--sort",
+        )
+    keys = {catalog.accelerator(name).key for name in accelerators}
+    wanted_providers = _known("--provider", providers, (o.provider for o in catalog.offers))
+    wanted_regions = _known("--region", regions, (o.region for o in catalog.offers))
+    lines = [
+        line
+        for offer in catalog.offers
+        if (not keys or offer.accelerator in keys)
+        and (not wanted_providers or offer.provider.casefold() in wanted_providers)
+        and (not wanted_regions or offer.region.casefold() in wanted_regions)
+        and (count is None or offer.accelerators == count)
+        and (line := _line(catalog, offer, spot=spot, today=today))
+    ]
+    sort = _ORDERS[order]
+    return OfferList(
+        lines=tuple(sorted(lines, key=lambda line: (*sort(line), line.usd_per_card_hour))),
+        spot=spot,
+    )
+
+
+def _known(field: str, names: Sequence[str], known: Iterable[str]) -> set[str]:
+    """Return the names without case."""
+    if not names:
+        return set()
+    by_name = {name.casefold(): name for name in known}
+    for name in names:
+        if name.casefold() not in by_name:
+            raise InputError(
+                f"{field} has an unknown name",
+                value=name,
+                allowed=", ".join(sorted(by_name.values(), key=str.casefold)),
+                remedy="Correct the name or drop the condition.",
+                field=field,
+            )
+    return {name.casefold() for name in names}
+
+
+def _line(catalog: Catalog, offer: Offer, *, spot: bool, today: date | None) -> OfferLine | None:
+    demand, cheap = offer.on_demand_usd_per_hour, offer.spot_usd_per_hour
+    price = cheap if spot else (demand if demand is not None else cheap)
+    if price is None:
+        return None
+    memory = catalog.accelerator(offer.accelerator).memory_reported_bytes * offer.accelerators
+    return OfferLine(
+        key=offer.key,
+        provider=offer.provider,
+        instance_type=offer.instance_type,
+        region=offer.region,
+        tier=offer.tier,
+        accelerator=offer.accelerator,
+        accelerators=offer.accelerators,
+        memory_bytes=memory,
+        on_demand_usd_per_hour=demand,
+        spot_usd_per_hour=cheap,
+        usd_per_card_hour=price / offer.accelerators,
+        usd_per_gib_hour=price / (memory / 2**30),
+        vcpus=offer.vcpus,
+        host_memory_bytes=offer.host_memory_bytes,
+        network_bytes_per_s=offer.inter_node_bytes_per_s,
+        price_date=offer.price_date,
+        age_days=age_days(offer.price_date, today=today),
+        source=offer.provenance.source,
+        notes=offer.notes,
+    )

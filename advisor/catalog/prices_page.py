@@ -1,0 +1,75 @@
+"""Writes docs/prices.md: which prices the catalog has, and how old they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from statistics import median
+
+from advisor.catalog.catalog import Catalog
+from advisor.foundation.dates import STALE_DAYS, age_days, first_day, is_stale
+from advisor.nouns.hardware import Offer
+
+_HEAD = """\
+# Prices in the catalog
+
+Written by `make pages` from `data/cloud_offers.csv`. Ages count to {today}, the day of the newest price.
+A price whose day is unknown counts as old as it may be. Old: over {stale} days.
+`gpu-advisor prices show` counts to the current day and includes live prices.
+"""
+
+
+def prices_page(catalog: Catalog) -> str:
+    """Return the page in Markdown."""
+    today = first_day(catalog.newest_price_date)
+    offers = catalog.offers
+    names = {item.key: item.name for item in catalog.accelerators}
+    parts = [
+        _HEAD.format(today=today, stale=STALE_DAYS),
+        "## By provider\n",
+        _table("provider", _groups(offers, lambda offer: offer.provider), today, cards=True),
+        "## By accelerator\n",
+        _table("accelerator", _groups(offers, lambda o: names[o.accelerator]), today, cards=False),
+    ]
+    return "\n".join(parts)
+
+
+def _groups(offers: Iterable[Offer], of: Callable[[Offer], str]) -> dict[str, list[Offer]]:
+    groups: dict[str, list[Offer]] = {}
+    for offer in offers:
+        groups.setdefault(of(offer), []).append(offer)
+    return dict(sorted(groups.items(), key=lambda item: item[0].casefold()))
+
+
+def _table(title: str, groups: dict[str, list[Offer]], today: date, *, cards: bool) -> str:
+    other = "cards" if cards else "providers"
+    lines = [
+        f"| {title} | offers | spot | {other} | regions | newest | oldest | median age | old |",
+        "| --- | --: | --: | --: | --: | --- | --- | --: | --: |",
+    ]
+    for name, offers in groups.items():
+        days = sorted((offer.price_date for offer in offers), key=first_day)
+        cells = (
+            name,
+            len(offers),
+            sum(offer.spot_usd_per_hour is not None for offer in offers),
+            len({offer.accelerator if cards else offer.provider for offer in offers}),
+            len({offer.region for offer in offers}),
+            days[-1],
+            days[0],
+            f"{median(age_days(day, today=today) for day in days):.0f} d",
+            f"{sum(is_stale(day, today=today) for day in days) / len(days):.0%}".replace("%", " %"),
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print the page of the shipped prices."""
+    from advisor.catalog.loader import load_snapshot
+
+    print(prices_page(load_snapshot()), end="")
+
+
+if __name__ == "__main__":
+    main()
