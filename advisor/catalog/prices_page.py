@@ -13,8 +13,8 @@ from advisor.nouns.hardware import Offer
 _HEAD = """\
 # Prices in the catalog
 
-Written by `make pages` from `data/cloud_offers.csv`. Ages count to {today}, the day of the newest price.
-A price whose day is unknown counts as old as it may be. Old: over {stale} days.
+Written by `make pages` from `data/cloud_offers.csv`. Ages count to {today}, the day of the newest
+price. A price whose day is unknown counts as old as it may be. Old: over {stale} days.
 `gpu-advisor prices show` counts to the current day and includes live prices.
 """
 
