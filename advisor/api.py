@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from advisor.catalog.live.refresh import refresh_prices
     from advisor.catalog.offer_list import list_offers
     from advisor.catalog.overview import PriceOverview, price_overview
+    from advisor.catalog.own_facts import using_catalog
     from advisor.estimate.curve_results import Curve
     from advisor.export.formats import Export, export_formats
     from advisor.export.offers import offers_csv
@@ -52,6 +53,7 @@ _LATER: Final = {
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
         "catalog.offer_list": "list_offers",
+        "catalog.own_facts": "using_catalog",
         "catalog.overview": "PriceOverview price_overview",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",
@@ -397,5 +399,6 @@ __all__ = [
     "scaling",
     "shorter_lengths",
     "similar_runs",
+    "using_catalog",
     "validate",
 ]

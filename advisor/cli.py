@@ -32,6 +32,8 @@ SHOWN_OFFERS: Final = 25
 """Offers that a list prints unless all are asked for."""
 MAX_PORT: Final = 65_535
 
+CATALOG_FILES: Final = "GPU_ADVISOR_CATALOG"
+"""Environment variable with your own catalog files, separated as in PATH."""
 DEBUG: Final = "GPU_ADVISOR_DEBUG"
 """Environment variable that lets unforeseen errors show their traceback."""
 
@@ -111,7 +113,15 @@ def _run(argv: Sequence[str] | None) -> int:
         arguments = build_parser(__version__).parse_args(bounded(argv))
     except SystemExit as end:  # after --help, --version or a mistake
         return end.code if isinstance(end.code, int) else MISTAKE
-    _COMMANDS[arguments.command](arguments)
+    files = getattr(arguments, "catalog", None) or ()
+    discounts = getattr(arguments, "discount", None) or ()
+    if not files and not discounts:
+        _COMMANDS[arguments.command](arguments)
+        return OK
+    from advisor import api
+
+    with api.using_catalog(files, discounts=discounts):
+        _COMMANDS[arguments.command](arguments)
     return OK
 
 
@@ -361,6 +371,9 @@ def _web(arguments: Namespace) -> None:
         )
     from advisor.foundation.resources import app_path
 
+    if arguments.catalog:
+        named = [item for item in (os.environ.get(CATALOG_FILES), *arguments.catalog) if item]
+        os.environ[CATALOG_FILES] = os.pathsep.join(named)
     command = [sys.executable, "-m", "streamlit", "run", str(app_path())]
     command += ["--server.port", str(port)]
     if arguments.no_browser:

@@ -158,6 +158,7 @@ def build_parser(version: str) -> argparse.ArgumentParser:
 
 def _add_recommend(parser: argparse.ArgumentParser) -> None:
     _add_case(parser, "recommend")
+    _add_catalog(parser)
     parser.add_argument(
         "--top", metavar="N", default="1", help="plans shown for each objective (default 1)"
     )
@@ -169,6 +170,7 @@ def _add_recommend(parser: argparse.ArgumentParser) -> None:
 
 def _add_estimate(parser: argparse.ArgumentParser) -> None:
     _add_case(parser, "estimate")
+    _add_catalog(parser)
     parser.add_argument(
         "--explain", action="store_true", help="show every term with formula, values and source"
     )
@@ -177,6 +179,7 @@ def _add_estimate(parser: argparse.ArgumentParser) -> None:
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     _add_case(parser, "export")
+    _add_catalog(parser)
     parser.add_argument(
         "--to",
         metavar="FORMAT",
@@ -193,6 +196,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
 
 def _add_own(parser: argparse.ArgumentParser) -> None:
     _add_case(parser, "own")
+    _add_catalog(parser)
     parser.add_argument(
         "--explain", action="store_true", help="show every term and every input with its source"
     )
@@ -201,6 +205,7 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
+    _add_catalog(parser)
     parser.add_argument("--differences", action="store_true", help="only rows that differ")
     _add_json(parser)
 
@@ -214,6 +219,7 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_web(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser, discounts=False)
     parser.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
@@ -227,6 +233,7 @@ def _add_presets(parser: argparse.ArgumentParser) -> None:
 
 def _add_fits(parser: argparse.ArgumentParser) -> None:
     _add_groups(parser, "fits")
+    _add_catalog(parser)
     parser.add_argument(
         "--context",
         metavar="N",
@@ -263,6 +270,7 @@ def _add_prices(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser("show", help="offers of each provider, with age and count")
     show.add_argument("--usd-per-eur", metavar="RATE", help="exchange rate for prices in euro")
+    _add_catalog(show)
     _add_json(show)
     offers = actions.add_parser("list", help="offers by card: price, memory, region, network, age")
     offers.add_argument("accelerators", nargs="*", metavar="KEY", help="e.g. h100-sxm rtx-4090")
@@ -280,6 +288,7 @@ def _add_prices(parser: argparse.ArgumentParser) -> None:
     )
     offers.add_argument("--all", action="store_true", help="print every offer")
     offers.add_argument("--csv", metavar="FILE", help="write every offer here")
+    _add_catalog(offers)
     _add_json(offers)
     refresh = actions.add_parser(
         "refresh",
@@ -321,6 +330,22 @@ def _add_groups(parser: argparse.ArgumentParser, command: str) -> None:
 
     for title, items in groups(command).items():
         add_options(parser.add_argument_group(title), items)
+
+
+def _add_catalog(parser: argparse.ArgumentParser, *, discounts: bool = True) -> None:
+    parser.add_argument(
+        "--catalog",
+        action="append",
+        metavar="FILE",
+        help="your own offers, cards and discounts: YAML, or CSV with offers; repeatable",
+    )
+    if discounts:
+        parser.add_argument(
+            "--discount",
+            action="append",
+            metavar="NAME=SHARE",
+            help="off the on-demand price of a provider: AWS=22%%; repeatable",
+        )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:

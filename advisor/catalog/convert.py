@@ -1,0 +1,177 @@
+"""Turns records of the data files into nouns. Only this module converts their units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from advisor.catalog.checks import USD
+from advisor.catalog.currency import converted
+from advisor.catalog.economy import billing_of
+from advisor.catalog.keys import offer_key
+from advisor.catalog.records import (
+    AcceleratorRecord,
+    CapabilityRecord,
+    CatalogFile,
+    MemoryRule,
+    OfferRecord,
+)
+from advisor.foundation.units import GB, GIB, GIGABIT_PER_S, MIB, TFLOP
+from advisor.nouns.hardware import (
+    Accelerator,
+    Interconnect,
+    Offer,
+    Provenance,
+    Quote,
+    SoftwareSupport,
+)
+
+RULE_SOURCE = "reported-memory-rule"
+"""Source key of memory figures that a rule derives."""
+
+BOTH_DIRECTIONS = 2.0
+"""Vendors publish the rate of links for both directions together; collectives use one."""
+
+# Field of the record -> field of the noun.
+_NOUN_FIELDS: Mapping[str, str] = {
+    "memory_gb": "memory_marketed_bytes",
+    "memory_reported_mib": "memory_reported_bytes",
+    "memory_bandwidth_gb_per_s": "memory_bandwidth_bytes_per_s",
+    "cache_mib": "cache_bytes",
+    "dense_tflops": "peak_flops_per_s",
+    "fp16_accumulate_tflops": "peak_flops_per_s_fp16_accumulate",
+    "purchase": "purchase_usd",
+}
+
+
+def software_of(
+    capability: str, record: CapabilityRecord, provenance: Mapping[str, Provenance]
+) -> SoftwareSupport:
+    """Return what software a compute capability needs."""
+    return SoftwareSupport(
+        capability=capability,
+        cuda=record.cuda,
+        last_cuda=record.last_cuda,
+        driver=record.driver,
+        pytorch=record.pytorch,
+        notes=record.notes,
+        provenance={field: provenance[source] for field, source in record.sources.items()},
+    )
+
+
+def accelerator_of(
+    key: str,
+    record: AcceleratorRecord,
+    rules: Mapping[str, MemoryRule],
+    provenance: Mapping[str, Provenance],
+) -> Accelerator:
+    """Return an accelerator in SI units.
+
+    Parameters
+    ----------
+    rules : mapping
+        Rules that derive the memory which the driver shows.
+    provenance : mapping
+        By key of the registry of sources.
+    """
+    by_field = {_noun_field(field): provenance[source] for field, source in record.sources.items()}
+    if record.memory_reported_rule is not None:
+        by_field["memory_reported_bytes"] = provenance[RULE_SOURCE]
+    link, purchase = record.interconnect, record.purchase
+    return Accelerator(
+        key=key,
+        name=record.name,
+        vendor=record.vendor,
+        architecture=record.architecture,
+        year=record.year,
+        segment=record.segment,
+        form_factor=record.form_factor,
+        memory_marketed_bytes=record.memory_gb * GB,
+        memory_reported_bytes=_reported_bytes(record, rules),
+        memory_reported_derived=record.memory_reported_rule is not None,
+        memory_type=record.memory_type,
+        memory_bandwidth_bytes_per_s=record.memory_bandwidth_gb_per_s * GB,
+        cache_bytes=record.cache_mib * MIB if record.cache_mib else None,
+        peak_flops_per_s={name: rate * TFLOP for name, rate in record.dense_tflops.items()},
+        peak_flops_per_s_fp16_accumulate={
+            name: rate * TFLOP for name, rate in record.fp16_accumulate_tflops.items()
+        },
+        board_power_w=record.board_power_w,
+        interconnect=Interconnect(
+            name=link.name,
+            bytes_per_s=link.bidirectional_gb_per_s * GB / BOTH_DIRECTIONS,
+            domain_size=link.domain_size,
+        )
+        if link
+        else None,
+        pcie_generation=record.pcie_generation,
+        pcie_lanes=record.pcie_lanes,
+        compute_capability=record.compute_capability,
+        purchase_usd=purchase.usd if purchase else None,
+        purchase_date=purchase.date if purchase else None,
+        purchase_kind=purchase.kind if purchase else None,
+        no_purchase=record.no_purchase,
+        provenance=by_field,
+        inference_only=record.inference_only,
+        notes=record.notes,
+    )
+
+
+def _noun_field(field: str) -> str:
+    name, dot, number_format = field.partition(".")
+    return _NOUN_FIELDS.get(name, name) + dot + number_format
+
+
+def _reported_bytes(record: AcceleratorRecord, rules: Mapping[str, MemoryRule]) -> float:
+    if record.memory_reported_mib is not None:
+        return record.memory_reported_mib * MIB
+    # A record has exactly one of the two fields.
+    return record.memory_gb * GIB * rules[str(record.memory_reported_rule)].share_of_gib
+
+
+def offer_of(record: OfferRecord, content: CatalogFile) -> Offer:
+    """Return an offer in SI units and US dollars, at the rates of the catalog's file."""
+    memory, network = record.host_memory_gib, record.network_gbit_per_s
+    quote = _quote(record, content)
+    offer = Offer(
+        key=key_of(record),
+        provider=record.provider,
+        instance_type=record.instance_type,
+        tier=record.tier,
+        region=record.region,
+        accelerator=record.accelerator,
+        accelerators=record.accelerators,
+        vcpus=record.vcpus,
+        host_memory_bytes=memory * GIB if memory else None,
+        on_demand_usd_per_hour=record.on_demand_per_hour,
+        spot_usd_per_hour=record.spot_per_hour,
+        billing=billing_of(record.provider),
+        quote=quote,
+        price_date=record.price_date,
+        intra_node=record.intra_node,
+        inter_node_bytes_per_s=network * GIGABIT_PER_S if network else None,
+        provenance=Provenance(
+            source=record.source,
+            date=content.sources[record.source].date,
+            confidence=record.confidence,
+        ),
+        notes=record.notes,
+    )
+    return converted(offer, usd=quote.usd, rate_date=quote.rate_date) if quote else offer
+
+
+def _quote(record: OfferRecord, content: CatalogFile) -> Quote | None:
+    if record.currency == USD:
+        return None
+    rate = content.exchange_rates[record.currency]
+    return Quote(
+        currency=record.currency,
+        on_demand_per_hour=record.on_demand_per_hour,
+        spot_per_hour=record.spot_per_hour,
+        usd=rate.usd,
+        rate_date=content.sources[rate.source].date,
+    )
+
+
+def key_of(record: OfferRecord) -> str:
+    """Return the key of an offer."""
+    return offer_key(record.provider, record.instance_type, record.region, record.tier)
