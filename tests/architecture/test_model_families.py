@@ -42,7 +42,7 @@ def test_every_refusal_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("row", "field"),
     [
-        ({"title": "A", "summary": "B", "reader": "dense_decoders.gpt2", "norm": "rms"}, ""),
+        ({"title": "A", "summary": "B", "reader": "irregular_decoders.opt", "norm": "rms"}, ""),
         ({"title": "A", "summary": "B", "norm": "root"}, "norm"),
         ({"title": "A", "summary": "B", "attention": {"bais": True}}, "attention.bais"),
         ({"title": "A"}, "summary"),
@@ -67,23 +67,6 @@ def test_a_row_takes_from_another_what_it_leaves_out() -> None:
     assert granite.attention == llama.attention
 
 
-# Constants for types whose class has no such field, though another type's in the module has.
-NOT_OF_ITS_CLASS = {
-    # ResNet and RegNet of transformers know no image size; torchvision's networks have no class.
-    *(("convolutional", name) for name in ("embedding_size", "image_size", "num_channels")),
-    *(("efficient_networks", name) for name in ("image_size", "num_channels")),
-    # BioGPT has OPT's layers but none of its switches.
-    ("dense_decoders", "do_layer_norm_before"),
-    ("dense_decoders", "dropout"),
-    ("dense_decoders", "enable_bias"),
-    ("dense_decoders", "layer_norm_elementwise_affine"),
-    # LFM 2 MoE takes its widths as they are.
-    ("linear_attention_hybrids", "block_auto_adjust_ff_dim"),
-    ("linear_attention_hybrids", "block_ffn_dim_multiplier"),
-    ("linear_attention_hybrids", "block_multiple_of"),
-}
-
-
 def test_defaults_stand_in_the_table_alone() -> None:
     """Mend it by removing the constant: the table lies under every configuration."""
     held: dict[str, set[str]] = {}
@@ -98,7 +81,7 @@ def test_defaults_stand_in_the_table_alone() -> None:
         for name in _literal_defaults(file)
         if {name, *ALIASES.get(name, ())} & held.get(file.stem, set())
     }
-    assert repeated == NOT_OF_ITS_CLASS
+    assert repeated == set()
 
 
 def _literal_defaults(file: Path) -> set[str]:
@@ -107,9 +90,9 @@ def _literal_defaults(file: Path) -> set[str]:
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         match node:
             case ast.Call(
-                func=ast.Attribute(value=ast.Name("fields")),
+                func=ast.Attribute(value=ast.Name("fields"), attr=reads),
                 args=[ast.Constant(str(name)), ast.Constant(int() | float() | str()), *_],
-            ):
+            ) if reads != "refuse":
                 found.add(name)
     return found
 
@@ -147,6 +130,39 @@ def test_a_null_is_the_default_of_the_class_but_of_sizes() -> None:
     assert fields.count("attn_layer_period") == 8
     with pytest.raises(InputError, match="num_experts"):
         fields.count("num_experts")
+
+
+def test_a_null_width_of_values_is_refused_unless_the_class_derives_it() -> None:
+    """It used to be read as hidden size / heads: 56 instead of 128 for DeepSeek V3."""
+    with pytest.raises(InputError, match="v_head_dim"):
+        architecture_from_config(
+            {"model_type": "deepseek_v3", "v_head_dim": None, **_SIZES, "num_experts_per_tok": 2}
+        )
+    # MiniCPM3Config of transformers 5.23.0: "if None, hidden_size // num_attention_heads".
+    stated, null, absent = (
+        architecture_from_config({"model_type": "minicpm3", **_SIZES, **own}).total_parameters
+        for own in ({"v_head_dim": 32}, {"v_head_dim": None}, {})
+    )
+    assert stated == null == absent
+
+
+_SIZES = {
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "intermediate_size": 512,
+    "vocab_size": 1000,
+}
+
+
+def test_lfm2_ties_its_head_as_its_older_field_says() -> None:
+    """Lfm2Config of transformers reads ``tie_embedding`` before ``tie_word_embeddings``."""
+    config = {"model_type": "lfm2", **_SIZES, "num_key_value_heads": 8}
+    tied, untied = (
+        architecture_from_config({**config, "tie_embedding": tie}).total_parameters
+        for tie in (True, False)
+    )
+    assert untied - tied == 1000 * 256
 
 
 def test_a_whole_file_without_its_sizes_was_cut_off() -> None:

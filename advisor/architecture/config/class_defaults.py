@@ -77,7 +77,7 @@ def default_towers(model_type: str) -> Mapping[str, int]:
 
 
 class _Published(Noun):
-    """Defaults of a family without a class in transformers."""
+    """Defaults of a family without a class in transformers, or of fields that its class lacks."""
 
     source: str
     fields: Annotated[dict[str, object], Field(min_length=1)]
@@ -94,9 +94,8 @@ class _Defaults(Noun):
 
     def of(self, model_type: str) -> dict[str, object]:
         """Return the default fields of a type; empty if the type is unknown."""
-        if model_type in self.others:
-            return self.others[model_type].fields
-        return self.fields.get(model_type, {})
+        own = self.others[model_type].fields if model_type in self.others else {}
+        return {**self.fields.get(model_type, {}), **own}
 
 
 @cache

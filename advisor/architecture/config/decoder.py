@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
-from advisor.architecture.config.checks import check_divides
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.mixers.feed_forward import ACTIVATIONS
 from advisor.architecture.mixers.shapes import (
-    AlternatingUpdates,
     AttentionShape,
     ExpertsShape,
     FeedForwardShape,
     Indexer,
     LatentAttention,
-    LayerInputs,
     Norm,
     NormKind,
     NormPlaces,
@@ -39,95 +36,53 @@ SANDWICH_NORMS: Final = NormPlaces(attention_output=True, feed_forward_output=Tr
 
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
 
+FeedForwards = tuple[FeedForwardShape | ExpertsShape, ...]
+
 
 def decoder(
     fields: ConfigFields,
     *,
-    tied: bool = False,
-    norm: Norm = Norm(),  # noqa: B008 - nouns are frozen
-    places: NormPlaces = NormPlaces(),  # noqa: B008
-    parallel: bool = False,
     attention: Sequence[AttentionShape] | None = None,
     feed_forward: Sequence[FeedForwardShape | ExpertsShape] | None = None,
-    head_bias: bool = False,
-    dropout: bool = False,
-    positions: int = 0,
-    embedding_norm: bool = False,
-    embedding_width: int | None = None,
-    final_norm: bool = True,
     other_mixers: Sequence[Mixer] = (),
-    single_branch: bool = False,
-    extra_norms: int = 0,
-    layer_inputs: LayerInputs | None = None,
-    residual_streams: int = 1,
-    parallel_mixers: bool = False,
-    alternating: AlternatingUpdates | None = None,
-    extra_embeddings: int = 0,
+    **settings: object,
 ) -> TransformerShape:
     """Return the shape of a decoder from its configuration and its family's settings.
 
     Parameters
     ----------
-    tied : bool
-        Value of ``tie_word_embeddings`` if neither the file nor its class has it.
     attention, feed_forward : sequence, optional
         Layers that differ from :func:`attention_shape` and :func:`feed_forward_shape`. Attention
-        without any layer is left out.
-    norm, places, parallel, head_bias, dropout, positions
-        As in :class:`TransformerShape`.
-    embedding_norm, embedding_width, final_norm
-        As in :class:`TransformerShape`.
-    other_mixers, single_branch, extra_norms, layer_inputs, residual_streams
-        As in :class:`TransformerShape`.
-    parallel_mixers, alternating, extra_embeddings
-        As in :class:`TransformerShape`.
+        and other mixers without any layer are left out.
+    **settings
+        Further fields of :class:`TransformerShape`.
 
     Raises
     ------
     InputError
         If a field is missing or unusable.
     """
-    return TransformerShape(
-        hidden_size=fields.count("hidden_size"),
-        vocab_size=fields.count("vocab_size"),
-        attention=(attention_shape(fields),) if attention is None else _held(attention),
-        feed_forward=(
+    shape: dict[str, object] = {
+        "hidden_size": fields.count("hidden_size"),
+        "vocab_size": fields.count("vocab_size"),
+        "attention": (
+            (attention_shape(fields),)
+            if attention is None
+            else tuple(item for item in attention if item.layers)
+        ),
+        "feed_forward": (
             (feed_forward_shape(fields),) if feed_forward is None else tuple(feed_forward)
         ),
-        other_mixers=tuple(other_mixers),
-        single_branch=single_branch,
-        extra_norms=extra_norms,
-        layer_inputs=layer_inputs,
-        residual_streams=residual_streams,
-        parallel_mixers=parallel_mixers,
-        alternating=alternating,
-        extra_embeddings=extra_embeddings,
-        norm=norm,
-        places=places,
-        final_norm=final_norm,
-        parallel=parallel,
-        tied=fields.flag("tie_word_embeddings", tied),
-        head_bias=head_bias,
-        dropout=dropout,
-        positions=positions,
-        embedding_width=embedding_width,
-        embedding_norm=embedding_norm,
-    )
-
-
-def _held(attention: Sequence[AttentionShape]) -> tuple[AttentionShape, ...]:
-    return tuple(shape for shape in attention if shape.layers)
+        "other_mixers": tuple(mixer for mixer in other_mixers if mixer.layers),
+        "tied": fields.flag("tie_word_embeddings"),
+    }
+    return TransformerShape.model_validate({**shape, **settings})
 
 
 def refuse_cross_attention(fields: ConfigFields) -> None:
     """Refuse a configuration whose layers attend to an encoder that the file does not describe."""
     if fields.flag("add_cross_attention", False):
-        fields.fail(
-            "config field add_cross_attention is not supported",
-            "add_cross_attention",
-            True,
-            "false",
-        )
+        fields.refuse("add_cross_attention", "is not supported", True, "false")
 
 
 def layer_count(fields: ConfigFields) -> int:
@@ -141,18 +96,10 @@ def attention_shape(
     heads: int | None = None,
     key_value_heads: int | None = None,
     head_dim: int | None = None,
+    layers: int | None = None,
     windows: Sequence[int | None] | None = None,
     bias: bool = False,
-    input_bias: bool = False,
-    output_bias: bool = False,
-    fused_projection: bool = False,
-    query_key_norm: Literal["none", "head", "width"] = "none",
-    query_key_norm_per_head_scale: bool = False,
-    rotary: bool = True,
-    sinks: bool = False,
-    softcap: bool = False,
-    fp32_softmax: bool = True,
-    dropout: bool = False,
+    **settings: object,
 ) -> AttentionShape:
     """Return the attention layers of a configuration.
 
@@ -161,10 +108,13 @@ def attention_shape(
     heads, key_value_heads, head_dim : int, optional
         Family defaults: query heads, key-value heads (otherwise the query heads), and the head
         dimension (otherwise hidden size divided by heads).
-    windows : sequence of int or None, optional
-        Window of each layer with this attention. Default: all layers, without a window.
+    layers, windows : optional
+        Number of layers without a window, or the window of each layer. Default: all layers,
+        without a window.
     bias : bool
         Whether all projections have biases: sets ``input_bias`` and ``output_bias``.
+    **settings
+        Further fields of :class:`AttentionShape`.
 
     Raises
     ------
@@ -173,26 +123,20 @@ def attention_shape(
     """
     heads = fields.count("num_attention_heads", heads)
     groups = fields.count("num_key_value_heads", key_value_heads or heads)
-    check_divides(fields, "num_key_value_heads", groups, heads, "num_attention_heads")
+    fields.must_divide("num_key_value_heads", groups, heads, "num_attention_heads")
     dim = head_dimension(fields, heads, head_dim)
-    every = [None] * layer_count(fields) if windows is None else windows
-    return AttentionShape(
-        windows=grouped(every),
-        heads=heads,
-        key_value_heads=groups,
-        head_dim=dim,
-        value_head_dim=dim,
-        input_bias=bias or input_bias,
-        output_bias=bias or output_bias,
-        fused_projection=fused_projection,
-        query_key_norm=query_key_norm,
-        query_key_norm_per_head_scale=query_key_norm_per_head_scale,
-        rotary=rotary,
-        sinks=sinks,
-        softcap=softcap,
-        fp32_softmax=fp32_softmax,
-        dropout=dropout,
-    )
+    if windows is None:
+        windows = [None] * (layer_count(fields) if layers is None else layers)
+    shape: dict[str, object] = {
+        "windows": grouped(windows),
+        "heads": heads,
+        "key_value_heads": groups,
+        "head_dim": dim,
+        "value_head_dim": dim,
+        "input_bias": bias,
+        "output_bias": bias,
+    }
+    return AttentionShape.model_validate({**shape, **settings})
 
 
 def head_dimension(fields: ConfigFields, heads: int, default: int | None) -> int:
@@ -204,12 +148,8 @@ def head_dimension(fields: ConfigFields, heads: int, default: int | None) -> int
         return default
     hidden = fields.count("hidden_size")
     if hidden % heads:
-        fields.fail(
-            "config field num_attention_heads does not divide hidden_size",
-            "num_attention_heads",
-            heads,
-            f"a divisor of {hidden:,}, or a head_dim",
-        )
+        wanted = f"a divisor of {hidden:,}, or a head_dim"
+        fields.refuse("num_attention_heads", "does not divide hidden_size", heads, wanted)
     return hidden // heads
 
 
@@ -219,8 +159,12 @@ def latent_attention(
     query_rank: int | None,
     indexer: Indexer | None = None,
     layers: int | None = None,
+    value_dim: int | None = None,
 ) -> AttentionShape:
-    """Return attention with compressed queries, keys and values, by default on every layer."""
+    """Return attention with compressed queries, keys and values, by default on every layer.
+
+    ``value_dim`` is the default of ``v_head_dim`` where the class derives it from other fields.
+    """
     heads = fields.count("num_attention_heads")
     bias = fields.flag("attention_bias", False)
     latent = LatentAttention(
@@ -234,12 +178,50 @@ def latent_attention(
         heads=heads,
         key_value_heads=heads,
         head_dim=latent.nope_head_dim + latent.rope_head_dim,
-        value_head_dim=fields.count("v_head_dim", max(fields.count("hidden_size") // heads, 1)),
+        value_head_dim=fields.count("v_head_dim", value_dim),
         input_bias=bias,
         output_bias=bias,
         latent=latent,
         indexer=indexer,
     )
+
+
+def indexer_picks(fields: ConfigFields) -> list[bool]:
+    """Return for each layer whether it has its own indexer, by list, pattern or period."""
+    layers = layer_count(fields)
+    kinds = fields.texts("indexer_types", length=layers, allowed=("full", "shared"))
+    if kinds is not None:
+        return [kind == "full" for kind in kinds]
+    if fields.is_text("index_topk_pattern"):
+        pattern = fields.text("index_topk_pattern", "")
+        if len(pattern) != layers or set(pattern) - {"F", "S"}:
+            wanted = f"{layers} letters F or S"
+            name = "index_topk_pattern"
+            fields.refuse(name, "does not match the layers", pattern[:40], wanted)
+        return [letter == "F" for letter in pattern]
+    period = fields.count("index_topk_freq", 1)
+    offset = fields.count("index_skip_topk_offset", 2, minimum=0)
+    return [max(index - offset + 1, 0) % period == 0 for index in range(layers)]
+
+
+def indexer_shape(fields: ConfigFields, layers: int) -> Indexer:
+    """Return the lightning indexer of this many layers."""
+    return Indexer(
+        layers=layers,
+        heads=fields.count("index_n_heads"),
+        head_dim=fields.count("index_head_dim"),
+        top_k=fields.count("index_topk"),
+    )
+
+
+def picking_indexer(fields: ConfigFields, among: Sequence[int]) -> Indexer:
+    """Return the indexer of some layers, at least one of which must have its own."""
+    picks = indexer_picks(fields)
+    own = sum(picks[index] for index in among)
+    if not own:
+        what = "has no layer with its own indexer"
+        fields.refuse("indexer_types", what, "shared everywhere", "at least one full layer")
+    return indexer_shape(fields, own)
 
 
 def grouped(windows: Sequence[int | None]) -> tuple[WindowLayers, ...]:
@@ -264,9 +246,9 @@ def typed_windows(
     return [window if kind == SLIDING else None for kind in chosen]
 
 
-def every_nth_full(layers: int, period: int) -> list[str]:
-    """Return windows with full attention on every ``period``-th layer."""
-    return [FULL if (index + 1) % period == 0 else SLIDING for index in range(layers)]
+def every_nth_full(layers: int, period: int, *, other: str = SLIDING) -> list[str]:
+    """Return kinds of layers with full attention on every ``period``-th layer."""
+    return [FULL if (index + 1) % period == 0 else other for index in range(layers)]
 
 
 def activation(fields: ConfigFields, default: str = "silu", name: str = "hidden_act") -> str:
@@ -279,9 +261,7 @@ def activation(fields: ConfigFields, default: str = "silu", name: str = "hidden_
     """
     chosen = fields.text(name, default)
     if chosen not in ACTIVATIONS:
-        fields.fail(
-            f"config field {name} is not a known activation", name, chosen, ", ".join(ACTIVATIONS)
-        )
+        fields.refuse(name, "is not a known activation", chosen, ", ".join(ACTIVATIONS))
     return chosen
 
 
@@ -291,40 +271,42 @@ def feed_forward_shape(
     layers: int | None = None,
     width: int | None = None,
     times_hidden: int | None = None,
-    gated: bool = True,
     act: str = "silu",
-    bias: bool = False,
-    fused_gate: bool = False,
+    **settings: object,
 ) -> FeedForwardShape:
-    """Return the dense feed-forward layers; ``layers`` and ``width`` override the configuration.
+    """Return the dense feed-forward layers.
 
-    ``times_hidden`` is the width divided by the hidden size, used if the file states no width.
+    Parameters
+    ----------
+    layers, width : int, optional
+        Override the configuration.
+    times_hidden : int, optional
+        Width divided by the hidden size, used if the file states no width.
+    act : str
+        Activation, used if neither file nor class states one.
+    **settings
+        Further fields of :class:`FeedForwardShape`.
     """
     wide = times_hidden * fields.count("hidden_size") if times_hidden else None
-    return FeedForwardShape(
-        layers=layers or layer_count(fields),
-        width=width or fields.count("intermediate_size", wide),
-        gated=gated,
-        activation=activation(fields, act),
-        bias=bias,
-        fused_gate=fused_gate,
-    )
+    shape: dict[str, object] = {
+        "layers": layers or layer_count(fields),
+        "width": width or fields.count("intermediate_size", wide),
+        "activation": activation(fields, act),
+    }
+    return FeedForwardShape.model_validate({**shape, **settings})
 
 
 def experts_shape(
-    fields: ConfigFields,
-    *,
-    layers: int,
-    width: int,
-    shared_width: int = 0,
-    shared_gate: bool = False,
-    shared_bias: bool = False,
-    bias: bool = False,
-    router_bias: bool = False,
-    clamped: bool = False,
-    act: str = "silu",
+    fields: ConfigFields, *, layers: int, width: int, act: str = "silu", **settings: object
 ) -> ExpertsShape:
     """Return the routed expert layers of a configuration.
+
+    Parameters
+    ----------
+    act : str
+        Activation, used if neither file nor class states one.
+    **settings
+        Further fields of :class:`ExpertsShape`.
 
     Raises
     ------
@@ -334,29 +316,36 @@ def experts_shape(
     experts = fields.count("num_experts", minimum=2)
     active = fields.count("num_experts_per_tok")
     if active > experts:
-        fields.fail(
-            "config field num_experts_per_tok exceeds the experts",
-            "num_experts_per_tok",
-            active,
-            f"1 to {experts}",
-        )
+        fields.refuse("num_experts_per_tok", "exceeds the experts", active, f"1 to {experts}")
     groups = fields.count("n_group", 1, maximum=experts)
     visited = fields.count("topk_group", groups, maximum=experts)
     if visited >= groups:
         # A token's experts may be in any group.
         groups = visited = 1
-    return ExpertsShape(
-        layers=layers,
-        experts=experts,
-        active=active,
-        groups=groups,
-        active_groups=visited,
-        width=width,
-        activation=activation(fields, act),
-        bias=bias,
-        router_bias=router_bias,
-        shared_width=shared_width,
-        shared_gate=shared_gate,
-        shared_bias=shared_bias,
-        clamped=clamped,
-    )
+    shape: dict[str, object] = {
+        "layers": layers,
+        "experts": experts,
+        "active": active,
+        "groups": groups,
+        "active_groups": visited,
+        "width": width,
+        "activation": activation(fields, act),
+    }
+    return ExpertsShape.model_validate({**shape, **settings})
+
+
+def dense_then_routed(
+    fields: ConfigFields,
+    *,
+    dense: int,
+    routed: ExpertsShape | None,
+    dense_width: int | None = None,
+    bias: bool = False,
+) -> FeedForwards:
+    """Return first the dense feed-forward layers, then the routed ones; either may be absent."""
+    layers: list[FeedForwardShape | ExpertsShape] = []
+    if dense:
+        layers.append(feed_forward_shape(fields, layers=dense, width=dense_width, bias=bias))
+    if routed is not None:
+        layers.append(routed)
+    return tuple(layers)

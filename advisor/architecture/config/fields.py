@@ -44,18 +44,35 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
 LIMITS: Final[dict[str, int]] = {
     "hidden_size": 1_000_000,
     "num_hidden_layers": 10_000,
-    "num_attention_heads": 65_536,
-    "num_key_value_heads": 65_536,
     "vocab_size": 100_000_000,
-    "num_experts": 65_536,
-    "num_experts_per_tok": 65_536,
+    "vocab_size_per_layer_input": 100_000_000,
     "max_position_embeddings": 10_000_000_000,
-    "head_dim": 65_536,
-    "v_head_dim": 65_536,
-    "qk_rope_head_dim": 65_536,
-    "qk_nope_head_dim": 65_536,
-    "index_head_dim": 65_536,
-    "index_n_heads": 65_536,
+    **dict.fromkeys(
+        ("num_decoder_layers", "inner_group_num", "transformer_layers_per_block"), 10_000
+    ),
+    **dict.fromkeys(("encoder_layers", "decoder_layers"), 10_000),
+    **dict.fromkeys(
+        (
+            *("num_attention_heads", "num_key_value_heads", "attention_heads", "num_heads"),
+            *("encoder_attention_heads", "decoder_attention_heads", "attention_head_dim"),
+            *("num_sliding_attention_heads", "swa_num_attention_heads"),
+            *("linear_num_heads", "linear_num_key_heads", "linear_num_value_heads"),
+            *("mamba_n_heads", "mamba_n_groups", "mamba_num_heads", "n_groups"),
+            *("head_dim", "v_head_dim", "qk_rope_head_dim", "qk_nope_head_dim", "kv_channels"),
+            *("swa_head_dim", "swa_v_head_dim", "global_head_dim", "mamba_head_dim", "d_kv"),
+            *("linear_head_dim", "linear_key_head_dim", "linear_value_head_dim"),
+            *("index_head_dim", "index_n_heads", "index_kpool", "num_mel_bins"),
+            *("num_experts", "num_experts_per_tok", "zero_expert_num"),
+            *("state_size", "ssm_state_size", "mamba_d_state", "chunk_size", "mamba_chunk_size"),
+            *("conv_kernel", "mamba_d_conv", "linear_conv_kernel_dim", "short_conv_kernel_size"),
+            *("conv_L_cache", "block_size", "image_size", "embed_dim", "local_attention"),
+            *("text_length", "transformer_layers_per_block"),
+        ),
+        65_536,
+    ),
+    **dict.fromkeys(("num_channels", "out_channels", "bifpn_width"), 4096),
+    **dict.fromkeys(("expand", "mamba_expand", "hc_mult", "altup_num_inputs"), 64),
+    **dict.fromkeys(("layers_per_block", "bifpn_layers", "head_layers", "conv_kernel_size"), 64),
 }
 DEFAULT_LIMIT: Final = 100_000_000
 """Largest accepted value of a field without an entry in ``LIMITS``."""
@@ -131,12 +148,12 @@ class ConfigFields:
         allowed = f"a whole number from {minimum:,} to {limit:,}"
         if value is None:
             if default is None:
-                self.fail(f"config field {name} is missing", name, None, allowed)
+                self.refuse(name, "is missing", None, allowed)
             return default
         if isinstance(value, bool) or not isinstance(value, int):
-            self.fail(f"config field {spelling} is not a whole number", spelling, value, allowed)
+            self.refuse(spelling, "is not a whole number", value, allowed)
         if not minimum <= value <= limit:
-            self.fail(f"config field {spelling} is out of bounds", spelling, value, allowed)
+            self.refuse(spelling, "is out of bounds", value, allowed)
         return value
 
     def optional_count(self, name: str) -> int | None:
@@ -155,7 +172,7 @@ class ConfigFields:
         if value is None and (value := self._class_default(name)) is None:
             return default
         if not isinstance(value, bool):
-            self.fail(f"config field {spelling} is not a boolean", spelling, value, "true or false")
+            self.refuse(spelling, "is not a boolean", value, "true or false")
         return value
 
     def number(
@@ -173,13 +190,13 @@ class ConfigFields:
         if value is None:
             value = self._class_default(name) if default is None else default
         if value is None:
-            self.fail(f"config field {name} is missing", name, None, allowed)
+            self.refuse(name, "is missing", None, allowed)
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
             or not minimum <= value <= maximum
         ):
-            self.fail(f"config field {spelling} is not usable", spelling, value, allowed)
+            self.refuse(spelling, "is not usable", value, allowed)
         return float(value)
 
     def share(self, name: str, default: float | None = None) -> float:
@@ -198,9 +215,9 @@ class ConfigFields:
         if value is None:
             value = self._class_default(name) or default
         if value is None:
-            self.fail(f"config field {name} is missing", name, None, "a string")
+            self.refuse(name, "is missing", None, "a string")
         if not isinstance(value, str):
-            self.fail(f"config field {spelling} is not text", spelling, value, "a string")
+            self.refuse(spelling, "is not text", value, "a string")
         return printable(value, field=f"config field {spelling}")
 
     def texts(self, name: str, *, length: int, allowed: Iterable[str]) -> tuple[str, ...] | None:
@@ -211,24 +228,24 @@ class ConfigFields:
         known = tuple(allowed)
         wanted = f"a list of {length} values out of {', '.join(known)}"
         if not isinstance(value, list) or len(value) != length:
-            self.fail(f"config field {spelling} does not match the layers", spelling, value, wanted)
+            self.refuse(spelling, "does not match the layers", value, wanted)
         if any(item not in known for item in value if isinstance(item, str)) or not all(
             isinstance(item, str) for item in value
         ):
-            self.fail(f"config field {spelling} has an unknown value", spelling, value, wanted)
+            self.refuse(spelling, "has an unknown value", value, wanted)
         return tuple(value)
 
     def counts(self, name: str, *, maximum: int) -> tuple[int, ...]:
-        """Return a list of whole numbers from 0 to ``maximum``; empty if the field is absent."""
+        """Return a list of whole numbers from 0 to ``maximum``; empty if there is none."""
         spelling, value = self._find(name)
-        if value is None:
+        if value is None and (value := self._class_default(name)) is None:
             return ()
         wanted = f"a list of whole numbers from 0 to {maximum:,}"
         if not isinstance(value, list) or not all(
             isinstance(item, int) and not isinstance(item, bool) and 0 <= item <= maximum
             for item in value
         ):
-            self.fail(f"config field {spelling} is not usable", spelling, value, wanted)
+            self.refuse(spelling, "is not usable", value, wanted)
         return tuple(value)
 
     def names(self, name: str) -> tuple[str, ...]:
@@ -254,8 +271,41 @@ class ConfigFields:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            self.fail(f"config field {name} is not an object", name, value, "an object")
+            self.refuse(name, "is not an object", value, "an object")
         return value
+
+    def must_divide(self, name: str, value: int, whole: int, of: str = "the heads") -> None:
+        """Refuse a field whose value does not divide ``whole``, which messages call ``of``.
+
+        Raises
+        ------
+        InputError
+            If the division leaves a remainder.
+        """
+        if whole % value:
+            self.refuse(name, f"does not divide {of}", value, f"a divisor of {whole:,}")
+
+    def must_match(self, name: str, found: int, layers: int) -> None:
+        """Refuse a list whose length differs from the number of layers.
+
+        Raises
+        ------
+        InputError
+            If the lengths differ.
+        """
+        if found != layers:
+            wanted = f"a list of {layers} values"
+            self.refuse(name, "does not match the layers", f"{found} values", wanted)
+
+    def refuse(self, name: str, what: str, value: object, allowed: str) -> NoReturn:
+        """Refuse the configuration because of the field ``name``: ``config field NAME WHAT``.
+
+        Raises
+        ------
+        InputError
+            Always.
+        """
+        self.fail(f"config field {name} {what}", name, value, allowed)
 
     def fail(self, what: str, field: str, value: object, allowed: str) -> NoReturn:
         """Refuse the configuration because of one field.

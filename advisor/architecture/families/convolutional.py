@@ -45,8 +45,8 @@ def image_stack(
     return Stack(
         unit=Unit.IMAGE,
         input=StackInput(
-            width=fields.count("num_channels", 3, maximum=4096),
-            image=fields.count("image_size", 224, maximum=65_536),
+            width=fields.count("num_channels"),
+            image=fields.count("image_size"),
         ),
         layers=(*body, Section(name="head", part=Part.HEAD, layers=head)),
         blocks=blocks,
@@ -54,20 +54,18 @@ def image_stack(
     )
 
 
-def stage_counts(fields: ConfigFields, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
+def stage_counts(fields: ConfigFields, name: str) -> tuple[int, ...]:
     """Return one whole number of at least 1 for each stage."""
-    values = fields.counts(name, maximum=MAX_WIDTH) or default
+    values = fields.counts(name, maximum=MAX_WIDTH)
     if not values or min(values) < 1 or len(values) > MAX_STAGES:
-        fields.fail(f"config field {name} is not usable", name, list(values), "1 up, per stage")
+        fields.refuse(name, "is not usable", list(values), "1 up, per stage")
     return values
 
 
-def stages(
-    fields: ConfigFields, sizes: tuple[int, ...] = (), depths: tuple[int, ...] = ()
-) -> tuple[tuple[int, int], ...]:
+def stages(fields: ConfigFields) -> tuple[tuple[int, int], ...]:
     """Return width and depth of each stage, from ``hidden_sizes`` and ``depths``."""
-    widths = stage_counts(fields, "hidden_sizes", sizes)
-    counts = stage_counts(fields, "depths", depths)
+    widths = stage_counts(fields, "hidden_sizes")
+    counts = stage_counts(fields, "depths")
     if len(widths) != len(counts) or max(counts) > LIMITS["num_hidden_layers"]:
         fields.fail(
             "config fields hidden_sizes and depths have different lengths",
@@ -120,7 +118,7 @@ def resnet_body(
         Strides of the stages; detectors change them.
     """
     bottleneck = fields.text("layer_type") == "bottleneck"
-    groups, group_width = fields.count("groups", 1), fields.count("width_per_group", 64)
+    groups, group_width = fields.count("groups"), fields.count("width_per_group")
     stem = fields.count("embedding_size")
     early = fields.flag("downsample_in_bottleneck")
     squeeze = fields.optional_count("squeeze_reduction")
@@ -168,8 +166,8 @@ def resnet_body(
 
 def vgg(fields: ConfigFields) -> Stack:
     """VGG: plain convolutions of 3 x 3, pools, and three matrices."""
-    found = stages(fields, (64, 128, 256, 512, 512), (2, 2, 3, 3, 3))
-    hidden = fields.count("hidden_size", 4096)
+    found = stages(fields)
+    hidden = fields.count("hidden_size")
     body = tuple(
         Section(
             name=f"stage_{index + 1}",
@@ -251,8 +249,8 @@ def convnext(fields: ConfigFields) -> Stack:
 
 def densenet(fields: ConfigFields) -> Stack:
     """DenseNet: each layer reads the outputs of all earlier layers in its block."""
-    growth, stem = fields.count("growth_rate", 32), fields.count("embedding_size", 64)
-    depths = stage_counts(fields, "depths", (6, 12, 24, 16))
+    growth, stem = fields.count("growth_rate"), fields.count("embedding_size")
+    depths = stage_counts(fields, "depths")
     body: list[Layer] = [
         Section(
             name="stem",
@@ -285,7 +283,7 @@ def densenet(fields: ConfigFields) -> Stack:
 
 def unet(fields: ConfigFields) -> Stack:
     """U-Net for segmentation: convolutions down and up again, and a class for each pixel."""
-    widths = stage_counts(fields, "hidden_sizes", (64, 128, 256, 512, 1024))
+    widths = stage_counts(fields, "hidden_sizes")
     outputs = classes(fields)
 
     def double(width: int) -> tuple[Layer, ...]:

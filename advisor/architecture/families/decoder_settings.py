@@ -10,32 +10,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from advisor.architecture.config.decoder import (
-    FP32_SCALED_NORM,
-    FULL,
-    LAYER_NORM,
-    LAYER_NORM_NO_BIAS,
-    ONE_NORM,
-    POST_NORMS,
-    SANDWICH_NORMS,
-    SLIDING,
-    attention_shape,
-    decoder,
-    every_nth_full,
-    feed_forward_shape,
-    latent_attention,
-    layer_count,
-    typed_windows,
-)
+from advisor.architecture.config import decoder as parts
+from advisor.architecture.config.decoder import FULL, SLIDING, FeedForwards, layer_count
 from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.families.expert_layers import (
-    FeedForwards,
-    after_dense,
-    by_step,
-    everywhere,
-)
 from advisor.architecture.mixers.shapes import (
     AttentionShape,
+    FeedForwardShape,
     Norm,
     NormKind,
     NormPlaces,
@@ -48,29 +28,34 @@ Flag = bool | str
 
 NORMS: Final = {
     "rms": Norm(),
-    "rms_fp32_scale": FP32_SCALED_NORM,
-    "layer": LAYER_NORM,
-    "layer_without_bias": LAYER_NORM_NO_BIAS,
+    "rms_fp32_scale": parts.FP32_SCALED_NORM,
+    "layer": parts.LAYER_NORM,
+    "layer_without_bias": parts.LAYER_NORM_NO_BIAS,
     "layer_without_scale": Norm(kind=NormKind.LAYER, scale=False),
 }
 
 PLACES: Final = {
     "before": NormPlaces(),
-    "parallel": ONE_NORM,
-    "after": POST_NORMS,
-    "around": SANDWICH_NORMS,
+    "after": parts.POST_NORMS,
+    "around": parts.SANDWICH_NORMS,
 }
 
 
 class WindowSettings(Noun):
-    """Which layers attend only to ``sliding_window`` keys: all, except as these settings state."""
+    """Which layers attend only to a window of keys: all, except as these settings state."""
 
+    field: str = "sliding_window"
+    """Field with the length of the window."""
+    nullable: bool = True
+    """Whether a null in the file means no window. Otherwise it means the class's window."""
     listed: bool = True
     """Whether ``layer_types`` decides if the file has it."""
     full_every: Annotated[int, Field(ge=1)] | None = None
     """Every n-th layer attends to all keys."""
     full_every_field: str | None = None
     """Field that holds n, or a text with one letter for each layer of a period (EXAONE)."""
+    full_first: bool = False
+    """Whether the first layer of each n attends to all keys, instead of the last (GPT-Neo)."""
     first_field: str | None = None
     """Field with the first layer that has a window. Without this field, no layer has one."""
     used: Flag = True
@@ -80,6 +65,13 @@ class WindowSettings(Noun):
 class AttentionSettings(Noun):
     """Settings of attention layers beyond heads and their sizes."""
 
+    heads: str | None = None
+    """Field with the number of query heads if ``num_attention_heads`` is absent."""
+    head_dim: str | None = None
+    """Field with the head dimension if ``head_dim`` is absent."""
+    multi_query: str | None = None
+    """Field that decides the key-value heads: if true, ``multi_query_heads``, else all heads."""
+    multi_query_heads: Annotated[int, Field(ge=1)] | str = 1
     bias: Flag = False
     """Whether all projections have biases."""
     input_bias: Flag = False
@@ -88,10 +80,21 @@ class AttentionSettings(Noun):
     query_key_norm: Literal["none", "head", "width"] = "none"
     query_key_normed: Flag = True
     """Whether queries and keys pass norms."""
+    query_key_norm_per_head_scale: bool = False
+    query_key_norm_bias: bool = True
     fused_projection: bool = False
+    rotary: bool = True
+    sinks: bool = False
     softcap: bool = False
+    fp32_softmax: bool = True
+    dropout: str | None = None
+    """Field with the share of probabilities that training drops."""
     latent: bool = False
     """Whether queries, keys and values are compressed (DeepSeek V2)."""
+    values_share_hidden: bool = False
+    """Latent attention: whether values are by default as wide as hidden size / heads."""
+    indexed: bool = False
+    """Latent attention: whether an indexer picks the keys (DeepSeek V3.2)."""
     windows: WindowSettings | None = None
 
 
@@ -101,15 +104,25 @@ class FeedForwardSettings(Noun):
     gated: bool = True
     bias: Flag = False
     fused_gate: bool = False
+    activation: str = "silu"
+    """Activation, also of experts, if neither file nor class states one."""
+    times_hidden: Annotated[int, Field(ge=1)] | None = None
+    """Width divided by the hidden size, if the file states no width."""
+    ignores_width: bool = False
+    """Whether the class ignores a width in the file."""
+    width_divisor: Annotated[int, Field(ge=1)] = 1
+    """Matrices of which the field counts the width together (Qwen 1)."""
 
 
 class ExpertSettings(Noun):
     """Routed experts; ``width`` and ``shared_width`` name fields."""
 
     placed: Literal["everywhere", "by_step", "after_dense"]
-    """A function of :mod:`advisor.architecture.families.expert_layers`."""
     width: str = "moe_intermediate_size"
     shared_width: str | None = None
+    bias: bool = False
+    router_bias: bool = False
+    clamped: bool = False
 
 
 class DecoderSettings(Noun):
@@ -118,9 +131,16 @@ class DecoderSettings(Noun):
     norm: Literal["rms", "rms_fp32_scale", "layer", "layer_without_bias", "layer_without_scale"] = (
         "rms"
     )
-    norm_places: Literal["before", "parallel", "after", "around"] = "before"
-    """``parallel``: attention and feed-forward read the same norm, and their outputs are added."""
+    norm_places: Literal["before", "after", "around"] = "before"
+    parallel: Flag = False
+    """Whether attention and feed-forward read the same norm, and their outputs are added."""
     head_bias: Flag = False
+    dropout: str | None = None
+    """Field with the share of each branch that training drops."""
+    learned_positions: bool = False
+    embedding_norm: bool = False
+    decoder_only: bool = False
+    """Whether ``add_cross_attention`` must be false."""
     attention: AttentionSettings = AttentionSettings()
     feed_forward: FeedForwardSettings = FeedForwardSettings()
     experts: ExpertSettings | None = None
@@ -134,14 +154,20 @@ def decoder_of(settings: DecoderSettings, fields: ConfigFields) -> TransformerSh
     InputError
         If a field is missing or unusable.
     """
-    return decoder(
+    if settings.decoder_only:
+        parts.refuse_cross_attention(fields)
+    parallel = _flag(fields, settings.parallel)
+    return parts.decoder(
         fields,
         norm=NORMS[settings.norm],
-        places=PLACES[settings.norm_places],
-        parallel=settings.norm_places == "parallel",
+        places=parts.ONE_NORM if parallel else PLACES[settings.norm_places],
+        parallel=parallel,
         head_bias=_flag(fields, settings.head_bias),
+        dropout=_drops(fields, settings.dropout),
+        positions=fields.count("max_position_embeddings") if settings.learned_positions else 0,
+        embedding_norm=settings.embedding_norm,
         attention=[_attention(fields, settings.attention)],
-        feed_forward=_feed_forward(fields, settings),
+        feed_forward=_feed_forward(fields, settings.feed_forward, settings.experts),
     )
 
 
@@ -149,20 +175,46 @@ def _flag(fields: ConfigFields, flag: Flag) -> bool:
     return fields.flag(flag) if isinstance(flag, str) else flag
 
 
+def _drops(fields: ConfigFields, field: str | None) -> bool:
+    return field is not None and fields.share(field) > 0
+
+
 def _attention(fields: ConfigFields, settings: AttentionSettings) -> AttentionShape:
     if settings.latent:
-        return latent_attention(fields, query_rank=fields.optional_count("q_lora_rank"))
+        heads = fields.count("num_attention_heads")
+        per_head = max(fields.count("hidden_size") // heads, 1)
+        every = range(layer_count(fields))
+        return parts.latent_attention(
+            fields,
+            query_rank=fields.optional_count("q_lora_rank"),
+            indexer=parts.picking_indexer(fields, every) if settings.indexed else None,
+            value_dim=per_head if settings.values_share_hidden else None,
+        )
     bias = _flag(fields, settings.bias)
     normed = _flag(fields, settings.query_key_normed)
-    return attention_shape(
+    shape = parts.attention_shape(
         fields,
+        heads=fields.count(settings.heads) if settings.heads else None,
+        head_dim=fields.count(settings.head_dim) if settings.head_dim else None,
         windows=windows_of(fields, settings.windows) if settings.windows else None,
         input_bias=bias or _flag(fields, settings.input_bias),
         output_bias=bias or _flag(fields, settings.output_bias),
         query_key_norm=settings.query_key_norm if normed else "none",
+        query_key_norm_per_head_scale=settings.query_key_norm_per_head_scale and normed,
+        query_key_norm_bias=settings.query_key_norm_bias,
         fused_projection=settings.fused_projection,
+        rotary=settings.rotary,
+        sinks=settings.sinks,
         softcap=settings.softcap,
+        fp32_softmax=settings.fp32_softmax,
+        dropout=_drops(fields, settings.dropout),
     )
+    if settings.multi_query is None:
+        return shape
+    groups, shared = shape.heads, settings.multi_query_heads
+    if fields.flag(settings.multi_query):
+        groups = fields.count(shared, maximum=groups) if isinstance(shared, str) else shared
+    return shape.model_copy(update={"key_value_heads": groups})
 
 
 def windows_of(fields: ConfigFields, settings: WindowSettings) -> list[int | None]:
@@ -170,18 +222,20 @@ def windows_of(fields: ConfigFields, settings: WindowSettings) -> list[int | Non
     layers = layer_count(fields)
     if not _flag(fields, settings.used):
         return [None] * layers
-    window = fields.optional_count("sliding_window")
+    read = fields.optional_count if settings.nullable else fields.count
+    window = read(settings.field)
     kinds = [SLIDING] * layers
     if settings.full_every:
-        kinds = every_nth_full(
-            layers, _period(fields, settings.full_every, settings.full_every_field)
-        )
+        period = _period(fields, settings.full_every, settings.full_every_field)
+        kinds = parts.every_nth_full(layers, period)
+        if settings.full_first:
+            kinds = [FULL if index % period == 0 else SLIDING for index in range(layers)]
     if settings.first_field:
         first = fields.count(settings.first_field, layers, minimum=0)
         kinds = [FULL if index < first else SLIDING for index in range(layers)]
     if not settings.listed:
-        return [window] * layers
-    return typed_windows(fields, window=window, default=kinds)
+        return [window if kind == SLIDING else None for kind in kinds]
+    return parts.typed_windows(fields, window=window, default=kinds)
 
 
 def _period(fields: ConfigFields, period: int, field: str | None) -> int:
@@ -192,14 +246,90 @@ def _period(fields: ConfigFields, period: int, field: str | None) -> int:
     return fields.count(field, period)
 
 
-def _feed_forward(fields: ConfigFields, settings: DecoderSettings) -> FeedForwards:
-    dense, experts = settings.feed_forward, settings.experts
+def _feed_forward(
+    fields: ConfigFields, dense: FeedForwardSettings, experts: ExpertSettings | None
+) -> FeedForwards:
     bias = _flag(fields, dense.bias)
     if experts is None:
-        fused = dense.fused_gate
-        return (feed_forward_shape(fields, gated=dense.gated, bias=bias, fused_gate=fused),)
-    if experts.placed == "everywhere":
-        return everywhere(fields, width=experts.width, shared_width=experts.shared_width)
+        return (_dense(fields, dense, bias=bias),)
     if experts.placed == "by_step":
         return by_step(fields, shared_width=experts.shared_width)
-    return after_dense(fields, width=experts.width, bias=bias)
+    if experts.placed == "after_dense":
+        return after_dense(fields, width=experts.width, bias=bias)
+    layers, wide = layer_count(fields), fields.count(experts.width)
+    shared = fields.count(experts.shared_width, 0, minimum=0) if experts.shared_width else 0
+    routed = parts.experts_shape(
+        fields,
+        layers=layers,
+        width=wide,
+        shared_width=shared,
+        act=dense.activation,
+        bias=experts.bias,
+        router_bias=experts.router_bias,
+        clamped=experts.clamped,
+    )
+    return (routed,)
+
+
+def _dense(fields: ConfigFields, settings: FeedForwardSettings, *, bias: bool) -> FeedForwardShape:
+    width, times = None, settings.times_hidden
+    if settings.ignores_width and times:
+        width = times * fields.count("hidden_size")
+    elif settings.width_divisor > 1:
+        divisor = settings.width_divisor
+        width = fields.count("intermediate_size", minimum=divisor) // divisor
+    return parts.feed_forward_shape(
+        fields,
+        width=width,
+        times_hidden=times,
+        act=settings.activation,
+        gated=settings.gated,
+        bias=bias,
+        fused_gate=settings.fused_gate,
+    )
+
+
+def by_step(fields: ConfigFields, *, shared_width: str | None) -> FeedForwards:
+    """Return experts on every ``decoder_sparse_step``-th layer, except those listed as dense.
+
+    ``shared_width`` names the field with the width of a gated expert that every token visits.
+    """
+    layers = layer_count(fields)
+    step = fields.count("decoder_sparse_step", 1)
+    listed = set(fields.counts("mlp_only_layers", maximum=layers - 1))
+    routed = sum(1 for i in range(layers) if i not in listed and (i + 1) % step == 0)
+    if not routed:
+        return parts.dense_then_routed(fields, dense=layers, routed=None)
+    experts = parts.experts_shape(
+        fields,
+        layers=routed,
+        width=fields.count("moe_intermediate_size"),
+        shared_width=fields.count(shared_width) if shared_width else 0,
+        shared_gate=shared_width is not None,
+    )
+    return parts.dense_then_routed(fields, dense=layers - routed, routed=experts)
+
+
+def after_dense(
+    fields: ConfigFields, *, width: str = "moe_intermediate_size", bias: bool = False
+) -> FeedForwards:
+    """Return dense layers first, then experts on every ``moe_layer_freq``-th layer.
+
+    ``width`` names the field with an expert's width. ``bias`` applies to dense and shared layers.
+    """
+    layers = layer_count(fields)
+    dense = min(fields.count("first_k_dense_replace", 0, minimum=0), layers)
+    period = fields.count("moe_layer_freq", 1)
+    kinds = fields.texts("mlp_layer_types", length=layers, allowed=("dense", "sparse"))
+    if kinds is not None:
+        routed = kinds.count("sparse")
+    else:
+        routed = sum(1 for i in range(dense, layers) if i % period == 0)
+    if not routed:
+        return parts.dense_then_routed(fields, dense=layers, routed=None, bias=bias)
+    wide = fields.count(width)
+    beside = fields.count("n_shared_experts", 0, minimum=0) * wide
+    experts = parts.experts_shape(
+        fields, layers=routed, width=wide, shared_width=beside, shared_bias=bias
+    )
+    return parts.dense_then_routed(fields, dense=layers - routed, routed=experts, bias=bias)

@@ -101,7 +101,7 @@ def ssd(fields: ConfigFields) -> Stack:
             Branch(name=f"boxes_{index + 1}", layers=(Convolution(out=4 * boxes),)),
             Branch(name=f"scores_{index + 1}", layers=(scores,)),
         ]
-    return _detector(fields, (*body, _head(heads)), image=300, resized=True)
+    return _detector(fields, (*body, _head(heads)), resized=True)
 
 
 def retinanet(fields: ConfigFields) -> Stack:
@@ -121,7 +121,7 @@ def retinanet(fields: ConfigFields) -> Stack:
             Branch(name=f"boxes_{level}", layers=(deep, boxes)),
         ]
     layers = (*_backbone(fields), *_pyramid(3, _coarser(fields)), _head([*towers, MATCHING]))
-    return _detector(fields, layers, image=800)
+    return _detector(fields, layers)
 
 
 def rcnn(fields: ConfigFields) -> Stack:
@@ -130,7 +130,7 @@ def rcnn(fields: ConfigFields) -> Stack:
     ``features`` is the source of the regions: the pyramid (``fpn``), the third stage (``c4``; the
     fourth then runs on every region), or a fourth stage that keeps the size of its maps (``dc5``).
     """
-    kind = fields.text("features", "fpn").lower()
+    kind = fields.text("features").lower()
     labels, masks, keypoints = (classes(fields), fields.flag("masks"), fields.flag("keypoints"))
     found: tuple[Layer, ...]
     levels: tuple[str, ...]
@@ -150,7 +150,7 @@ def rcnn(fields: ConfigFields) -> Stack:
         width, levels, anchors = 2048, ("c5",), 15
         head = [Take(name="c5"), *_box_matrices()]
     else:
-        fields.fail("config field features is unknown", "features", kind, "fpn, c4 or dc5")
+        fields.refuse("features", "is unknown", kind, "fpn, c4 or dc5")
     proposals: list[Layer] = []
     for level in levels:
         shared = level != levels[0]
@@ -184,7 +184,6 @@ def rcnn(fields: ConfigFields) -> Stack:
             Section(name="regions", layers=tuple(head)),
             _head(outputs),
         ),
-        image=800,
     )
 
 
@@ -267,15 +266,13 @@ def _head(layers: list[Layer]) -> Section:
     return Section(name="head", part=Part.HEAD, layers=tuple(layers))
 
 
-def _detector(
-    fields: ConfigFields, layers: tuple[Layer, ...], *, image: int, resized: bool = False
-) -> Stack:
+def _detector(fields: ConfigFields, layers: tuple[Layer, ...], *, resized: bool = False) -> Stack:
     square = fields.flag("square_images", resized)
     return Stack(
         unit=Unit.IMAGE,
         input=StackInput(
-            width=fields.count("num_channels", 3, maximum=4096),
-            image=fields.count("image_size", image, maximum=65_536),
+            width=fields.count("num_channels"),
+            image=fields.count("image_size"),
             resized=resized,
             aspect=1.0 if square else LONG_SIDE,
             largest=1.0 if square else LONGEST_SIDE / LONG_SIDE,

@@ -7,7 +7,7 @@ the latent of one image. Text encoder and latent decoder are not included.
 
 from __future__ import annotations
 
-from advisor.architecture.config.fields import LIMITS, ConfigFields
+from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import stage_counts
 from advisor.architecture.stack.compile import Stack, StackInput
 from advisor.architecture.stack.layers import (
@@ -55,9 +55,9 @@ def _beside(fields: ConfigFields) -> tuple[str, ...]:
 
 def latent_unet(fields: ConfigFields) -> Stack:
     """Stable Diffusion U-Net: residual blocks and transformers on latents, conditioned on text."""
-    widths = stage_counts(fields, "block_out_channels", (320, 640, 1280, 1280))
+    widths = stage_counts(fields, "block_out_channels")
     count = len(widths)
-    depth = fields.count("layers_per_block", 2, maximum=64)
+    depth = fields.count("layers_per_block")
     kinds = fields.names("down_block_types") or (
         *("CrossAttnDownBlock2D",) * (count - 1),
         "DownBlock2D",
@@ -65,10 +65,10 @@ def latent_unet(fields: ConfigFields) -> Stack:
     if len(kinds) != count:
         fields.fail("lists of stages differ in length", "down_block_types", list(kinds), str(count))
     reads = tuple(kind.startswith("CrossAttn") for kind in kinds)
-    heads = _per_stage(fields, "attention_head_dim", 8, count)
-    blocks = _per_stage(fields, "transformer_layers_per_block", 1, count)
+    heads = _per_stage(fields, "attention_head_dim", count)
+    blocks = _per_stage(fields, "transformer_layers_per_block", count)
     time = fields.count("time_embedding_dim", 4 * widths[0])
-    text = fields.count("cross_attention_dim", 1280)
+    text = fields.count("cross_attention_dim")
 
     def convolved(stage: int, read: int, *, attends: bool) -> tuple[Layer, ...]:
         out = widths[stage]
@@ -113,18 +113,18 @@ def latent_unet(fields: ConfigFields) -> Stack:
         if stage:
             inside += [Upsample(), Convolution()]
         layers.append(Section(name=f"up_{stage + 1}", layers=tuple(inside)))
-    head = (GROUP_NORM, SILU, Convolution(out=fields.count("out_channels", 4, maximum=4096)))
+    head = (GROUP_NORM, SILU, Convolution(out=fields.count("out_channels")))
     layers.append(Section(name="head", part=Part.HEAD, layers=head))
     others = {
         "timestep": StackInput(width=widths[0]),
-        "text": StackInput(width=text, length=fields.count("text_length", 77, maximum=65_536)),
+        "text": StackInput(width=text, length=fields.count("text_length")),
     }
     added = fields.optional_count("projection_class_embeddings_input_dim")
     if added is not None:
         others["added"] = StackInput(width=added)
     return Stack(
         unit=Unit.IMAGE,
-        input=_latent(fields, 64),
+        input=_latent(fields),
         others=others,
         layers=tuple(layers),
         blocks=2 * count * depth + count + 2,
@@ -134,22 +134,22 @@ def latent_unet(fields: ConfigFields) -> Stack:
     )
 
 
-def _latent(fields: ConfigFields, side: int, channels: int = 4) -> StackInput:
+def _latent(fields: ConfigFields) -> StackInput:
     return StackInput(
-        width=fields.count("in_channels", channels, maximum=4096),
-        image=fields.count("sample_size", side, maximum=8192) * LATENT_DIVISOR,
+        width=fields.count("in_channels", maximum=4096),
+        image=fields.count("sample_size", maximum=8192) * LATENT_DIVISOR,
         divisor=LATENT_DIVISOR,
     )
 
 
-def _per_stage(fields: ConfigFields, name: str, default: int, count: int) -> tuple[int, ...]:
+def _per_stage(fields: ConfigFields, name: str, count: int) -> tuple[int, ...]:
     """Return one number for each stage, from a list or a single number."""
     length = fields.length(name)
     if length is None:
-        return (fields.count(name, default, maximum=LIMITS["num_attention_heads"]),) * count
-    values = stage_counts(fields, name, ())
+        return (fields.count(name),) * count
+    values = stage_counts(fields, name)
     if length != count:
-        fields.fail(f"config field {name} does not match the stages", name, length, str(count))
+        fields.refuse(name, "does not match the stages", length, str(count))
     return values
 
 
@@ -185,11 +185,11 @@ def _spatial_transformer(width: int, heads: int, depth: int) -> Residual:
 
 def dit(fields: ConfigFields) -> Stack:
     """DiT: a transformer over patches of a latent; time step and class condition each block."""
-    hidden = fields.count("hidden_size", 1152)
-    layers = fields.count("num_hidden_layers", 28)
-    heads = fields.count("num_attention_heads", 16)
-    patch = fields.count("patch_size", 2, maximum=64)
-    latent = _latent(fields, 32)
+    hidden = fields.count("hidden_size")
+    layers = fields.count("num_hidden_layers")
+    heads = fields.count("num_attention_heads")
+    patch = fields.count("patch_size", maximum=64)
+    latent = _latent(fields)
     patches = ((latent.image or 0) // LATENT_DIVISOR // patch) ** 2
     block = (
         Residual(body=(PLAIN_NORM, Condition(source="time", chunks=6), Attention(heads=heads))),
@@ -202,7 +202,7 @@ def dit(fields: ConfigFields) -> Stack:
             )
         ),
     )
-    labels = fields.count("num_labels", 1000)
+    labels = fields.count("num_labels")
     # One more label means "no class". The look-up reads one vector.
     look_up = (Take(name="label"), Embedding(entries=labels + 1, width=hidden))
     outputs = patch * patch * latent.width * 2
@@ -241,12 +241,12 @@ def dit(fields: ConfigFields) -> Stack:
 
 def flux(fields: ConfigFields) -> Stack:
     """Flux: image and text in two streams that attend to each other, then in one."""
-    heads = fields.count("num_attention_heads", 24)
-    hidden = heads * fields.count("attention_head_dim", 128, maximum=LIMITS["head_dim"])
-    double, single = fields.count("num_layers", 19), fields.count("num_single_layers", 38)
-    channels = fields.count("in_channels", 64, maximum=65_536)
-    text = fields.count("joint_attention_dim", 4096)
-    pooled = fields.count("pooled_projection_dim", 768)
+    heads = fields.count("num_attention_heads")
+    hidden = heads * fields.count("attention_head_dim")
+    double, single = fields.count("num_layers"), fields.count("num_single_layers")
+    channels = fields.count("in_channels", maximum=65_536)
+    text = fields.count("joint_attention_dim")
+    pooled = fields.count("pooled_projection_dim")
     gelu = Activation(function="gelu")
     vectors = ["timestep", "pooled"]
     if fields.flag("guidance_embeds"):
@@ -283,11 +283,11 @@ def flux(fields: ConfigFields) -> Stack:
         # A token covers 2 x 2 elements of the latent.
         input=StackInput(
             width=channels,
-            image=fields.count("image_size", 1024, maximum=65_536),
+            image=fields.count("image_size"),
             divisor=2 * LATENT_DIVISOR,
         ),
         others={
-            "text": StackInput(width=text, length=fields.count("text_length", 512, maximum=65_536)),
+            "text": StackInput(width=text, length=fields.count("text_length")),
             "timestep": StackInput(width=SINUSOIDS),
             "guidance": StackInput(width=SINUSOIDS),
             "pooled": StackInput(width=pooled),

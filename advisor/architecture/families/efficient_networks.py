@@ -114,7 +114,7 @@ def efficientnet(fields: ConfigFields) -> Stack:
     """
     body, blocks = efficientnet_stages(fields)
     head = (
-        *normed(_scaled(fields, fields.count("top_channels", 1280)), function="silu"),
+        *normed(_scaled(fields, fields.count("top_channels")), function="silu"),
         Pool(kind="average", kernel=None),
         Dropout(),
         Linear(out=classes(fields)),
@@ -132,14 +132,10 @@ def efficientnet_stages(fields: ConfigFields) -> tuple[tuple[Section, ...], int]
     deep = fields.number("depth_coefficient", minimum=0.01, maximum=100)
     squeeze = fields.share("squeeze_expansion_ratio")
     columns = [
-        stage_counts(fields, name, default)
-        for name, default in (
-            ("in_channels", (32, 16, 24, 40, 80, 112, 192)),
-            ("out_channels", (16, 24, 40, 80, 112, 192, 320)),
-            ("kernel_sizes", (3, 3, 5, 3, 5, 5, 3)),
-            ("strides", (1, 2, 2, 2, 1, 2, 1)),
-            ("num_block_repeats", (1, 2, 2, 3, 3, 4, 1)),
-            ("expand_ratios", (1, 6, 6, 6, 6, 6, 6)),
+        stage_counts(fields, name)
+        for name in (
+            *("in_channels", "out_channels", "kernel_sizes", "strides"),
+            *("num_block_repeats", "expand_ratios"),
         )
     ]
     if len({len(column) for column in columns}) > 1:
@@ -221,7 +217,7 @@ def efficientnet_v2(fields: ConfigFields) -> Stack:
 
 def mobilenet_v3(fields: ConfigFields) -> Stack:
     """MobileNetV3: inverted bottlenecks for phones, large or small."""
-    large = fields.text("size", "large") != "small"
+    large = fields.text("size") != "small"
     body: list[Layer] = [Section(name="stem", layers=normed(16, 3, stride=2, function="hardswish"))]
     width = 16
     for index, (kernel, expanded, out, squeezed, name, stride) in enumerate(
@@ -259,9 +255,9 @@ def efficientdet(fields: ConfigFields) -> Stack:
 
     D0 to D5 differ in backbone, ``bifpn_width``, ``bifpn_layers``, ``head_layers`` and image size.
     """
-    width = fields.count("bifpn_width", 64, maximum=4096)
-    cells = fields.count("bifpn_layers", 3, maximum=64)
-    depth = fields.count("head_layers", 3, maximum=64)
+    width = fields.count("bifpn_width")
+    cells = fields.count("bifpn_layers")
+    depth = fields.count("head_layers")
     backbone, blocks = efficientnet_stages(fields)
     body: list[Layer] = [backbone[0]]
     for index, stage in enumerate(backbone[1:], 1):
@@ -288,8 +284,8 @@ def efficientdet(fields: ConfigFields) -> Stack:
     return Stack(
         unit=Unit.IMAGE,
         input=StackInput(
-            width=fields.count("num_channels", 3, maximum=4096),
-            image=fields.count("image_size", 512, maximum=65_536),
+            width=fields.count("num_channels"),
+            image=fields.count("image_size"),
             resized=True,
         ),
         layers=(*body, *pyramid, Section(name="head", part=Part.HEAD, layers=(*heads, MATCHING))),

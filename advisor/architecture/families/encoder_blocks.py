@@ -6,9 +6,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from advisor.architecture.config.checks import check_divides
 from advisor.architecture.config.decoder import activation
-from advisor.architecture.config.fields import LIMITS, ConfigFields
+from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.stack.layers import (
     Activation,
     Attention,
@@ -120,8 +119,8 @@ def feed_forward(shape: BlockShape) -> tuple[Layer, ...]:
 
 def head_count(fields: ConfigFields, hidden: int, name: str = "num_attention_heads") -> int:
     """Return the number of heads, which must divide the hidden size."""
-    heads = fields.count(name, maximum=LIMITS["num_attention_heads"])
-    check_divides(fields, name, heads, hidden, "the hidden size")
+    heads = fields.count(name)
+    fields.must_divide(name, heads, hidden, "the hidden size")
     return heads
 
 
@@ -135,9 +134,9 @@ def function_named(fields: ConfigFields, default: str = "gelu") -> Function:
     """
     chosen = activation(fields, default)
     if chosen not in FUNCTIONS:
-        fields.fail(
-            "config field hidden_act is not an activation of encoders",
+        fields.refuse(
             "hidden_act",
+            "is not an activation of encoders",
             chosen,
             ", ".join(FUNCTIONS),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.architecture.config.fields import LIMITS, ConfigFields
+from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.encoder_blocks import (
     FUNCTIONS,
     LAYER_NORM,
@@ -31,9 +31,6 @@ from advisor.architecture.table.sample import Unit
 TEXT_TOKENS = 512
 """Length of both texts if the work does not state it: T5's training length. [tokens]"""
 
-BART_OFFSET = 2
-"""Learned positions that no token uses, from fairseq's counting of the padding."""
-
 
 def t5(fields: ConfigFields) -> Stack:
     """T5, Flan-T5 and mT5: encoder and decoder without biases, shared token embedding.
@@ -42,29 +39,29 @@ def t5(fields: ConfigFields) -> Stack:
     ``T5EncoderModel`` is only the encoder, as in diffusion models.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
-    heads = fields.count("num_heads", maximum=LIMITS["num_attention_heads"])
+    heads = fields.count("num_heads")
     layers = fields.count("num_hidden_layers")
     kind = fields.text("feed_forward_proj")
     gated, known = kind.startswith("gated-"), ("relu", "gelu", "gelu_new", "silu")
     act = kind.removeprefix("gated-")
     if act not in known:
-        fields.fail(
-            "config field feed_forward_proj is not a known activation",
+        fields.refuse(
             "feed_forward_proj",
+            "is not a known activation",
             kind,
             ", ".join([*known, *(f"gated-{name}" for name in known)]),
         )
     buckets = fields.count("relative_attention_num_buckets")
     tied = fields.flag("tie_word_embeddings")
     norm = Normalization(kind="rms")
-    decoders = fields.count("num_decoder_layers", layers, maximum=LIMITS["num_hidden_layers"])
+    decoders = fields.count("num_decoder_layers", layers)
 
     def blocks(count: int, *, decodes: bool) -> tuple[Layer, ...]:
         shape = BlockShape(
             layers=count,
             hidden_size=hidden,
             heads=heads,
-            head_dim=fields.count("d_kv", maximum=LIMITS["head_dim"]),
+            head_dim=fields.count("d_kv"),
             width=fields.count("d_ff"),
             gated=gated,
             # The class computes GELU step by step in gated layers.
@@ -113,7 +110,7 @@ def whisper(fields: ConfigFields) -> Stack:
     ``WhisperForCausalLM`` is only the decoder.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
-    mels = fields.count("num_mel_bins", maximum=LIMITS["head_dim"])
+    mels = fields.count("num_mel_bins")
     sources = fields.count("max_source_positions", maximum=1_000_000)
     targets = fields.count("max_target_positions", maximum=10_000_000)
     tied = fields.flag("tie_word_embeddings")
@@ -121,7 +118,7 @@ def whisper(fields: ConfigFields) -> Stack:
     def tower(name: str, *, decodes: bool) -> BlockShape:
         heads = head_count(fields, hidden, f"{name}_attention_heads")
         return BlockShape(
-            layers=fields.count(f"{name}_layers", maximum=LIMITS["num_hidden_layers"]),
+            layers=fields.count(f"{name}_layers"),
             hidden_size=hidden,
             heads=heads,
             head_dim=hidden // heads,
@@ -172,50 +169,27 @@ def whisper(fields: ConfigFields) -> Stack:
     )
 
 
-def bart(fields: ConfigFields) -> Stack:
-    """BART: post-norm encoder and decoder with learned positions, one tied token embedding."""
-    return _pair(fields, offset=BART_OFFSET, embedding_norm=True, post_norm=True)
-
-
-def mbart(fields: ConfigFields) -> Stack:
-    """MBART: BART with norms before the branches and after the last."""
-    return _pair(fields, offset=BART_OFFSET, embedding_norm=True)
-
-
-def pegasus(fields: ConfigFields) -> Stack:
-    """Pegasus: pre-norm encoder and decoder, with stored sinusoidal positions."""
-    return _pair(fields, offset=0)
-
-
 def marian(fields: ConfigFields) -> Stack:
     """Marian: post-norm translation, with stored sinusoidal positions."""
     vocab = fields.count("vocab_size")
     own = fields.count("decoder_vocab_size", vocab)
-    if own != vocab or not fields.flag("share_encoder_decoder_embeddings"):
-        fields.fail(
-            "config field share_encoder_decoder_embeddings is not supported",
-            "share_encoder_decoder_embeddings",
-            False,
-            "true, and one vocabulary",
-        )
-    return _pair(fields, offset=0, post_norm=True)
+    name = "share_encoder_decoder_embeddings"
+    if own != vocab or not fields.flag(name):
+        fields.refuse(name, "is not supported", False, "true, and one vocabulary")
+    return pair(fields, offset=0, post_norm=True)
 
 
-def m2m_100(fields: ConfigFields) -> Stack:
-    """M2M-100 and NLLB: pre-norm translation between many languages, sinusoidal positions."""
-    return _pair(fields, offset=None)
-
-
-def _pair(
+def pair(
     fields: ConfigFields,
     *,
-    offset: int | None,
+    offset: int | None = None,
     embedding_norm: bool = False,
     post_norm: bool = False,
 ) -> Stack:
-    """Return the pair, or only the decoder for a causal class.
+    """Return BART's relatives, or only the decoder for a causal class.
 
-    ``offset`` adds to the number of stored positions; None means that none are stored.
+    ``offset`` adds to the number of stored positions; None means that none are stored. BART and
+    mBART store two that no token uses, from fairseq's counting of the padding.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     positions = fields.count("max_position_embeddings", maximum=10_000_000)
@@ -227,7 +201,7 @@ def _pair(
 
     def tower(name: str, *, decodes: bool) -> tuple[int, tuple[Layer, ...]]:
         heads = head_count(fields, hidden, f"{name}_attention_heads")
-        layers = fields.count(f"{name}_layers", maximum=LIMITS["num_hidden_layers"])
+        layers = fields.count(f"{name}_layers")
         shape = BlockShape(
             layers=layers,
             hidden_size=hidden,

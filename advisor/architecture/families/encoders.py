@@ -134,7 +134,7 @@ def albert(fields: ConfigFields) -> Stack:
     tied = fields.flag("tie_word_embeddings")
     vocab = fields.count("vocab_size")
     groups = fields.count("num_hidden_groups", maximum=shape.layers)
-    inner = fields.count("inner_group_num", maximum=LIMITS["num_hidden_layers"])
+    inner = fields.count("inner_group_num")
     block = transformer_blocks(shape.model_copy(update={"layers": inner}))
     # The class distributes layers like this if groups do not divide them.
     spread = Counter(index * groups // shape.layers for index in range(shape.layers))

@@ -21,20 +21,11 @@ from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
 
-def lstm(fields: ConfigFields) -> Stack:
-    """LSTM: an embedding, recurrent layers with two biases as PyTorch has them, and a head."""
-    return _recurrent(fields, "lstm")
-
-
-def gru(fields: ConfigFields) -> Stack:
-    """GRU: an embedding, recurrent layers with two biases as PyTorch has them, and a head."""
-    return _recurrent(fields, "gru")
-
-
-def _recurrent(fields: ConfigFields, cell: Literal["lstm", "gru"]) -> Stack:
-    hidden, vocab = fields.count("hidden_size", 1024), fields.count("vocab_size", 33_278)
+def recurrent(fields: ConfigFields, *, cell: Literal["lstm", "gru"]) -> Stack:
+    """LSTM or GRU: an embedding, recurrent layers with two biases as PyTorch has them, a head."""
+    hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     width = fields.count("embedding_size", hidden)
-    layers = fields.count("num_hidden_layers", 4)
+    layers = fields.count("num_hidden_layers")
     return Stack(
         unit=Unit.TOKEN,
         input=StackInput(),
@@ -58,19 +49,17 @@ def _recurrent(fields: ConfigFields, cell: Literal["lstm", "gru"]) -> Stack:
 
 def mlp(fields: ConfigFields) -> Stack:
     """Multilayer perceptron: matrices with an activation between them, on vectors of features."""
-    widths = stage_counts(fields, "hidden_sizes", (1024, 1024))
-    name = fields.text("hidden_act", "relu")
+    widths = stage_counts(fields, "hidden_sizes")
+    name = fields.text("hidden_act")
     if name not in FUNCTIONS:
-        fields.fail(
-            "config field hidden_act is not known", "hidden_act", name, ", ".join(FUNCTIONS)
-        )
+        fields.refuse("hidden_act", "is not known", name, ", ".join(FUNCTIONS))
     body: list[Layer] = []
     for width in widths:
         body += [Linear(out=width), Activation(function=FUNCTIONS[name])]
-    outputs = fields.count("num_labels", 10, maximum=10_000_000)
+    outputs = fields.count("num_labels", maximum=10_000_000)
     return Stack(
         unit=Unit.SAMPLE,
-        input=StackInput(width=fields.count("num_features", 784, maximum=10_000_000)),
+        input=StackInput(width=fields.count("num_features", maximum=10_000_000)),
         layers=(
             Section(name="block", layers=tuple(body)),
             Section(name="head", part=Part.HEAD, layers=(Linear(out=outputs),)),

@@ -39,12 +39,16 @@ class Family(DecoderSettings):
     """Sizes that a whole file may leave to its class. A file without the others is incomplete."""
     reader: Annotated[str, Field(pattern=r"^\w+\.\w+$")] | None = None
     """Module of this package and function in it, as ``module.function``."""
+    constants: dict[str, bool | int | str | None] = Field(default_factory=dict)
+    """Arguments of the reader by which this family differs from others with the same reader."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         settings = self.model_fields_set & set(DecoderSettings.model_fields)
         if self.reader and settings:
             raise ValueError(f"a reader takes no settings, but {', '.join(sorted(settings))} stand")
+        if self.constants and not self.reader:
+            raise ValueError("constants stand without a reader")
         return self
 
     def read(self, fields: ConfigFields) -> TransformerShape | Stack:
@@ -59,7 +63,7 @@ class Family(DecoderSettings):
             return decoder_of(self, fields)
         module, _, name = self.reader.partition(".")
         found = import_module(f"advisor.architecture.families.{module}")
-        return cast("TransformerShape | Stack", getattr(found, name)(fields))
+        return cast("TransformerShape | Stack", getattr(found, name)(fields, **self.constants))
 
 
 class _Refused(Noun):

@@ -37,23 +37,13 @@ from advisor.architecture.stack.layers import (
 )
 
 
-def deberta(fields: ConfigFields) -> Stack:
-    """DeBERTa: attention to contents and to distances, each with its own projections.
+def deberta(fields: ConfigFields, *, fused: bool) -> Stack:
+    """DeBERTa: attention to contents and to distances.
 
-    The work leaves out the products with distances and counts only their projections.
+    Version 1 fuses the projections of queries, keys and values. Versions 2 and 3 put distances in
+    buckets, and version 3 shares their projections with the contents. The work leaves out the
+    products with distances and counts only their projections.
     """
-    return _deberta(fields, fused=True)
-
-
-def deberta_v2(fields: ConfigFields) -> Stack:
-    """DeBERTa v2 and v3: distances in buckets. v3 shares their projections with the contents.
-
-    The work leaves out the products with distances and counts only their projections.
-    """
-    return _deberta(fields, fused=False)
-
-
-def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
     shape, vocab = post_norm_blocks(fields), fields.count("vocab_size")
     hidden, tied = shape.hidden_size, fields.flag("tie_word_embeddings")
     narrow = fields.count("embedding_size", hidden)
@@ -71,10 +61,10 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
         extra += 2 * shape.heads**2
     block = _disentangled(shape, extra, fused=fused)
     after: tuple[Layer, ...] = ()
-    kernel = 0 if fused else fields.count("conv_kernel_size", 0, minimum=0, maximum=64)
+    kernel = 0 if fused else fields.count("conv_kernel_size", 0, minimum=0)
     groups = fields.count("conv_groups", 1)
     if kernel and groups > 1:
-        fields.fail("config field conv_groups is not supported", "conv_groups", groups, "1")
+        fields.refuse("conv_groups", "is not supported", groups, "1")
     if kernel:
         # A convolution over the sequence after the first layer, with a matrix for each tap.
         taps = tuple(Linear(out=hidden, bias=tap == 0) for tap in range(kernel))
@@ -85,7 +75,7 @@ def _deberta(fields: ConfigFields, *, fused: bool) -> Stack:
     head: tuple[Layer, ...] = ()
     predicts = ends(fields, "ForMaskedLM")
     if predicts and not fields.flag("legacy"):
-        fields.fail("config field legacy is not supported", "legacy", False, "true")
+        fields.refuse("legacy", "is not supported", False, "true")
     if predicts:
         head = (
             *(Linear(out=narrow), Activation(function=shape.function), LAYER_NORM),
@@ -147,7 +137,7 @@ def modernbert(fields: ConfigFields) -> Stack:
     types = fields.texts("layer_types", length=layers, allowed=(FULL, SLIDING))
     if types is None:
         types = tuple(SLIDING if index % period else FULL for index in range(layers))
-    window = fields.count("local_attention", maximum=65_536)
+    window = fields.count("local_attention")
     bias = fields.flag("attention_bias")
 
     def blocks(kind: str, count: int, *, first: bool = False) -> tuple[Layer, ...]:

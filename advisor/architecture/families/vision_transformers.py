@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.architecture.config.class_defaults import class_defaults
-from advisor.architecture.config.fields import LIMITS, ConfigFields
+from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import classes, image_stack, stage_counts
 from advisor.architecture.families.encoder_blocks import (
     BlockShape,
@@ -48,9 +48,9 @@ FIRST = Pool(kind="first")
 
 def _pixels(fields: ConfigFields) -> tuple[StackInput, Convolution, int]:
     """Return the input of an image encoder, its patches, and their number at the default size."""
-    side = fields.count("image_size", maximum=MAX_IMAGE)
+    side = fields.count("image_size")
     patch = fields.count("patch_size", maximum=side)
-    channels = fields.count("num_channels", maximum=LIMITS["head_dim"])
+    channels = fields.count("num_channels")
     out = fields.count("hidden_size")
     convolution = Convolution(out=out, kernel=patch, stride=patch, padding=0)
     return StackInput(width=channels, image=side), convolution, (side // patch) ** 2
@@ -299,7 +299,7 @@ def clip(fields: ConfigFields) -> Stack:
 
 def swin(fields: ConfigFields) -> Stack:
     """Swin: attention in shifted windows; each stage has fewer and wider positions."""
-    width = fields.count("embed_dim", maximum=65_536)
+    width = fields.count("embed_dim")
     depths = stage_counts(fields, "depths")
     heads = stage_counts(fields, "num_heads")
     window = fields.count("window_size", maximum=1024)

@@ -9,12 +9,14 @@ from pydantic import Field
 from advisor.foundation.noun import Noun
 
 Count = Annotated[int, Field(ge=1)]
+Layers = Annotated[int, Field(ge=0)]
+"""Zero where a file names no layer of the kind; the reader then leaves the shape out."""
 
 
 class SelectiveScan(Noun):
     """Selective state-space layers (Mamba)."""
 
-    layers: Count
+    layers: Layers
     channels: Count
     """Inner width."""
     state_size: Count
@@ -31,7 +33,7 @@ class SelectiveScan(Noun):
 class StateSpaceDuality(Noun):
     """State-space layers with one decay per head (Mamba-2)."""
 
-    layers: Count
+    layers: Layers
     heads: Count
     head_dim: Count
     state_size: Count
@@ -56,7 +58,7 @@ class StateSpaceDuality(Noun):
 class GatedDelta(Noun):
     """Linear attention by the gated delta rule (Qwen3-Next, Kimi Linear)."""
 
-    layers: Count
+    layers: Layers
     key_heads: Count
     value_heads: Count
     key_head_dim: Count
@@ -77,7 +79,7 @@ class GatedDelta(Noun):
 class LightningAttention(Noun):
     """Linear attention with a fixed decay for each head and a gated output (MiniMax-01)."""
 
-    layers: Count
+    layers: Layers
     heads: Count
     head_dim: Count
     chunk: Count
@@ -87,7 +89,7 @@ class LightningAttention(Noun):
 class ShortConvolution(Noun):
     """A gated causal convolution with a few taps, used instead of attention (LFM 2)."""
 
-    layers: Count
+    layers: Layers
     kernel: Count
     bias: bool = False
 
@@ -108,7 +110,7 @@ class CompressedIndexer(Noun):
 class CompressedAttention(Noun):
     """Attention to a window and to compressed entries of several tokens each (DeepSeek V4)."""
 
-    layers: Count
+    layers: Layers
     heads: Count
     head_dim: Count
     """Dimension of queries and of the single key, which is also the value."""
