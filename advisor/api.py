@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from advisor.calibration.scoring.report import ValidationReport
     from advisor.calibration.scoring.validation import validate
-    from advisor.catalog.live.refresh import refresh_prices
+    from advisor.catalog.live.refresh import prices_age_s, refresh_prices
     from advisor.catalog.offer_list import list_offers
     from advisor.catalog.overview import PriceOverview, price_overview
     from advisor.catalog.own_facts import using_catalog
@@ -58,7 +58,7 @@ _LATER: Final = {
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",
         "calibration.scoring.report": "ValidationReport",
-        "catalog.live.refresh": "refresh_prices",
+        "catalog.live.refresh": "prices_age_s refresh_prices",
         "calibration.scoring.validation": "validate",
     }.items()
     for name in names.split()
@@ -392,6 +392,7 @@ __all__ = [
     "places",
     "predicted_now",
     "price_overview",
+    "prices_age_s",
     "published_runs",
     "recommend",
     "refresh_prices",

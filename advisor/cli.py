@@ -300,9 +300,19 @@ def _list_offers(arguments: Namespace) -> None:
 
 
 def _refresh(arguments: Namespace) -> None:
+    least = arguments.if_older_than
+    young_s = None if least is None else parse_duration(least, field="--if-older-than")
     from advisor import api
     from advisor.terminal.prices import progress_bar, show_refresh
 
+    if young_s is not None and (age_s := api.prices_age_s()) <= young_s:
+        if arguments.json:
+            print(api.load_catalog().prices.to_json())
+            return
+        from advisor.foundation.formatting import duration
+
+        print(f"The live prices are {duration(age_s)} old, so they stay.")
+        return
     with progress_bar() as progress:
         result = api.refresh_prices(progress=progress, online=arguments.online)
     if arguments.json:

@@ -301,6 +301,11 @@ def _add_prices(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="ask DigitalOcean, Hot Aisle, JarvisLabs and Vultr too; keys from the environment",
     )
+    refresh.add_argument(
+        "--if-older-than",
+        metavar="TIME",
+        help="fetch only if the live prices are older than this, or there are none: 1d",
+    )
     _add_json(refresh)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,6 +89,16 @@ def refresh_prices(
     live = LivePrices(fetched_at=now, gpuhunt=version, providers=carried_over(old, lists))
     write_cache(path, live)
     return RefreshReport(fetched_at=now, path=str(path), providers=tuple(reports))
+
+
+def prices_age_s(*, now: datetime | None = None, path: Path | None = None) -> float:
+    """Return the age of the live prices in use; infinite if there are none. [s]"""
+    now = now or datetime.now(UTC)
+    try:
+        live = read_cache(path or cache_file(), now=now)
+    except CacheRefusedError:
+        return math.inf
+    return (now - live.fetched_at).total_seconds() if live else math.inf
 
 
 def _quiet(share: float, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import math
 import os
 import sys
 from datetime import UTC, datetime, timedelta
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from advisor import cli
 from advisor.catalog import load_catalog
 from advisor.catalog.live.names import PROVIDERS
-from advisor.catalog.live.refresh import refresh_prices
+from advisor.catalog.live.refresh import prices_age_s, refresh_prices
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import RefreshError
 from advisor.nouns.hardware import Offer
@@ -47,6 +49,21 @@ def test_live_prices_replace_those_of_the_snapshot(publish: Publish, cache: Path
     assert (offer.price_date, offer.provenance.source) == ("2026-11-20", "gpuhunt-live")
     assert catalog.sources["gpuhunt-live"].date == "2026-11-21"
     assert "gpuhunt 0.1.34" in catalog.sources["gpuhunt-live"].locator
+
+
+def test_young_prices_stay_if_the_user_says_so(
+    publish: Publish, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prices_age_s(now=NOW) == math.inf
+    publish()
+    refresh_prices(now=datetime.now(UTC))
+    kept = cache.read_bytes()
+
+    assert 0 <= prices_age_s() < 600
+    assert cli.main(["prices", "refresh", "--if-older-than", "1d"]) == 0
+    assert "so they stay" in capsys.readouterr().out
+    assert cache.read_bytes() == kept
+    assert cli.main(["prices", "refresh", "--if-older-than", "much"]) == 2
 
 
 def test_offers_of_providers_and_accelerators_that_are_not_listed_stay(
