@@ -145,6 +145,25 @@ def test_reload_back_tabs_and_replicas_show_the_same_question(
         tab.close()
 
 
+def test_quick_presses_of_back_leave_boxes_and_address_together(page: Page, app_url: str) -> None:
+    visit = VISITS["fits"]
+    open_page(page, f"{app_url}/{visit.path}")
+    at_first = shows(page, {})
+    visit.first(page)
+    shows(page, visit.query)
+    visit.then(page)
+    both = visit.query | visit.added
+    twice = shows(page, both)
+
+    for pause in (0, 200):
+        page.evaluate(f"() => {{ history.back(); setTimeout(() => history.back(), {pause}); }}")
+        shows(page, {}, at_first)
+        page.evaluate(
+            f"() => {{ history.forward(); setTimeout(() => history.forward(), {pause}); }}"
+        )
+        shows(page, both, twice)
+
+
 def test_each_page_keeps_its_own_inputs_while_others_are_visited(page: Page, app_url: str) -> None:
     open_page(page, app_url)
     VISITS["advisor"].then(page)

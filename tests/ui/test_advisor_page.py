@@ -221,17 +221,31 @@ def test_a_shape_that_cannot_be_is_told_at_its_field(root: Path) -> None:
     assert "Heads does not divide the hidden size" in problem
 
 
-def test_an_answer_to_another_question_is_called_so(root: Path) -> None:
+def test_a_link_without_an_answer_shows_its_own_question(root: Path) -> None:
     """With the real engine: what BERT reads is shorter than the prompt."""
     page = AppTest.from_file(str(root / "app.py"), default_timeout=60)
-    page.query_params["model"] = "bert-base"
-    page.query_params["task"] = "serve"
-    page.query_params["prompt"] = "600"
+    asked = {"model": "bert-base", "task": "serve", "prompt": "600"}
+    page.query_params.update(asked)
     page.run()
 
     [problem] = [item.value.replace("\\", "") for item in page.error]
     assert problem.startswith("Prompt tokens exceeds the model's context. Allowed: at most 512")
-    assert problem.endswith("The answer is for the page's example.")
+    assert "The answer is for" not in problem
+    assert not page.metric
+    assert not page.get("plotly_chart")
+    assert page.session_state["in_prompt"] == "600"
+    assert {name: page.query_params[name] for name in asked} == asked
+
+    page.session_state["in_prompt"] = "100"  # its box is folded
+    page.run()
+    assert not page.error
+    page.session_state["in_prompt"] = "600"
+    page.run()
+
+    [problem] = [item.value.replace("\\", "") for item in page.error]
+    assert problem.startswith("Prompt tokens exceeds the model's context.")
+    assert problem.endswith("The answer is for 100.")
+    assert page.metric
 
 
 def test_lengths_that_nobody_entered_fit_the_model(root: Path) -> None:
@@ -418,9 +432,11 @@ def test_a_link_with_wrong_values_names_them(page: AppTest) -> None:
 
     [warning] = page.warning
     told = warning.value.replace("\\", "")
-    assert "Users at once must be 1 to 1,000,000, not '5M'. Now: 8." in told
     assert "Model must be" in told
     assert "not 'no-such-model'. Now: llama-3.1-8b." in told
+    [problem] = [item.value.replace("\\", "") for item in page.error]
+    assert problem == "Users at once must be 1 to 1,000,000, not '5M'. The answer is for 8."
+    assert page.text_input(key="in_users").value == "5M"
     assert headline(page)
 
 

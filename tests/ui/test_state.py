@@ -142,9 +142,25 @@ def test_an_address_of_great_length_is_ignored(name: str) -> None:
     assert shown(page) == shown(opened(name, {}))
 
 
-def test_a_wrong_input_leaves_the_last_good_one_in_the_address() -> None:
+def test_a_wrong_input_stands_in_the_address_and_is_told_again() -> None:
     page = opened("advisor", {"deadline": "48h"})
     page.text_input(key="in_deadline").set_value("soon").run()
+    assert asked(page) == {"deadline": "soon"}
+    assert "The answer is for 48h." in page.error[0].value.replace("\\", "")
+
+    again = opened("advisor", asked(page))
+    [error] = again.error
+    assert "not 'soon'. The answer is for 24 h." in error.value.replace("\\", "")
+    assert again.text_input(key="in_deadline").value == "soon"
+    assert asked(again) == asked(page)
+    again.text_input(key="in_deadline").set_value("36h").run()
+    assert not again.error
+    assert asked(again) == {"deadline": "36h"}
+
+
+def test_a_wrong_input_that_no_address_holds_leaves_the_last_good_one() -> None:
+    page = opened("advisor", {"deadline": "48h"})
+    page.text_input(key="in_deadline").set_value("1" * 500).run()
 
     assert asked(page) == {"deadline": "48h"}
     assert "The answer is for 48h." in page.error[0].value.replace("\\", "")

@@ -67,7 +67,7 @@ def controls(inputs: Inputs) -> Slots:
 
 
 def show_problems(
-    problems: Mapping[str, str], inputs: Inputs, entered: Inputs, slots: Slots
+    problems: Mapping[str, str], inputs: Inputs | None, entered: Inputs, slots: Slots
 ) -> None:
     """Say what is wrong with each field below it, and what the answer rests on instead.
 
@@ -75,8 +75,8 @@ def show_problems(
     ----------
     problems : mapping
         Sentences by field; those that belong to none, or to one out of sight, come first.
-    inputs : Inputs
-        Those behind the answer.
+    inputs : Inputs, optional
+        Those behind the answer; None if there is no answer.
     entered : Inputs
         As they stand in the fields.
     slots : dict
@@ -84,13 +84,13 @@ def show_problems(
     """
     wrong = {name: getattr(entered, name) for name in problems if name}
     # Where more than the wrong fields differs, the answer is to another question.
-    same = replace(inputs, **wrong) == entered
+    same = inputs is not None and replace(inputs, **wrong) == entered
     for name, problem in problems.items():
         text = complaint(name, problem) if name else problem
-        instead = getattr(inputs, name) if name in INSTEAD else ""
+        instead = getattr(inputs, name, "") if name in INSTEAD else ""
         if instead and same:
             text += f" The answer is for {instead}."
-        elif not same:
+        elif inputs is not None and not same:
             worked = "the page's example" if inputs == DEFAULTS else "the last inputs that worked"
             text += f" The answer is for {worked}."
         slots.get(name, st).error(plain(text), icon=":material/error:")

@@ -18,6 +18,9 @@ with state.Boundary():
         st.rerun()
     state.write()
     found = state.answer(inputs, results.status)
+    if isinstance(found, state.Unanswered):
+        controls.show_problems(found.problems, None, inputs, slots)
+        st.stop()
     controls.show_problems(found.problems, found.inputs, inputs, slots)
     recommendation = found.recommendation
     chosen = frames.picks(recommendation)

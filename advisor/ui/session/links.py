@@ -51,6 +51,8 @@ class Field:
     """None where the value is too long for an address."""
     title: Callable[[Any], str] = str
     """The value as the page shows it."""
+    keeps_wrong: bool = False
+    """Whether the box shows a wrong text again, with what is wrong about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,14 @@ def text(key: str, label: str, default: str = "") -> Field:
     """Return the field of a line of free text."""
 
     def read(given: str) -> Read:
-        fits = len(given) <= LONGEST_TEXT and given.isprintable()
-        return given, None if fits else f"must be a short line of text, not {shown(given)}."
+        return given, None if short(given) else f"must be a short line of text, not {shown(given)}."
 
     return Field(key, label, default, read, title=lambda value: value or "any")
+
+
+def short(value: object) -> bool:
+    """Return whether a value is a line of text that an address holds and a page shows."""
+    return isinstance(value, str) and len(value) <= LONGEST_TEXT and value.isprintable()
 
 
 def choice(key: str, label: str, default: Value, options: Callable[[], Mapping[Any, str]]) -> Field:
@@ -177,7 +183,8 @@ def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
     Returns
     -------
     Opened
-        Inputs that pass every check; a wrong value has become its default.
+        Inputs that pass every check; a wrong value has become its default, or stays if its box
+        says what is wrong about it.
     """
     corrections: list[str] = []
     if parameters.get("v", SCHEMA_VERSION) != SCHEMA_VERSION:
@@ -201,7 +208,9 @@ def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
             continue
         field = page.fields[name]
         value, problem = _bounded(field, spelled)
-        if problem:
+        if problem and field.keeps_wrong and short(spelled):
+            values[name] = spelled
+        elif problem:
             told = f"{field.label} {problem}" if problem[:1].islower() else problem
             corrections.append(f"{told} Now: {field.title(field.default)}.")
         else:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ui.forms.inputs import DEFAULTS
-from advisor.ui.forms.reading import problem_of, shown, value_title
+from advisor.ui.forms.reading import EXAMPLES, problem_of, shown, value_title
 from advisor.ui.forms.rules import RULES
 from advisor.ui.session.links import LIST_SEPARATOR, Field, Page, Read, choice, packed, unpack
 
@@ -54,4 +54,5 @@ def _field(name: str, known: Names | None) -> Field:
         read,
         write,
         title=lambda value: value_title(name, value),
+        keeps_wrong=RULES[name].kind in EXAMPLES,
     )

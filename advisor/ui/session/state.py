@@ -49,6 +49,13 @@ class Answer:
     """Sentences by field; the key ``""`` holds one that belongs to no field."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A question without an answer: what is wrong, by field."""
+
+    problems: Mapping[str, str]
+
+
 COLLECT_AFTER: Final = 100_000
 """New objects between two rounds of the garbage collector."""
 
@@ -81,9 +88,18 @@ def inputs_of(values: links.Values) -> Inputs:
 
 
 def write() -> None:
-    """Write the inputs to the address; a wrong one as it was last right, as the answer takes it."""
+    """Write the inputs to the address; a wrong one as it stands, if its box can show it again.
+
+    Others are written as they were last right, as the answer takes them.
+    """
     asked = address.values(page())
-    address.write(page(), asked | asdict(_usable(inputs_of(asked))))
+    inputs = inputs_of(asked)
+    wrong = {
+        name: asked[name]
+        for name in read(inputs).problems
+        if page().fields[name].keeps_wrong and links.short(asked[name])
+    }
+    address.write(page(), asked | asdict(_usable(inputs)) | wrong)
 
 
 def reset_advanced() -> None:
@@ -105,10 +121,11 @@ def changed_advanced(inputs: Inputs) -> list[str]:
     ]
 
 
-def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer:
+def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer | Unanswered:
     """Return the answer to the inputs; where one cannot be used, to its last good value.
 
-    ``told`` is called with its sentence as soon as that is known.
+    ``told`` is called with its sentence as soon as that is known. A question that has no answer
+    from the start, as a link may ask, gets none: the answer to another would mislead.
 
     Raises
     ------
@@ -120,18 +137,20 @@ def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer:
     try:
         found = _answered(usable, problems, told)
     except InputError as error:
-        problems[input_field(error.field, usable) or ""] = sentence(error)
-        return _answered(st.session_state.get(VALID, DEFAULTS), problems, told)
+        problems.setdefault(input_field(error.field, usable) or "", sentence(error))
+        if VALID not in st.session_state:
+            return Unanswered(problems)
+        return _answered(st.session_state[VALID], problems, told)
     st.session_state[VALID] = usable
     return found
 
 
 def _usable(inputs: Inputs) -> Inputs:
-    """Return the inputs with the last good value for each that cannot be used."""
+    """Return the inputs with the last good value for each that cannot be used, or its default."""
     wrong = set(read(inputs).problems)
-    if wrong & MODEL:
+    valid: Inputs = st.session_state.get(VALID, DEFAULTS)
+    if wrong & MODEL and VALID in st.session_state:
         wrong |= MODEL
-    valid: Inputs = st.session_state.get(VALID) or inputs_of(address.opened(page()).values)
     return replace(inputs, **{name: getattr(valid, name) for name in wrong})
 
 
