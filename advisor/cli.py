@@ -26,7 +26,13 @@ from advisor.errors import (
 )
 from advisor.foundation.parsing import parse_amount, parse_count, parse_duration, parse_length
 from advisor.foundation.writing import write_whole
-from advisor.terminal.streams import complain, drop_output, prepare_streams, read_input
+from advisor.terminal.streams import (
+    complain,
+    drop_output,
+    prepare_streams,
+    print_content,
+    read_input,
+)
 
 SHOWN_OFFERS: Final = 25
 """Offers that a list prints unless all are asked for."""
@@ -138,7 +144,7 @@ def _recommend(arguments: Namespace) -> None:
     _read_owned(mapping)
     result = api.recommend(api.load_case(mapping))
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.recommendation import show_recommendation
@@ -168,7 +174,7 @@ def _estimate(arguments: Namespace) -> None:
     _read_owned(mapping)
     result = api.estimate(api.load_case(mapping), curves=True)
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.estimate import show_estimate
@@ -186,10 +192,11 @@ def _export(arguments: Namespace) -> None:
     if output is not None:
         write_whole(Path(output), result.content.removesuffix("\n") + "\n")
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
+    elif output is None:
+        print_content(result.content.rstrip("\n"))
     else:
-        wrote = f"Wrote {shortened(output or '', MAX_PART)}."
-        print(result.content.rstrip("\n") if output is None else wrote)
+        print(f"Wrote {shortened(output, MAX_PART)}.")
 
 
 def _own(arguments: Namespace) -> None:
@@ -198,7 +205,7 @@ def _own(arguments: Namespace) -> None:
 
     result = api.own(api.load_case(mapping))
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.ownership import show_ownership
@@ -228,7 +235,7 @@ def _fits(arguments: Namespace) -> None:
         everything=arguments.all,
     )
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.fits import show_fits
@@ -242,10 +249,10 @@ def _compare(arguments: Namespace) -> None:
 
     result = compare_cards(arguments.accelerators, api.load_catalog())
     if arguments.json and arguments.differences:
-        print(Differences.of(result).to_json())
+        print_content(Differences.of(result).to_json())
         return
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.comparison import show_comparison
     from advisor.terminal.console import new_console
@@ -268,7 +275,7 @@ def _prices(arguments: Namespace) -> None:
         catalog = catalog.at_rate("EUR", rate)
     result = api.price_overview(catalog)
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.prices import show_prices
@@ -291,7 +298,7 @@ def _list_offers(arguments: Namespace) -> None:
     if arguments.csv is not None:
         write_whole(Path(arguments.csv), api.offers_csv(result))
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.prices import show_offers
@@ -316,7 +323,7 @@ def _refresh(arguments: Namespace) -> None:
     with progress_bar() as progress:
         result = api.refresh_prices(progress=progress, online=arguments.online)
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
 
@@ -328,7 +335,7 @@ def _validate(arguments: Namespace) -> None:
 
     result = api.validate(arguments.table, arguments.configs)
     if arguments.json:
-        print(result.to_json())
+        print_content(result.to_json())
         return
     from advisor.terminal.console import new_console
     from advisor.terminal.validation import show_validation
@@ -361,10 +368,10 @@ def _probe(arguments: Namespace) -> None:
         try:
             write_whole(Path(arguments.output), report.to_json() + "\n")
         except TransferError:
-            print(report.to_json())  # minutes of measuring are not lost
+            print_content(report.to_json())  # minutes of measuring are not lost
             raise
     if arguments.json:
-        print(report.to_json())
+        print_content(report.to_json())
         return
     show_probe(new_console(), report, api.load_catalog())
 
@@ -399,7 +406,7 @@ def _presets(arguments: Namespace) -> None:
     if arguments.json:
         import json
 
-        print(json.dumps(list(presets), indent=2))
+        print_content(json.dumps(list(presets), indent=2))
         return
     print("\n".join(presets))
 
@@ -409,7 +416,7 @@ def _schema(arguments: Namespace) -> None:
 
     from advisor.nouns.case import Case
 
-    print(json.dumps(Case.model_json_schema(), indent=2))
+    print_content(json.dumps(Case.model_json_schema(), indent=2))
 
 
 def _mapping(arguments: Namespace) -> dict[str, object]:

@@ -155,3 +155,15 @@ def test_a_report_that_cannot_be_kept_is_printed(tmp_path: Path) -> None:
     kept = tmp_path / "probe.json"
     kept.write_text(done.stdout)
     assert process("probe", "--report", str(kept)).returncode == 0
+
+
+def test_files_on_standard_output_keep_every_character(tmp_path: Path) -> None:
+    """A range has an en dash, which neither ASCII nor Latin-1 has."""
+    target = tmp_path / "report.md"
+    report = EXPORT.replace("csv", "markdown").split()
+    assert process(*report, "--output", str(target)).returncode == 0
+    written = target.read_text(encoding="utf-8")
+    assert "\u2013" in written
+    for encoding in ("ascii", "latin-1"):
+        done = process(*report, PYTHONIOENCODING=encoding)
+        assert (done.returncode, done.stdout) == (0, written)

@@ -13,8 +13,8 @@ from advisor.errors import TransferError
 def prepare_streams() -> None:
     """Make standard output and error fit to print to.
 
-    A character that the encoding lacks becomes a question mark. A closed standard error discards
-    its text, so that messages do not end up in the answer.
+    A character that the encoding lacks becomes a question mark in what people read. A closed
+    standard error discards its text, so that messages do not end up in the answer.
 
     Raises
     ------
@@ -29,6 +29,14 @@ def prepare_streams() -> None:
             reconfigure(errors="replace")
     if sys.stdout is None:
         raise TransferError("standard output is closed", remedy="Open it: the answer goes there.")
+
+
+def print_content(text: str) -> None:
+    """Print the content of a file, JSON or an export: as UTF-8, unless a terminal shows it."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and not sys.stdout.isatty():
+        reconfigure(encoding="utf-8", errors="replace")
+    print(text)
 
 
 def drop_output() -> None:

@@ -13,6 +13,7 @@ import advisor
 from advisor import cli
 from advisor.calibration.scoring.report import ValidationRow, summarise
 from advisor.calibration.scoring.validation import KINDS, recognise, validate
+from advisor.calibration.tables import row_models
 from advisor.errors import InputError
 
 PEAK = {
@@ -199,6 +200,38 @@ def test_a_folder_of_configurations_is_listed_once(
 
     assert len(report.skipped) == 5
     assert listed.count(configs) == 1
+
+
+def test_a_configuration_is_read_once_for_all_rows_of_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken one as well; a changed file is read again."""
+    taken: list[Path] = []
+    read_start = row_models.read_start
+
+    def counted(path: Path) -> bytes:
+        taken.append(path)
+        return read_start(path)
+
+    monkeypatch.setattr(row_models, "read_start", counted)
+    good, broken = tmp_path / "org__good.json", tmp_path / "org__broken.json"
+    good.write_text('{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12}')
+    broken.write_text('{"model_type": "gpt2", "n_embd": -1}')
+    rows = [
+        PEAK | {"id": f"{name} {number}", "model": name, "architecture_key": f"org__{name}"}
+        for number in range(5)
+        for name in ("good", "broken")
+    ]
+    table = write(tmp_path / "t.csv", *rows)
+    first = validate(table, tmp_path)
+    assert sorted(taken) == [broken, good]
+    assert {item.id.split()[0] for item in first.rows} == {"good"}
+    assert {item.id.split()[0] for item in first.skipped} == {"broken"}
+
+    broken.write_text('{"model_type": "gpt2", "n_embd": 512, "n_layer": 6, "n_head": 8}')
+    assert not validate(table, tmp_path).skipped
+    assert taken.count(broken) == 2
+    assert taken.count(good) == 1
 
 
 def test_a_folder_of_endless_configurations_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ among stub programs in an empty folder.
 
 import csv
 import io
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -140,6 +141,9 @@ def scripts(text: str, to: str) -> Iterator[str]:
         yield content["setup"]
         yield content["run"]
     elif to == "accelerate":
+        settings = yaml.safe_load(text)
+        assert settings["compute_environment"] == "LOCAL_MACHINE"
+        assert all(isinstance(value, str | int | bool | dict) for value in settings.values())
         lines = [line for line in text.splitlines() if line.startswith("#   ")]
         yield "\n".join(line.removeprefix("#   ") for line in lines)
     else:
@@ -215,20 +219,26 @@ def test_a_name_is_refused_or_harmless(door: str, name: str, stubs: Stubs, tmp_p
         return
     assert name not in {*REFUSED.values(), *DISPLAYED_ONLY_BY_PATHS.values()}
     assert serving.model.isprintable()
-    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"])
+    # Model and checkpoint in one file, both hostile.
+    checkpoints = ("org/name", name) if door == "config" else ("org/name",)
+    check_exports({"model": model, **SERVE}, serving, stubs, LAUNCHES["serve"], checkpoints)
     if door == "config":  # behind the doors all names take one way
-        training = {"model": model, **TRAIN}
-        check_exports(training, advisor.estimate(training), stubs, LAUNCHES["train"])
+        case = {"model": model, **TRAIN}
+        check_exports(case, advisor.estimate(case), stubs, LAUNCHES["train"], checkpoints)
 
 
 def check_exports(
-    case: dict[str, Any], answer: advisor.Estimate, stubs: Stubs, launches: tuple[str, ...]
+    case: dict[str, Any],
+    answer: advisor.Estimate,
+    stubs: Stubs,
+    launches: tuple[str, ...],
+    checkpoints: tuple[str, ...],
 ) -> None:
-    for to in launches:
-        text = advisor.export(case, to, answer=answer, checkpoint="org/name").content
+    for to, checkpoint in itertools.product(launches, checkpoints):
+        text = advisor.export(case, to, answer=answer, checkpoint=checkpoint).content
         calls = runs_only_stubs(stubs, text, to)
-        words = ["org/name"] if to != "deepspeed" else []
-        assert [word for call in calls for word in call if word == "org/name"] == words
+        words = [checkpoint] if to != "deepspeed" else []
+        assert [word for call in calls for word in call if word == checkpoint] == words
     for to in REPORTS:
         check_report(advisor.export(case, to, answer=answer).content, to, answer.model)
 

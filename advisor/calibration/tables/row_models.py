@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from advisor.architecture.table.sample import SampleSize
 from advisor.architecture.weights.weights_file import read_start
 from advisor.calibration.tables.guesses import filled, model_names
 from advisor.calibration.tables.reading import Row, cell, flag, integer, number
-from advisor.errors import InputError
+from advisor.errors import AdvisorError, InputError
 from advisor.estimate.sample import SIZES
 
 SUPPORTED_FAMILIES = ("transformer", "moe_transformer")
@@ -44,9 +45,10 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
             return _sized_preset(preset, row)
         stored = configs.get(name.lower())
         if stored is not None:
-            return architecture_from_config(
-                load_config_text(read_start(stored)), name=stored.stem.replace("__", "/")
-            )
+            found = _stored(stored, _changed(stored))
+            if isinstance(found, AdvisorError):
+                raise found.with_traceback(None)
+            return found
     row = filled(row, "shape")
     family = cell(row, "family") or "transformer"
     if family not in SUPPORTED_FAMILIES:
@@ -70,6 +72,26 @@ def row_architecture(row: Row, configs: Mapping[str, Path]) -> ModelArchitecture
             field="architecture_key",
         )
     return built
+
+
+@lru_cache(maxsize=16)
+def _stored(path: Path, _state: tuple[int, int]) -> ModelArchitecture | AdvisorError:
+    """Return the model of a file, or what is wrong with it: rows of one model follow each other."""
+    try:
+        return architecture_from_config(
+            load_config_text(read_start(path)), name=path.stem.replace("__", "/")
+        )
+    except AdvisorError as error:
+        return error
+
+
+def _changed(path: Path) -> tuple[int, int]:
+    """Return time and size of a file: a changed file is read again."""
+    try:
+        state = path.stat()
+    except OSError:
+        return 0, 0
+    return state.st_mtime_ns, state.st_size
 
 
 def _sized_preset(name: str, row: Row) -> ModelArchitecture:

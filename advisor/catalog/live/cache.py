@@ -17,7 +17,9 @@ from advisor.foundation.writing import write_whole
 FORMAT: Final = "gpu-advisor live prices"
 SCHEMA: Final = 1
 """Version of the file format. The reader refuses every other version."""
-MAX_BYTES: Final = 200_000_000
+MAX_BYTES: Final = 10_000_000
+"""Some 16,000 offers, of 600 bytes each; reading them takes half a second and under 100 MB."""
+MAX_HEAD_BYTES: Final = 1000
 CLOCK_TOLERANCE: Final = timedelta(days=1)
 
 
@@ -86,6 +88,11 @@ def write_cache(path: Path, prices: LivePrices) -> None:
         If the file cannot be written.
     """
     body = prices.model_dump_json()
+    if len(body) > MAX_BYTES - MAX_HEAD_BYTES:
+        raise RefreshError(
+            f"live prices cannot be kept: they are too large, {len(body) / 1e6:,.0f} MB",
+            remedy="Report it: a true feed takes a few MB.",
+        )
     digest = sha256(body.encode()).hexdigest()
     head = json.dumps({"format": FORMAT, "schema": SCHEMA, "sha256": digest})
     try:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalog
-from advisor.catalog.live.cache import read_cache, write_cache
+from advisor.catalog.live.cache import CacheRefusedError, read_cache, write_cache
 from advisor.catalog.live.prices import LivePrices, LiveProvider
 from advisor.catalog.loader import load_snapshot
+from advisor.errors import RefreshError
 
 SNAPSHOT = load_snapshot()
 OFFER = SNAPSHOT.offers_for("h100-sxm")[0].model_copy(update={"price_date": "2026-11-20"})
@@ -143,3 +144,16 @@ def test_one_instance_has_one_price_whatever_card_the_lists_name(cache: Path) ->
 
     assert len(keys) == len(set(keys))
     assert price() == 1.5
+
+
+def test_prices_too_large_to_read_are_neither_kept_nor_read(cache: Path) -> None:
+    before = cache.read_bytes()
+    [provider] = LIVE.providers
+    many = provider.model_copy(update={"offers": provider.offers * 30_000})
+    with pytest.raises(RefreshError, match="too large"):
+        write_cache(cache, LIVE.model_copy(update={"providers": (many,)}))
+    assert cache.read_bytes() == before
+
+    cache.write_bytes(before + b" " * 10_000_000)
+    with pytest.raises(CacheRefusedError, match="too large"):
+        read_cache(cache, now=NOW)
