@@ -11,9 +11,9 @@ import pytest
 
 import advisor
 from advisor import cli
+from advisor.architecture.weights.weights_file import read_start
 from advisor.calibration.scoring.report import ValidationRow, summarise
 from advisor.calibration.scoring.validation import KINDS, recognise, validate
-from advisor.calibration.tables import row_models
 from advisor.errors import InputError
 
 PEAK = {
@@ -207,15 +207,14 @@ def test_a_configuration_is_read_once_for_all_rows_of_its_model(
 ) -> None:
     """The broken one as well; a changed file is read again."""
     taken: list[Path] = []
-    read_start = row_models.read_start
 
     def counted(path: Path) -> bytes:
         taken.append(path)
         return read_start(path)
 
-    monkeypatch.setattr(row_models, "read_start", counted)
+    monkeypatch.setattr("advisor.calibration.tables.row_models.read_start", counted)
     good, broken = tmp_path / "org__good.json", tmp_path / "org__broken.json"
-    good.write_text('{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12}')
+    good.write_text('{"model_type": "gpt2", "n_positions": 4096}')
     broken.write_text('{"model_type": "gpt2", "n_embd": -1}')
     rows = [
         PEAK | {"id": f"{name} {number}", "model": name, "architecture_key": f"org__{name}"}
@@ -228,7 +227,7 @@ def test_a_configuration_is_read_once_for_all_rows_of_its_model(
     assert {item.id.split()[0] for item in first.rows} == {"good"}
     assert {item.id.split()[0] for item in first.skipped} == {"broken"}
 
-    broken.write_text('{"model_type": "gpt2", "n_embd": 512, "n_layer": 6, "n_head": 8}')
+    broken.write_text('{"model_type": "gpt2", "n_positions": 2048}')
     assert not validate(table, tmp_path).skipped
     assert taken.count(broken) == 2
     assert taken.count(good) == 1
