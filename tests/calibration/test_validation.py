@@ -214,8 +214,9 @@ def test_a_configuration_is_read_once_for_all_rows_of_its_model(
 
     monkeypatch.setattr("advisor.calibration.tables.row_models.read_start", counted)
     good, broken = tmp_path / "org__good.json", tmp_path / "org__broken.json"
-    good.write_text('{"model_type": "gpt2", "n_positions": 4096}')
-    broken.write_text('{"model_type": "gpt2", "n_embd": -1}')
+    shape = {"model_type": "gpt2", "n_layer": 12, "n_head": 12, "n_embd": 768, "n_positions": 4096}
+    good.write_text(json.dumps(shape | {"vocab_size": 1000}))
+    broken.write_text(json.dumps(shape | {"n_embd": -1}))
     rows = [
         PEAK | {"id": f"{name} {number}", "model": name, "architecture_key": f"org__{name}"}
         for number in range(5)
@@ -227,7 +228,7 @@ def test_a_configuration_is_read_once_for_all_rows_of_its_model(
     assert {item.id.split()[0] for item in first.rows} == {"good"}
     assert {item.id.split()[0] for item in first.skipped} == {"broken"}
 
-    broken.write_text('{"model_type": "gpt2", "n_positions": 2048}')
+    broken.write_text(json.dumps(shape | {"vocab_size": 2000}))
     assert not validate(table, tmp_path).skipped
     assert taken.count(broken) == 2
     assert taken.count(good) == 1
