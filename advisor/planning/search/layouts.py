@@ -20,6 +20,7 @@ from advisor.estimate.candidates import (
 )
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.layout import Offload, ParallelLayout, Schedule, Sharding, most_chunks
+from advisor.planning.search.simple import complexity
 
 TENSOR_DEGREES = (1, 2, 4, 8)
 PIPELINE_DEGREES = (1, 2, 4, 8, 16)
@@ -45,6 +46,13 @@ CONTEXT_FROM_TOKENS = 16_384
 CONTEXT_CHUNK_TOKENS = 4_096
 """Shorter ones only into chunks of at least this length."""
 RECOMPUTE_LEVELS = 3
+FULL_STATES_BYTES: Final = 16.0
+"""Weights, gradients and states of one parameter in mixed precision (Rajbhandari et al. 2020,
+arXiv:1910.02054, section 3.1). [bytes]"""
+SMALL_STATES_BYTES: Final = 4e9
+"""Up to here DDP stands for ZeRO-1, too: sharing so little out saves no card. [bytes]"""
+LARGE_STATES_BYTES: Final = 512e9
+"""From here on no rank holds them whole, nor half of them under ZeRO-2. [bytes]"""
 WHOLE: Final = SHARDING_LEVEL[Sharding.ZERO3]
 OVERLAPPED: Final = SCHEDULE_LEVEL[Schedule.OVERLAPPED]
 DUAL: Final = SCHEDULE_LEVEL[Schedule.DUALPIPE]
@@ -85,6 +93,8 @@ class LayoutGrid:
     start: dict[int, tuple[int, int]]
     """Count -> first row and end."""
     layouts: LayoutArrays
+    complexity: Floats
+    """Points of each row (``simple.complexity``): the fewer, the simpler."""
 
 
 def _degrees(
@@ -177,28 +187,46 @@ def _moved(run: TrainingRun, stated: Stated, *, hosted: bool) -> tuple[int, ...]
     return tuple(sum(bits[: place + 1]) for place in range(len(bits)))
 
 
-def _levels(run: TrainingRun, ranks: int, pipeline: int, stated: Stated) -> tuple[int, ...]:
-    """Return the levels of sharding to try.
+def _levels(
+    states: float,
+    run: TrainingRun,
+    degrees: tuple[int, int, int, int, int],
+    stated: Stated,
+) -> tuple[int, ...]:
+    """Return the levels of sharding to try, for a model with ``states`` bytes.
 
-    ZeRO-1 never costs more than DDP, and ZeRO-3 never takes less time than ZeRO-1.
+    ZeRO-1 never costs more than DDP, and ZeRO-3 never takes less time than ZeRO-1; DDP and ZeRO-2
+    are tried because they are simpler, where nothing else divides the model.
     """
+    tensor, pipeline, context, data, expert = degrees
     if "sharding" in stated:
         return (stated["sharding"],)
-    least = 0 if run.frozen or ranks == 1 else 1
-    return (least, WHOLE) if pipeline == 1 < ranks else (least,)
+    if run.frozen or data * context == 1 or states <= SMALL_STATES_BYTES:
+        levels: tuple[int, ...] = (0, WHOLE)
+    elif tensor * pipeline * context * expert > 1 or states > LARGE_STATES_BYTES:
+        levels = (1, WHOLE)
+    else:
+        levels = (0, 1, 2, WHOLE)
+    return levels if pipeline == 1 < data * context else levels[:1]
 
 
 def _chunks(architecture: ModelArchitecture, pipeline: int, stated: Stated) -> tuple[int, ...]:
     """Return the virtual stages to try.
 
-    More of them mean less idle time and memory, and hidden messages: try none and the most.
+    More of them mean less idle time and memory, and hidden messages: try none, the most, and, where
+    those hold a single layer, the most that hold several.
     """
     layers, parts = architecture.num_hidden_layers, architecture.pipeline_parts
-    most = 1 if pipeline == 1 else most_chunks(layers=layers, parts=parts, pipeline=pipeline)
-    if "virtual_stages" not in stated:
+    if "virtual_stages" in stated:
+        possible = pipeline * stated["virtual_stages"] <= (1 if pipeline == 1 else parts)
+        return (stated["virtual_stages"],) if possible else ()
+    if pipeline == 1:
+        return (1,)
+    most = most_chunks(layers=layers, parts=parts, pipeline=pipeline)
+    if pipeline * most < layers or most == 1:
         return tuple({1, most})
-    possible = pipeline * stated["virtual_stages"] <= (1 if pipeline == 1 else parts)
-    return (stated["virtual_stages"],) if possible else ()
+    several = most_chunks(layers=layers, parts=layers // 2, pipeline=pipeline)
+    return tuple(sorted({1, several, most}))
 
 
 def _schedules(
@@ -227,10 +255,11 @@ def _rows(
     parameters = int(OFFLOAD_BITS[Offload.PARAMETERS])
     chunks: dict[int, tuple[int, ...]] = {}
     micro_batches: dict[int, list[int]] = {}
+    states = FULL_STATES_BYTES * architecture.total_parameters
     for count in counts:
         for degrees in _degrees(architecture, run, count, stated):
             tensor, pipeline, context, data, expert = degrees
-            levels = _levels(run, data * context, pipeline, stated)
+            levels = _levels(states, run, degrees, stated)
             if data not in micro_batches:
                 micro_batches[data] = _micro_batches(architecture, run, data, stated)
             if pipeline not in chunks:
@@ -297,25 +326,25 @@ def layout_grid(
     start = {n: (int(edges[i]), int(edges[i + 1])) for i, n in enumerate(ordered)}
     tripled = np.tile(table, (RECOMPUTE_LEVELS, 1))
     recompute = np.repeat(np.arange(RECOMPUTE_LEVELS, dtype=np.float64), rows)
+    layouts = LayoutArrays(
+        data=tripled[:, 1],
+        tensor=tripled[:, 2],
+        pipeline=tripled[:, 3],
+        context=tripled[:, 4],
+        expert=tripled[:, 5],
+        sharding=tripled[:, 6],
+        micro_batch=tripled[:, 7],
+        recompute=recompute,
+        sequence_parallel=np.full(len(tripled), stated.get("sequence_parallel", 1.0)),
+        virtual_stages=tripled[:, 8],
+        offload=tripled[:, 9],
+        schedule=tripled[:, 10],
+    )
     return LayoutGrid(
         rows=rows,
         count=count,
         tensor=table[:, 2],
         start=start,
-        layouts=LayoutArrays(
-            data=tripled[:, 1],
-            tensor=tripled[:, 2],
-            pipeline=tripled[:, 3],
-            context=tripled[:, 4],
-            expert=tripled[:, 5],
-            sharding=tripled[:, 6],
-            micro_batch=tripled[:, 7],
-            recompute=recompute,
-            sequence_parallel=np.full(
-                RECOMPUTE_LEVELS * rows, stated.get("sequence_parallel", 1.0)
-            ),
-            virtual_stages=tripled[:, 8],
-            offload=tripled[:, 9],
-            schedule=tripled[:, 10],
-        ),
+        layouts=layouts,
+        complexity=complexity(layouts.take(slice(0, rows)), layers=architecture.num_hidden_layers),
     )

@@ -23,10 +23,11 @@ from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, Sharding
-from advisor.planning.search.bound import ROUNDING, StepBound
+from advisor.planning.search.bound import StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
 from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
 from advisor.planning.search.options import Miss
+from advisor.planning.search.simple import RECOMPUTED, TIE, simplest
 from advisor.planning.search.systems import System
 
 BLOCK = 262_144
@@ -255,7 +256,13 @@ def _fastest(
     row: Indices,
     calibration: Calibration,
 ) -> tuple[Indices, Floats]:
-    """Return the fastest configuration of every system and count, and its hours."""
+    """Return the simplest of the fastest configurations of every system and count, and its hours.
+
+    Parameters
+    ----------
+    system, policy, row : ndarray
+        Configurations that fit; those of one system and count lie side by side.
+    """
     if not len(row):
         return np.zeros(0, dtype=np.intp), np.zeros(0)
     least = bound.step_s(system, policy, row)
@@ -281,14 +288,15 @@ def _fastest(
     segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
     # What cannot beat the most promising layouts is dropped, first by the bound, then by the
     # tighter one. The first leaves out what gathering sharded parameters may add, so the most
-    # promising layout without that is timed too.
+    # promising layout without that is timed too. What may be nearly as fast stays: it may be
+    # simpler.
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     groups = (least, np.where(gathers, np.inf, least))
     tried = np.unique(np.concatenate([_first_least(item, segment, begins) for item in groups]))
     _, steps, _ = timed(tried)
     reached = np.full(len(begins), np.inf)
     np.minimum.at(reached, segment[tried], steps)
-    worth = np.flatnonzero(least <= reached[segment])
+    worth = np.flatnonzero(least <= TIE * reached[segment])
     tight = np.concatenate(
         [
             bound.tightened(least[part], system[part], policy[part], row[part])
@@ -298,13 +306,10 @@ def _fastest(
     )
     begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
     _, reached, _ = timed(worth[_first_least(tight, segment[worth], begins)])
-    worth = worth[tight <= reached[segment[worth]]]
-    hours, _, busy = timed(worth)
-    begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
-    place = np.cumsum(np.diff(segment[worth], prepend=-1) > 0) - 1
-    # Among layouts that wait for the same input, take the one with the fastest computation.
-    equal = hours <= np.minimum.reduceat(hours, begins)[place] * (1.0 + ROUNDING)
-    winners = _first_least(np.where(equal, busy, np.inf), place, begins)
+    worth = worth[tight <= TIE * reached[segment[worth]]]
+    hours, steps, busy = timed(worth)
+    points = grid.complexity[row[worth]] + RECOMPUTED[policy[worth]]
+    winners = simplest(points, steps, busy, segment[worth])
     return worth[winners], hours[winners]
 
 

@@ -1,0 +1,101 @@
+"""Simple wins near ties: which of two layouts has fewer parts to set up and to go wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.estimate.candidates import Floats, LayoutArrays
+
+Indices = NDArray[np.intp]
+
+TIE: Final = 1.03
+"""Layouts within this factor of the fastest count as equally fast: their order changes with a
+release of the software, and every range is wider."""
+
+KIND: Final = 100.0
+"""Points of one kind of parallelism besides data: each needs its own groups of ranks, checkpoints
+and tests. Weighs more than everything below together."""
+HOSTED: Final = 20.0
+"""Points of each thing in the host's memory."""
+SHARDED: Final = np.array([0.0, 3.0, 4.0, 8.0])
+"""Points of DDP, ZeRO-1, ZeRO-2 and ZeRO-3. The last gathers weights and saves them in parts."""
+CHUNKED: Final = 4.0
+"""Points of virtual stages."""
+ONE_LAYER: Final = 8.0
+"""More points where each of them holds one layer at most."""
+SCHEDULED: Final = 4.0
+"""Points of a schedule that overlaps two micro-batches."""
+RECOMPUTED: Final = np.array([0.0, 0.0, 2.0])
+"""Points of recomputing nothing, selectively and everything. The second is a switch without much
+cost, so it weighs no more than nothing."""
+ODD: Final = 1.0
+"""Points of a micro-batch that is no power of two."""
+
+
+def complexity(layouts: LayoutArrays, *, layers: int) -> Floats:
+    """Return the points of each layout without those of its recomputation.
+
+    Parameters
+    ----------
+    layers : int
+        Layers of the model.
+
+    Examples
+    --------
+    >>> from advisor.nouns.layout import ParallelLayout
+    >>> two = [ParallelLayout(data=8, sharding="zero3"), ParallelLayout(data=4, tensor=2)]
+    >>> complexity(LayoutArrays.stack(two), layers=32).tolist()
+    [8.0, 100.0]
+    """
+    degrees = (layouts.tensor, layouts.pipeline, layouts.context, layouts.expert)
+    kinds = sum((degree > 1).astype(np.float64) for degree in degrees)
+    hosted = sum(layouts.offload // bit % 2 for bit in (1, 2, 4))
+    power = np.log2(layouts.micro_batch)
+    chunked = layouts.virtual_stages > 1
+    return np.asarray(
+        KIND * kinds
+        + HOSTED * hosted
+        + SHARDED[layouts.sharding.astype(np.intp)]
+        + CHUNKED * chunked
+        + ONE_LAYER * (chunked & (layouts.pipeline * layouts.virtual_stages >= layers))
+        + SCHEDULED * (layouts.schedule > 0)
+        + ODD * (power != np.floor(power))
+    )
+
+
+def simplest(points: Floats, steps: Floats, busy: Floats, segment: Indices) -> Indices:
+    """Return the simplest layout of each segment that is nearly as fast as its fastest.
+
+    Parameters
+    ----------
+    points : ndarray
+        Complexity of layouts, recomputation included.
+    steps : ndarray
+        Their step times. [s]
+    busy : ndarray
+        The same without the wait for input, which decides between layouts that are equally simple
+        and fast. [s]
+    segment : ndarray
+        Their segments, ascending.
+
+    Returns
+    -------
+    ndarray
+        Place of one layout of each segment.
+
+    Examples
+    --------
+    >>> points, steps = np.array([3.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.02, 1.01, 2.0])
+    >>> simplest(points, steps, steps, np.zeros(4, int)).tolist()
+    [2]
+    """
+    begins = np.flatnonzero(np.diff(segment, prepend=-1))
+    place = np.cumsum(np.diff(segment, prepend=-1) > 0) - 1
+    ratio = steps / np.minimum.reduceat(steps, begins)[place]
+    near = np.flatnonzero(ratio <= TIE)
+    order = near[np.lexsort((busy[near], ratio[near].round(9), points[near], segment[near]))]
+    _, first = np.unique(segment[order], return_index=True)
+    return np.asarray(order[first])
