@@ -128,9 +128,13 @@ def test_explain_opens_every_term(training: Estimate) -> None:
 
 def test_the_arrangement_in_words(training: Estimate, serving: Estimate) -> None:
     assert arrangement(training) == (
-        f"Layout: {training.precision}, data 4 x tensor 2, zero3, micro-batch 1, full recompute"
+        f"Layout: {training.precision}, data 4 x tensor 2, zero3, micro-batch 1, full recompute; "
+        "you stated data, micro batch, recompute, sharding, tensor, the search chose the rest"
     )
-    assert arrangement(serving) == "Layout: bf16, data 4 x tensor 2, experts over 4"
+    assert arrangement(serving) == (
+        "Layout: bf16, data 4 x tensor 2, experts over 4; "
+        "you stated data, expert, tensor, the search chose the rest"
+    )
 
 
 def with_memory(estimate: Estimate, low: float, expected: float, high: float) -> Estimate:
