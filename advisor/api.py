@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -304,11 +305,12 @@ def export(
     case : Case or mapping
         The question that ``answer`` answers.
     to : str
-        ``vllm``, ``torchrun``, ``accelerate``, ``deepspeed``, ``slurm``, ``kubernetes``,
-        ``skypilot``, ``markdown``, ``html``, ``json`` or ``csv``.
+        A format of ``export_formats``: a program that trains or serves, a cluster's file, or a
+        report.
     answer : Recommendation or Estimate, optional
         The answer to the case, if it is known. Otherwise the case's hardware is estimated, or
-        the catalog is searched if the case has none.
+        the catalog is searched if the case has none: then the best plan is written that the format
+        can start.
     checkpoint : str, optional
         Hub id or folder of weights to load instead of the model's own.
     link : str, optional
@@ -326,23 +328,18 @@ def export(
     InputError
         If the format is unknown, no plan is feasible, or the file would not start.
     """
-    from advisor.export import export_answer, format_named
+    from advisor.export import export_case, format_named
 
     form = format_named(to)
     if checkpoint is not None:
         weights_name(checkpoint, field="--checkpoint")
-    case = as_case(case)
-    if answer is None:
-        find = recommend if case.hardware is None else estimate
-        answer = find(case, catalog=catalog)
-    case, catalog, calibration, architecture = prepared(case, catalog)
-    return export_answer(
-        case,
-        answer,
+    return export_case(
+        as_case(case),
         form,
-        architecture=architecture,
+        answer=answer,
+        search=partial(recommend, catalog=catalog),
+        estimate=partial(estimate, catalog=catalog),
         catalog=catalog,
-        calibration=calibration,
         today=date.today(),
         checkpoint=checkpoint,
         link=link,

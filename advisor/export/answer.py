@@ -2,42 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import date
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
+from advisor.errors import InputError
 from advisor.estimate.results import Estimate
+from advisor.export.engines.choice import expressed, tool_for, with_default_format
 from advisor.export.formats import REPORTS, Export, Format, cannot
+from advisor.export.hosts.names import clouds_of, takes
 from advisor.export.launchers import launch_file
 from advisor.export.report import report_file
-from advisor.export.setup import Setup
+from advisor.export.setup import LAUNCHED_VENDORS, Setup
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.hardware import PriceKind
+from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.workload import Serving
+from advisor.planning.prepared import prepared
 from advisor.planning.results import Recommendation
 
+Answer = Recommendation | Estimate
 
-def export_answer(
+
+def export_case(
     case: Case,
-    answer: Recommendation | Estimate,
     to: Format,
     *,
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
+    answer: Answer | None,
+    search: Callable[[Case], Recommendation],
+    estimate: Callable[[Case], Estimate],
+    catalog: Catalog | None,
     today: date,
     checkpoint: str | None = None,
     link: str | None = None,
 ) -> Export:
-    """Return the answer as a file.
+    """Return the answer to a case as a file.
 
     Parameters
     ----------
     case : Case
-        The case, with the open lengths of its workload fitted to the model.
-    answer : Recommendation or Estimate
-        A launch configuration uses the first plan of a recommendation.
+        The question. Without hardware it is searched, and a launch configuration takes the best
+        plan that the format can start.
+    answer : Recommendation or Estimate, optional
+        The answer, if it is known.
+    search, estimate : callable
+        Answer a case without or with hardware.
     checkpoint : str, optional
         Weights to load instead of the model's own.
     link : str, optional
@@ -48,30 +60,29 @@ def export_answer(
     InputError
         If no plan is feasible, or the launch configuration would not start.
     """
+
+    def answered(question: Case) -> Answer:
+        return search(question) if question.hardware is None else estimate(question)
+
     if to in REPORTS:
+        answer = answer or answered(case)
         made = f"Made on {today.isoformat()} by gpu-advisor"
         newest = answer.catalog_date if isinstance(answer, Recommendation) else ""
         made += f" with prices up to {newest}." if newest else "."
         return Export.of(to, report_file(answer, to, made=made, link=link))
-    plan = answer if isinstance(answer, Estimate) else _first(answer)
-    accelerator = catalog.accelerator(plan.accelerator)
-    offers = (item for item in catalog.offers if item.key == plan.cost.offer)
-    offer = next(offers, None)
-    node = node_for(accelerator, offer) if offer else owned_node(accelerator, plan.count)
-    setup = Setup(
-        estimate=plan,
-        workload=case.workload,
-        model=architecture,
-        accelerator=accelerator,
-        machine_size=node.accelerators,
-        calibration=calibration,
-        checkpoint=checkpoint,
-        spot=case.limits.price_kind is PriceKind.SPOT,
-    )
-    return Export.of(to, launch_file(setup, to))
-
-
-def _first(answer: Recommendation) -> Estimate:
+    full, catalog, calibration, model = prepared(case, catalog)
+    if isinstance(case.workload, Serving):
+        asked = case
+        case = with_default_format(tool_for(to, full, model), case, model)
+        if case is not asked:
+            answer = None
+    if answer is None:
+        case = _rentable(case, to)
+    full = prepared(case, catalog)[0]
+    writer = _Writer(full, to, catalog, calibration, model, checkpoint, estimate)
+    answer = answer or answered(case)
+    if isinstance(answer, Estimate):
+        return Export.of(to, writer.written(answer))
     if not answer.plans:
         raise cannot(
             "there is no plan to export",
@@ -79,4 +90,107 @@ def _first(answer: Recommendation) -> Estimate:
             allowed="a case with a plan, or a report, which states what would help",
             remedy="Loosen a limit, or add --accelerator and --count.",
         )
-    return answer.plans[0].estimate
+    try:
+        return Export.of(to, writer.first(plan.estimate for plan in answer.plans))
+    except InputError as error:
+        narrowed = writer.narrowed(case)
+        found = search(narrowed) if narrowed else None
+        if found is None or not found.plans:
+            raise
+        skipped = f"The best plan of all is not written: {error.what}."
+        return Export.of(to, writer.first((plan.estimate for plan in found.plans), skipped))
+
+
+def _rentable(case: Case, to: Format) -> Case:
+    """Return the case with only the providers from which the format can rent."""
+    clouds = clouds_of(to)
+    if not clouds or case.limits.providers or case.limits.owned:
+        return case
+    limits = case.limits.model_copy(update={"providers": tuple(clouds)})
+    return case.model_copy(update={"limits": limits})
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes plans of one case in one format."""
+
+    case: Case
+    to: Format
+    catalog: Catalog
+    calibration: Calibration
+    model: ModelArchitecture
+    checkpoint: str | None
+    estimate: Callable[[Case], Estimate]
+
+    def first(self, plans: Iterable[Estimate], note: str | None = None) -> str:
+        """Return the file of the first plan that can be written; raise the first refusal."""
+        refusal: InputError | None = None
+        for plan in plans:
+            try:
+                return self.written(plan, note)
+            except InputError as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
+
+    def written(self, plan: Estimate, note: str | None = None) -> str:
+        """Return the file of a plan."""
+        card = self.catalog.accelerator(plan.accelerator)
+        workload, tool = self.case.workload, None
+        differences: tuple[str, ...] = (note,) if note else ()
+        if isinstance(workload, Serving):
+            tool = tool_for(self.to, self.case, self.model, card)
+            as_told = expressed(tool, self.case, plan, card)
+            workload = as_told.case.workload
+            rentable = _rentable(as_told.case, self.to)
+            elsewhere = plan.cost.provider not in rentable.limits.providers
+            if as_told.differences or (rentable is not as_told.case and elsewhere):
+                plan = self.estimate(rentable)
+            if as_told.differences:
+                differences += (*as_told.differences, "The figures above are of this file.")
+        offers = (item for item in self.catalog.offers if item.key == plan.cost.offer)
+        offer = next(offers, None)
+        node = node_for(card, offer) if offer else owned_node(card, plan.count)
+        setup = Setup(
+            estimate=plan,
+            workload=workload,
+            model=self.model,
+            accelerator=card,
+            machine_size=node.accelerators,
+            calibration=self.calibration,
+            checkpoint=self.checkpoint,
+            spot=self.case.limits.price_kind is PriceKind.SPOT,
+            offer=offer,
+            tool=tool,
+            differences=differences,
+        )
+        return launch_file(setup, self.to)
+
+    def narrowed(self, case: Case) -> Case | None:
+        """Return the case with only the cards for which the format can be written.
+
+        None if they are stated already, or if there is none.
+        """
+        given = case.limits.accelerators
+        if case.limits.owned:
+            return None
+        keys = tuple(
+            card.key
+            for card in self.catalog.accelerators
+            if (not given or card.key in given) and self._takes(card)
+        )
+        if not keys or keys == given:
+            return None
+        limits = case.limits.model_copy(update={"accelerators": keys})
+        return case.model_copy(update={"limits": limits})
+
+    def _takes(self, card: Accelerator) -> bool:
+        if not takes(self.to, card):
+            return False
+        if not isinstance(self.case.workload, Serving):
+            return card.vendor in LAUNCHED_VENDORS
+        try:
+            tool_for(self.to, self.case, self.model, card)
+        except InputError:
+            return False
+        return True

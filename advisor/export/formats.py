@@ -16,6 +16,13 @@ class Format(StrEnum):
 
     VLLM = "vllm"
     """Shell script that serves with vLLM; every machine runs the same one."""
+    SGLANG = "sglang"
+    TENSORRT_LLM = "tensorrt-llm"
+    LLAMA_CPP = "llama-cpp"
+    OLLAMA = "ollama"
+    TEI = "tei"
+    """Text Embeddings Inference."""
+    INFINITY = "infinity"
     TORCHRUN = "torchrun"
     """Shell script that trains; every machine runs the same one."""
     ACCELERATE = "accelerate"
@@ -25,6 +32,9 @@ class Format(StrEnum):
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
     SKYPILOT = "skypilot"
+    COMPOSE = "compose"
+    """Docker Compose."""
+    DSTACK = "dstack"
     MARKDOWN = "markdown"
     HTML = "html"
     """Report on A4 pages; a browser's print dialog saves it as PDF."""
@@ -46,15 +56,40 @@ KINDS: Final = {
     Format.CSV: Kind("Every configuration as figures (CSV)", "report.csv", "text/csv"),
     Format.JSON: Kind("The whole answer (JSON)", "report.json", "application/json"),
     Format.VLLM: Kind("Launch with vLLM (shell)", "serve.sh", "text/x-shellscript"),
+    Format.SGLANG: Kind("Launch with SGLang (shell)", "serve.sh", "text/x-shellscript"),
+    Format.TENSORRT_LLM: Kind("Launch with TensorRT-LLM (shell)", "serve.sh", "text/x-shellscript"),
+    Format.LLAMA_CPP: Kind("Launch with llama.cpp (shell)", "serve.sh", "text/x-shellscript"),
+    Format.OLLAMA: Kind("Launch with Ollama (shell)", "serve.sh", "text/x-shellscript"),
+    Format.TEI: Kind("Launch with TEI (shell)", "serve.sh", "text/x-shellscript"),
+    Format.INFINITY: Kind("Launch with Infinity (shell)", "serve.sh", "text/x-shellscript"),
     Format.TORCHRUN: Kind("Launch with torchrun (shell)", "train.sh", "text/x-shellscript"),
     Format.ACCELERATE: Kind("Accelerate (YAML)", "accelerate.yaml", "application/yaml"),
     Format.DEEPSPEED: Kind("DeepSpeed (JSON)", "ds_config.json", "application/json"),
     Format.SLURM: Kind("Slurm (sbatch)", "job.sbatch", "text/x-shellscript"),
     Format.KUBERNETES: Kind("Kubernetes (YAML)", "kubernetes.yaml", "application/yaml"),
     Format.SKYPILOT: Kind("SkyPilot (YAML)", "sky.yaml", "application/yaml"),
+    Format.COMPOSE: Kind("Docker Compose (YAML)", "compose.yaml", "application/yaml"),
+    Format.DSTACK: Kind("dstack (YAML)", ".dstack.yml", "application/yaml"),
 }
 REPORTS: Final = (Format.HTML, Format.MARKDOWN, Format.CSV, Format.JSON)
-SERVES: Final = (Format.VLLM, Format.SLURM, Format.KUBERNETES, Format.SKYPILOT)
+ENGINES: Final = (
+    Format.VLLM,
+    Format.SGLANG,
+    Format.TENSORRT_LLM,
+    Format.LLAMA_CPP,
+    Format.OLLAMA,
+    Format.TEI,
+    Format.INFINITY,
+)
+"""Formats that name the program that serves."""
+SERVES: Final = (
+    *ENGINES,
+    Format.SLURM,
+    Format.KUBERNETES,
+    Format.COMPOSE,
+    Format.SKYPILOT,
+    Format.DSTACK,
+)
 """Launch formats for serving."""
 TRAINS: Final = (
     Format.TORCHRUN,

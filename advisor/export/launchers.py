@@ -6,27 +6,29 @@ from collections.abc import Callable
 from math import ceil
 from typing import Final
 
-from advisor.export.formats import Format, cannot
+from advisor.export.formats import Format
+from advisor.export.hosts.names import skypilot_name
+from advisor.export.hosts.writers import server_file
 from advisor.export.megatron import megatron_launch
 from advisor.export.quoting import comments, kubernetes_text, yaml_text
 from advisor.export.script import (
+    START,
+    STRICT,
     Launch,
     Variable,
     Word,
     command,
     installation,
     preparation,
+    text_of,
     torchrun,
     written_file,
 )
-from advisor.export.serving import PORT, vllm_launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.trl import accelerate_config, deepspeed_config, trl_launch
 from advisor.foundation.units import HOUR_S, MINUTE_S
 from advisor.nouns.workload import Serving
 
-START: Final = ("#!/usr/bin/env bash",)
-STRICT: Final = "set -euo pipefail"
 FIRST_HOST: Final = Variable("MASTER_ADDR")
 RANK: Final = Variable("NODE_RANK")
 RESOURCES: Final = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
@@ -35,31 +37,6 @@ SHARED_MEMORY: Final = "16Gi"
 """Shared memory of a pod for NCCL and data loaders. Assumed: Docker's 64 MiB are too little."""
 SLACK: Final = 1.5
 """Time limit of a Slurm job relative to the high end of its range. Assumed, so that it can end."""
-SKYPILOT_NAMES: Final = {
-    "t4": "T4",
-    "v100-sxm2-16gb": "V100",
-    "v100-sxm2-32gb": "V100-32GB",
-    "a10g": "A10G",
-    "a10": "A10",
-    "a40": "A40",
-    "a100-sxm-40gb": "A100",
-    "a100-pcie-80gb": "A100-80GB",
-    "a100-sxm-80gb": "A100-80GB",
-    "l4": "L4",
-    "l40": "L40",
-    "l40s": "L40S",
-    "h100-pcie": "H100",
-    "h100-sxm": "H100",
-    "h200-sxm": "H200",
-    "gh200-96gb": "GH200",
-    "b200-sxm": "B200",
-    "mi300x": "MI300X",
-    "rtx-3090": "RTX3090",
-    "rtx-4090": "RTX4090",
-    "rtx-6000-ada": "RTX6000-Ada",
-    "rtx-a6000": "RTXA6000",
-}
-"""Catalog key -> name of SkyPilot (docs.skypilot.co, GPUs and Accelerators, read 2026-11-21)."""
 
 
 def launch_file(setup: Setup, to: Format) -> str:
@@ -71,13 +48,13 @@ def launch_file(setup: Setup, to: Format) -> str:
         If it would not start. The message says why, and what would start.
     """
     check_startable(setup, to)
+    if isinstance(setup.workload, Serving):
+        return server_file(setup, to)
     return _WRITERS[to](setup)
 
 
 def _launch(setup: Setup) -> Launch:
-    """Return the program that runs a plan."""
-    if isinstance(setup.workload, Serving):
-        return vllm_launch(setup)
+    """Return the program that trains as planned."""
     layout, run = setup.estimate.layout, setup.run
     split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
     pretrains = run.method is None and "pipeline" in run.stack.divides
@@ -90,27 +67,21 @@ def _start(
     setup: Setup, launch: Launch, *, rank: Word = RANK, host: Word = FIRST_HOST
 ) -> list[str]:
     """Return the command for one machine."""
-    if isinstance(setup.workload, Serving):
-        return command(launch.program, launch.options)
     return torchrun(
         launch, machines=setup.machines, per_machine=setup.per_machine, rank=rank, host=host
     )
-
-
-def _text(*parts: tuple[str, ...] | list[str]) -> str:
-    return "\n".join(line for part in parts for line in part) + "\n"
 
 
 def _shell(setup: Setup) -> str:
     launch = _launch(setup)
     head = comments((*setup.header, *launch.notes, *_installed(launch)))
     several: list[str] = []
-    if setup.machines > 1 and not isinstance(setup.workload, Serving):
+    if setup.machines > 1:
         several = [
             ': "${NODE_RANK:?number of this machine, from 0}"',
             ': "${MASTER_ADDR:?name of the first machine}"',
         ]
-    return _text(START, head, (STRICT,), several, preparation(launch), _start(setup, launch))
+    return text_of(START, head, (STRICT,), several, preparation(launch), _start(setup, launch))
 
 
 def _installed(launch: Launch) -> tuple[str, ...]:
@@ -131,7 +102,7 @@ def _accelerate(setup: Setup) -> str:
         on_each if setup.machines > 1 else "Start it with:",
         *(f"  {line}" for line in (*preparation(launch), *use)),
     )
-    return _text(comments(head)) + accelerate_config(setup)
+    return text_of(comments(head)) + accelerate_config(setup)
 
 
 def _slurm(setup: Setup) -> str:
@@ -148,8 +119,8 @@ def _slurm(setup: Setup) -> str:
         orders.append(f"#SBATCH --time={minutes}")
     first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
     # Every task expands its own rank, so the command needs its own script.
-    job = _text((STRICT,), _start(setup, launch, rank=Variable("SLURM_NODEID")))
-    return _text(
+    job = text_of((STRICT,), _start(setup, launch, rank=Variable("SLURM_NODEID")))
+    return text_of(
         START,
         orders,
         comments((*setup.header, *launch.notes, *_installed(launch))),
@@ -161,21 +132,11 @@ def _slurm(setup: Setup) -> str:
 
 
 def _skypilot(setup: Setup) -> str:
-    key = setup.accelerator.key
-    if key not in SKYPILOT_NAMES:
-        raise cannot(
-            "the SkyPilot name of the accelerator is unknown",
-            value=key,
-            allowed=", ".join(SKYPILOT_NAMES),
-            remedy="Choose --to slurm, kubernetes or a script instead.",
-        )
     launch = _launch(setup)
     resources: dict[str, object] = {
-        "accelerators": f"{SKYPILOT_NAMES[key]}:{setup.per_machine}",
+        "accelerators": f"{skypilot_name(setup.accelerator)}:{setup.per_machine}",
         "use_spot": setup.spot,
     }
-    if isinstance(setup.workload, Serving):
-        resources["ports"] = PORT
     host = 'MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     run = [STRICT, host, *preparation(launch)]
     run += _start(setup, launch, rank=Variable("SKYPILOT_NODE_RANK"))
@@ -183,17 +144,15 @@ def _skypilot(setup: Setup) -> str:
         "name": setup.slug,
         "num_nodes": setup.machines,
         "resources": resources,
-        "setup": _text(installation(launch)),
-        "run": _text(run),
+        "setup": text_of(installation(launch)),
+        "run": text_of(run),
     }
-    return _text(comments((*setup.header, *launch.notes))) + yaml_text(content)
+    return text_of(comments((*setup.header, *launch.notes))) + yaml_text(content)
 
 
 def _kubernetes(setup: Setup) -> str:
     launch = _launch(setup)
-    head = _text(comments((*setup.header, *launch.notes)))
-    if isinstance(setup.workload, Serving):
-        return head + "---\n".join(yaml_text(item) for item in _deployment(setup, launch))
+    head = text_of(comments((*setup.header, *launch.notes)))
     return head + "---\n".join(yaml_text(item) for item in _job(setup, launch))
 
 
@@ -205,7 +164,7 @@ def _pod(setup: Setup, launch: Launch, lines: list[str]) -> dict[str, object]:
             {
                 "name": name,
                 "image": launch.image,
-                "command": ["bash", "-c", kubernetes_text(_text(lines))],
+                "command": ["bash", "-c", kubernetes_text(text_of(lines))],
                 "resources": {"limits": cards},
                 "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
                 # Gated weights need a token: kubectl create secret generic hf --from-literal=...
@@ -214,30 +173,6 @@ def _pod(setup: Setup, launch: Launch, lines: list[str]) -> dict[str, object]:
         ],
         "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}}],
     }
-
-
-def _deployment(setup: Setup, launch: Launch) -> list[dict[str, object]]:
-    """Return the servers, one for each machine, and the service in front of them."""
-    name, labels = setup.slug, {"app": setup.slug}
-    pod = _pod(setup, launch, [STRICT, *_start(setup, launch)])
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name},
-            "spec": {
-                "replicas": setup.machines,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": name},
-            "spec": {"selector": labels, "ports": [{"port": PORT, "targetPort": PORT}]},
-        },
-    ]
 
 
 def _job(setup: Setup, launch: Launch) -> list[dict[str, object]]:
@@ -271,7 +206,6 @@ def _job(setup: Setup, launch: Launch) -> list[dict[str, object]]:
 
 
 _WRITERS: Final[dict[Format, Callable[[Setup], str]]] = {
-    Format.VLLM: _shell,
     Format.TORCHRUN: _shell,
     Format.ACCELERATE: _accelerate,
     Format.DEEPSPEED: deepspeed_config,

@@ -80,6 +80,15 @@ def kubernetes_text(script: str) -> str:
     return _EXPANDED.sub("$$", script)
 
 
+def compose_text(script: str) -> str:
+    """Return a text that Docker Compose passes on unchanged.
+
+    Compose replaces ``$NAME`` and ``${NAME}`` and reads ``$$`` as ``$`` (Compose specification,
+    Interpolation, read 2026-11-22).
+    """
+    return script.replace("$", "$$")
+
+
 def markdown_text(text: str) -> str:
     r"""Return a text escaped for Markdown, in a paragraph, a heading or a cell.
 

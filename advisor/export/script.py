@@ -13,6 +13,8 @@ from typing import Final
 from advisor.export.quoting import here_document, shell_word
 from advisor.foundation.names import visible
 
+START: Final = ("#!/usr/bin/env bash",)
+STRICT: Final = "set -euo pipefail"
 MASTER_PORT: Final = 29_500
 """PyTorch's default port."""
 
@@ -39,7 +41,11 @@ class Launch:
     install: tuple[tuple[str, ...], ...]
     """Commands that install the needed packages."""
     image: str
-    """Container image that already holds most of them."""
+    """Container image that already holds most of them; empty if there is none."""
+    image_extra: tuple[tuple[str, ...], ...] = ()
+    """Commands that install what the image lacks."""
+    before: tuple[str, ...] = ()
+    """Shell lines before the command."""
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Shell variables that the user may set: default value and meaning."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +54,11 @@ class Launch:
     """Content of the files that the options name."""
     notes: tuple[str, ...] = ()
     """Differences from the plan, for the head of the file."""
+
+
+def text_of(*parts: Iterable[str]) -> str:
+    """Return lines as one text."""
+    return "\n".join(line for part in parts for line in part) + "\n"
 
 
 def preparation(launch: Launch) -> list[str]:

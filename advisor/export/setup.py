@@ -13,12 +13,13 @@ from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.export.engines.tools import Tool
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, Offer
 from advisor.nouns.workload import Serving, Training
 
 NAME_CHARACTERS: Final = 50
@@ -44,6 +45,12 @@ class Setup:
     calibration: Calibration
     checkpoint: str | None
     spot: bool
+    offer: Offer | None = None
+    """The rented machine; None for the user's own."""
+    tool: Tool | None = None
+    """The program that serves; None in training."""
+    differences: tuple[str, ...] = ()
+    """Where the program's file differs from the plan, one sentence each."""
 
     @property
     def machines(self) -> int:
@@ -105,7 +112,12 @@ class Setup:
             )
         if self.machines > 1:
             lines.append(f"{self.machines} machines, {self.per_machine} accelerators on each.")
-        return tuple(lines)
+        if self.tool is not None:
+            lines.append(
+                f"Written for {self.tool.release(self.accelerator)}; its options were read on "
+                f"{self.tool.date}."
+            )
+        return (*lines, *self.differences)
 
     def _expected(self) -> list[str]:
         estimate = self.estimate
@@ -141,14 +153,14 @@ def check_startable(setup: Setup, to: Format) -> None:
             allowed=", ".join(formats),
             remedy="Choose one of the allowed formats.",
         )
-    if setup.model.unit is not Unit.TOKEN or not generates(setup.model):
+    if not serving and (setup.model.unit is not Unit.TOKEN or not generates(setup.model)):
         raise cannot(
             "launch configurations exist only for models that write text",
             value=setup.model.name,
             allowed="reports: markdown, html, json, csv",
             remedy="Export a report and launch the model with its own code.",
         )
-    if setup.accelerator.vendor not in LAUNCHED_VENDORS:
+    if not serving and setup.accelerator.vendor not in LAUNCHED_VENDORS:
         raise cannot(
             "launch configurations exist only for NVIDIA and AMD cards",
             value=setup.accelerator.name,

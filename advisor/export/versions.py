@@ -80,33 +80,38 @@ def _versions() -> Versions:
 
 
 def version_of(package: str) -> str:
-    """Return the version of a package.
+    """Return the version of a package, which may be named with extras: ``infinity-emb[all]``.
 
     Raises
     ------
     CatalogError
         If the file does not name the package.
     """
-    found = _versions().packages.get(package)
+    found = _versions().packages.get(package.partition("[")[0])
     return found.version if found else _absent("packages", package)
 
 
 def image_of(program: str, vendor: str) -> str:
-    """Return the image that holds a program for a vendor's cards.
+    """Return the image that holds a program for a vendor's cards; see :func:`image_named`."""
+    return image_named(f"{program}-{vendor.lower()}")
+
+
+def image_named(name: str) -> str:
+    """Return an image with its version.
 
     Raises
     ------
     CatalogError
         If the file does not name such an image.
     """
-    name = f"{program}-{vendor.lower()}"
     found = _versions().images.get(name)
     return found.name if found else _absent("images", name)
 
 
 def pip_install(*packages: str) -> tuple[str, ...]:
     """Return the command that installs the listed version of each package."""
-    return ("pip", "install", *(f"{name}=={version_of(name)}" for name in packages))
+    pinned = (f"{name}=={version_of(name)}" for name in packages)
+    return ("pip", "install", *pinned)
 
 
 def _absent(part: str, name: str) -> str:

@@ -1,0 +1,232 @@
+"""Command lines of the servers for datacenters: vLLM, SGLang and TensorRT-LLM."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.estimate.serving.times import cache_format, serves_in, stored_format
+from advisor.export.engines.servers import Servers, weights_of
+from advisor.export.formats import cannot
+from advisor.export.quoting import yaml_text
+from advisor.export.script import Launch, Options, Variable
+from advisor.export.versions import pip_install
+
+RANK: Final = Variable("NODE_RANK")
+FIRST_HOST: Final = Variable("MASTER_ADDR")
+MEETING: Final = Variable("MEETING_POINT")
+FURTHER: Final = Variable("@")
+"""Options that differ between the machines of a server."""
+GROUP_PORT: Final = 13_345
+"""Port on which the machines of one server meet. Assumed free."""
+DTYPES: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+OPEN_HOST: Final = "0.0.0.0"
+"""All addresses of the machine."""
+FREE_SHARE: Final = 0.9
+"""TensorRT-LLM's share of the memory that weights leave free (KvCacheConfig's default)."""
+
+
+def launch_of(
+    servers: Servers,
+    program: tuple[str, ...],
+    options: Options,
+    *,
+    before: tuple[str, ...] = (),
+    files: dict[str, str] | None = None,
+    notes: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+) -> Launch:
+    """Return a server's launch with what its program installs and its image."""
+    card, tool = servers.setup.accelerator, servers.tool
+    build = tool.build_for(card)
+    packages = (*build.install, *weights_of(servers).extra)
+    return Launch(
+        program=program,
+        options=options,
+        install=(pip_install(*packages),) if packages else (),
+        image=build.image_for(card) or "",
+        image_extra=(pip_install(*weights_of(servers).extra),) if weights_of(servers).extra else (),
+        before=before,
+        files=files or {},
+        environment=environment or {},
+        notes=(*notes, *((build.note,) if build.note else ())),
+    )
+
+
+def check_stored(servers: Servers) -> None:
+    """Refuse weights that the program cannot make and that no checkpoint is named for.
+
+    Raises
+    ------
+    InputError
+        If the format must lie in the checkpoint, and neither the model's own weights nor
+        ``--checkpoint`` are known to hold it; or if the card lacks the format.
+    """
+    setup, tool = servers.setup, servers.tool
+    wanted = setup.estimate.precision
+    made = [name for name, item in tool.weights.items() if not item.stored]
+    if weights_of(servers).stored and wanted != setup.model.weight_format and not setup.checkpoint:
+        raise cannot(
+            f"{tool.title} cannot convert weights to {wanted} while loading",
+            value=setup.weights,
+            allowed=f"--checkpoint with weights in {wanted}, or --weights with one of "
+            + ", ".join(made),
+            remedy="Add --checkpoint with the hub id of a checkpoint in that format.",
+        )
+    if wanted == "fp8" and setup.accelerator.vendor == "AMD" and not _has(servers, "fp8"):
+        raise cannot(
+            f"{tool.title} has no fp8 kernels for {setup.accelerator.name}",
+            value=wanted,
+            allowed=", ".join(name for name in made if name != wanted),
+            remedy="Choose --weights bf16, or a card with fp8: MI300X.",
+        )
+
+
+def _has(servers: Servers, form: str) -> bool:
+    return serves_in(servers.setup.accelerator, form) and (
+        form in servers.setup.accelerator.peak_flops_per_s
+    )
+
+
+def _formats(servers: Servers, cache_option: str) -> Options:
+    """Return the options for the formats of weights and of keys and values."""
+    setup, stated = servers.setup, weights_of(servers)
+    card, wanted = setup.accelerator, setup.estimate.precision
+    own = stored_format(card, "bf16")
+    computed = wanted if wanted in DTYPES else own
+    # A checkpoint in fewer bits states its format itself.
+    told = wanted in DTYPES or (wanted != setup.model.weight_format and not setup.checkpoint)
+    words = stated.options if told else ()
+    options: Options = tuple(zip(words[::2], words[1::2], strict=True))
+    if wanted not in DTYPES and own != "bf16":
+        options += (("--dtype", DTYPES[own]),)
+    cache = cache_format(servers.workload, card)
+    if cache != computed and (value := servers.tool.cache[cache]):
+        options += ((cache_option, value),)
+    return options
+
+
+def vllm(servers: Servers) -> Launch:
+    """Return vLLM's command for one server."""
+    check_stored(servers)
+    setup, layout = servers.setup, servers.setup.estimate.layout
+    facts = setup.calibration.serving
+    large = setup.accelerator.memory_reported_bytes >= facts.large_memory_bytes
+    batched = facts.batched_tokens if large else facts.small_batched_tokens
+    options: Options = (
+        ("--tensor-parallel-size", str(layout.tensor)),
+        ("--pipeline-parallel-size", str(layout.pipeline)),
+        ("--data-parallel-size", str(servers.copies)),
+        ("--max-model-len", str(servers.context)),
+        ("--max-num-seqs", str(servers.sequences)),
+        ("--max-num-batched-tokens", str(batched)),
+        ("--gpu-memory-utilization", f"{facts.memory_fraction:g}"),
+        *_formats(servers, "--kv-cache-dtype"),
+        ("--port", str(servers.tool.port)),
+    )
+    if layout.expert > 1:
+        options += (("--enable-expert-parallel",),)
+    across, before = _vllm_machines(servers)
+    return launch_of(servers, ("vllm", "serve", setup.weights), (*options, *across), before=before)
+
+
+def _vllm_machines(servers: Servers) -> tuple[Options, tuple[str, ...]]:
+    """Return the options that join machines, and the lines that set those of each machine."""
+    if servers.machines == 1:
+        return (), ()
+    if servers.copies > 1:
+        local = servers.copies // servers.machines
+        options: Options = (
+            ("--data-parallel-size-local", str(local)),
+            ("--data-parallel-address", FIRST_HOST),
+            ("--data-parallel-rpc-port", str(GROUP_PORT)),
+        )
+        start = f'--headless --data-parallel-start-rank "$((NODE_RANK * {local}))"'
+    else:
+        options = (
+            ("--nnodes", str(servers.machines)),
+            ("--node-rank", RANK),
+            ("--master-addr", FIRST_HOST),
+        )
+        start = "--headless"
+    lines = ("set --", f'[ "$NODE_RANK" = 0 ] || set -- {start}')
+    return (*options, (FURTHER,)), lines
+
+
+def sglang(servers: Servers) -> Launch:
+    """Return SGLang's command for one server."""
+    check_stored(servers)
+    setup, layout = servers.setup, servers.setup.estimate.layout
+    spread = layout.expert > 1
+    options: Options = (
+        ("--model-path", setup.weights),
+        ("--tp-size", str(layout.tensor * (servers.copies if spread else 1))),
+        ("--pp-size", str(layout.pipeline)),
+        ("--dp-size", str(servers.copies)),
+        *(
+            (("--enable-dp-attention",), ("--ep-size", str(servers.copies * layout.tensor)))
+            if spread
+            else ()
+        ),
+        ("--context-length", str(servers.context)),
+        ("--max-running-requests", str(servers.sequences * servers.copies)),
+        *_formats(servers, "--kv-cache-dtype"),
+        ("--host", OPEN_HOST),
+        ("--port", str(servers.tool.port)),
+        ("--enable-metrics",),
+    )
+    before: tuple[str, ...] = ()
+    if servers.machines > 1:
+        before = (f'{MEETING.name}="$MASTER_ADDR:{GROUP_PORT}"',)
+        options += (
+            ("--nnodes", str(servers.machines)),
+            ("--node-rank", RANK),
+            ("--dist-init-addr", MEETING),
+        )
+    return launch_of(servers, ("python3", "-m", "sglang.launch_server"), options, before=before)
+
+
+def tensorrt_llm(servers: Servers) -> Launch:
+    """Return TensorRT-LLM's command for one server, with its file of options.
+
+    Raises
+    ------
+    InputError
+        If a server spans machines, or its weights have a format that no checkpoint holds.
+    """
+    check_stored(servers)
+    setup, layout = servers.setup, servers.setup.estimate.layout
+    if servers.machines > 1:
+        raise cannot(
+            "a server of TensorRT-LLM that spans machines needs MPI, which this file lacks",
+            value=f"{servers.machines} machines",
+            allowed=f"a copy on up to {setup.per_machine} accelerators",
+            remedy="Choose --to vllm or sglang, or fewer accelerators for a copy (--tensor).",
+        )
+    facts = setup.calibration.serving
+    content: dict[str, object] = {
+        "tensor_parallel_size": layout.tensor * servers.copies,
+        "pipeline_parallel_size": layout.pipeline,
+        "max_batch_size": servers.sequences * servers.copies,
+        "max_num_tokens": facts.batched_tokens,
+        "max_seq_len": servers.context,
+        "kv_cache_config": {
+            "free_gpu_memory_fraction": FREE_SHARE,
+            "dtype": servers.tool.cache[cache_format(servers.workload, setup.accelerator)]
+            or "auto",
+        },
+    }
+    if servers.copies > 1:
+        content["moe_expert_parallel_size"] = layout.tensor * servers.copies
+        content["enable_attention_dp"] = True
+    options: Options = (
+        ("--backend", "pytorch"),
+        ("--config", "serve.yaml"),
+        ("--host", OPEN_HOST),
+        ("--port", str(servers.tool.port)),
+    )
+    return launch_of(
+        servers,
+        ("trtllm-serve", setup.weights),
+        options,
+        files={"serve.yaml": yaml_text(content)},
+    )

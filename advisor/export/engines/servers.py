@@ -1,0 +1,128 @@
+"""How a plan's accelerators divide into servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Final
+
+from advisor.architecture.pairs import writes_apart
+from advisor.export.engines.tools import Tool, Weights
+from advisor.export.setup import Setup
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.workload import Serving
+
+DISK_MARGIN: Final = 1.2
+"""Disk for weights over their size. Assumed: a download keeps partial files beside whole ones."""
+SOFTWARE_DISK_BYTES: Final = 60e9
+"""Disk for system, image and packages. Assumed: images with CUDA and PyTorch unpack to 20-30 GB.
+[bytes]"""
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers of a plan: each runs one or more copies of the model.
+
+    ``apart`` asks for servers as small as possible, which Kubernetes can then multiply.
+    """
+
+    setup: Setup
+    apart: bool = False
+
+    @property
+    def tool(self) -> Tool:
+        """The program."""
+        assert self.setup.tool is not None
+        return self.setup.tool
+
+    @property
+    def workload(self) -> Serving:
+        """The work, with lengths fitted to the model."""
+        assert isinstance(self.setup.workload, Serving)
+        return self.setup.workload
+
+    @property
+    def copy_cards(self) -> int:
+        """Accelerators of one copy of the model."""
+        layout = self.setup.estimate.layout
+        return layout.tensor * layout.pipeline
+
+    @cached_property
+    def copies(self) -> int:
+        """Copies of the model in one server.
+
+        Copies that share experts serve together; others together on each machine if the program
+        can do that. Copies of a mixture of experts that share none stay apart, because vLLM divides
+        the experts over all copies of a server (docs/serving/data_parallel_deployment.md).
+        """
+        layout, per_machine = self.setup.estimate.layout, self.setup.per_machine
+        if layout.expert > 1:
+            return layout.expert
+        mixture = self.setup.model.expert_parameters > 0
+        if self.apart or mixture or not self.tool.copies or self.copy_cards > per_machine:
+            return 1
+        return per_machine // self.copy_cards
+
+    @property
+    def cards(self) -> int:
+        """Accelerators of one server."""
+        return self.copies * self.copy_cards
+
+    @property
+    def machines(self) -> int:
+        """Machines that one server spans."""
+        return ceil(self.cards / self.setup.per_machine)
+
+    @property
+    def cards_each(self) -> int:
+        """Accelerators of one server on each of its machines."""
+        return self.cards // self.machines
+
+    @property
+    def count(self) -> int:
+        """Number of servers."""
+        return self.setup.estimate.count // self.cards
+
+    @property
+    def on_each_machine(self) -> int:
+        """Servers on one machine; 1 for a server that spans several."""
+        return max(1, self.setup.per_machine // self.cards)
+
+    @property
+    def download_bytes(self) -> float:
+        """Size of the weights that a server loads. [bytes]"""
+        setup, stated = self.setup, weights_of(self)
+        kept = stated.stored or stated.gguf or setup.checkpoint is not None
+        name = setup.estimate.precision if kept else setup.model.weight_format
+        if name not in WEIGHT_FORMATS:
+            name = "bf16"
+        return setup.model.total_parameters * WEIGHT_FORMATS[name].bytes_per_parameter
+
+    @property
+    def sequences(self) -> int:
+        """Requests that one copy of the model runs at once."""
+        return ceil(self.workload.concurrency / self.setup.estimate.layout.data)
+
+    @property
+    def context(self) -> int:
+        """Tokens of one request, as the program counts them.
+
+        A pair's encoder reads the prompt apart, so its server counts the decoder's positions
+        alone: Whisper has 448, and a server refuses more.
+        """
+        if writes_apart(self.setup.model):
+            return self.setup.model.max_position_embeddings or self.workload.output_tokens
+        return self.workload.input_tokens + self.workload.output_tokens
+
+    @property
+    def disk_bytes(self) -> float:
+        """Disk that a machine needs: weights with their margin, and the software. [bytes]"""
+        return DISK_MARGIN * self.download_bytes + SOFTWARE_DISK_BYTES
+
+
+def weights_of(servers: Servers) -> Weights:
+    """Return how the program is told the plan's weight format."""
+    found = servers.tool.states(servers.setup.estimate.precision)
+    assert found is not None  # `choice.expressed` takes only formats that it has
+    return found

@@ -1,0 +1,279 @@
+"""Kubernetes manifests of servers: pods on the planned card, probes, scaling on waiting requests."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Final
+
+from advisor.export.engines.launches import server_launch
+from advisor.export.engines.servers import Servers
+from advisor.export.engines.tools import platform_of
+from advisor.export.formats import cannot
+from advisor.export.hosts.containers import (
+    WEIGHTS,
+    check_image,
+    container_lines,
+    start_seconds,
+)
+from advisor.export.hosts.names import node_label
+from advisor.export.quoting import comments, kubernetes_text, yaml_text
+from advisor.export.script import Launch, text_of
+from advisor.export.setup import Setup
+from advisor.foundation.units import GB, GIB, MIB
+
+Manifest = dict[str, object]
+RESOURCES: Final = {
+    "NVIDIA": "nvidia.com/gpu",
+    "AMD": "amd.com/gpu",
+    "Intel": "gpu.intel.com/i915",
+}
+"""Resource names that the vendors' device plugins register."""
+LABELS: Final = {"NVIDIA": "nvidia.com/gpu.product", "AMD": "amd.com/gpu.product-name"}
+"""Labels with the card's name, from GPU feature discovery and from AMD's node labeller."""
+MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+"""Label with the card's memory, from GPU feature discovery. [MiB]"""
+SHARED_MEMORY: Final = "16Gi"
+"""Shared memory of a pod for NCCL. Assumed: a container's 64 MiB are too little."""
+HOST_SHARE: Final = 0.8
+"""Share of a machine that its pods request. Assumed: the rest is the node's own."""
+CPUS_PER_CARD: Final = 4
+"""Processors for each card where the machine's are not known. Assumed: an engine process for each
+card, and the server's own."""
+HOST_MEMORY_BYTES: Final = 16 * GIB
+"""Host memory of a server beside one copy of its weights. Assumed. [bytes]"""
+PROBE_S: Final = 10
+"""Time between two probes. [s]"""
+WAITING: Final = 4
+"""Waiting requests of one server from which another is started. Assumed."""
+MOST_TIMES: Final = 2
+"""Most servers relative to the plan's. Assumed; it bounds the bill."""
+LWS_VARIABLES: Final = {"NODE_RANK": "LWS_WORKER_INDEX", "MASTER_ADDR": "LWS_LEADER_ADDRESS"}
+"""Our variables and those of LeaderWorkerSet (docs/deployment/frameworks/lws.md of vLLM 0.31.0)."""
+
+
+def kubernetes_file(setup: Setup) -> str:
+    """Return a deployment of the servers with its service, scaling and disruption budget.
+
+    A server that spans machines is a LeaderWorkerSet, which needs that controller.
+
+    Raises
+    ------
+    InputError
+        If the program has no image for the card.
+    """
+    servers = Servers(setup, apart=True)
+    launch = server_launch(servers)
+    check_image(servers, launch)
+    if platform_of(setup.accelerator) not in (*RESOURCES, "CPU"):
+        raise cannot(
+            "Kubernetes has no known resource name for the accelerator",
+            value=setup.accelerator.name,
+            allowed=", ".join(RESOURCES),
+            remedy=f"Choose --to {servers.tool.name}, which writes a script.",
+        )
+    notes = [*setup.header, *launch.notes, *_notes(servers)]
+    items = [_group(servers, launch) if servers.machines > 1 else _deployment(servers, launch)]
+    items += [_service(servers), _budget(servers)]
+    if servers.tool.queue and servers.machines == 1:
+        items.append(_scaler(servers))
+    return text_of(comments(notes)) + "---\n".join(yaml_text(item) for item in items)
+
+
+def _notes(servers: Servers) -> list[str]:
+    notes = [
+        "Gated weights need a token: kubectl create secret generic hf --from-literal=HF_TOKEN=..."
+    ]
+    if servers.machines > 1:
+        notes.append("Needs the LeaderWorkerSet controller (lws.sigs.k8s.io).")
+    elif servers.tool.queue:
+        notes.append(
+            f"Scaling needs prometheus-adapter with a rule that names {servers.tool.queue} of a "
+            f"pod {_metric(servers)}; without it the number of servers stays."
+        )
+    if servers.tool.reads_gguf and servers.setup.checkpoint is None:
+        notes.append(f"Put the file of weights into the claim's volume, at {WEIGHTS}.")
+    if servers.setup.machines > 1 and servers.machines == 1:
+        notes.append("Kubernetes places the pods on the machines.")
+    return notes
+
+
+def _metric(servers: Servers) -> str:
+    return servers.tool.queue.replace(":", "_")
+
+
+def _requests(servers: Servers) -> Manifest:
+    """Return processors and memory of one pod: its share of the machine, or an assumption."""
+    offer, cards = servers.setup.offer, servers.cards_each
+    processors: float = CPUS_PER_CARD * cards
+    weights = servers.setup.estimate.memory.weights_bytes.expected * cards
+    memory = HOST_MEMORY_BYTES + weights
+    if offer is not None:
+        share = HOST_SHARE * cards / offer.accelerators
+        if offer.vcpus:
+            processors = share * offer.vcpus
+        if offer.host_memory_bytes:
+            memory = share * offer.host_memory_bytes
+    return {"cpu": str(max(1, floor(processors))), "memory": f"{max(1, floor(memory / GIB))}Gi"}
+
+
+def _pod(servers: Servers, launch: Launch, *, group: bool = False) -> Manifest:
+    platform = platform_of(servers.setup.accelerator)
+    requests = _requests(servers)
+    limits: Manifest = {}
+    if platform in RESOURCES:
+        limits[RESOURCES[platform]] = servers.cards_each
+    renamed = [f'{ours}="${theirs}"' for ours, theirs in LWS_VARIABLES.items()] if group else []
+    script = text_of(renamed, container_lines(launch))
+    container: Manifest = {
+        "name": "server",
+        "image": launch.image,
+        "command": ["bash", "-c", kubernetes_text(script)],
+        "envFrom": [{"secretRef": {"name": "hf", "optional": True}}],
+        "ports": [{"name": "http", "containerPort": servers.tool.port}],
+        "resources": {
+            "requests": {**requests, **limits},
+            "limits": {**limits, "memory": requests["memory"]},
+        },
+        "volumeMounts": [
+            {"name": "weights", "mountPath": WEIGHTS},
+            {"name": "shm", "mountPath": "/dev/shm"},
+        ],
+    }
+    if not group:
+        container |= _probes(servers)
+    pod: Manifest = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 120,
+        "volumes": [
+            _weights_volume(servers),
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
+        ],
+    }
+    if platform in RESOURCES:
+        pod |= _placement(servers)
+        pod["tolerations"] = [{"key": RESOURCES[platform], "operator": "Exists"}]
+    return pod
+
+
+def _weights_volume(servers: Servers) -> Manifest:
+    """Return the volume of the weights: a claim of each pod, in the cluster's default class."""
+    size = f"{ceil(servers.disk_bytes / GB)}G"
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}},
+    }
+    return {"name": "weights", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+
+
+def _placement(servers: Servers) -> Manifest:
+    """Return the choice of nodes by the card's label; by its memory where no label is known."""
+    card = servers.setup.accelerator
+    label = node_label(card)
+    if label is not None:
+        return {"nodeSelector": {LABELS[card.vendor]: label}}
+    if card.vendor != "NVIDIA":
+        return {}
+    least = str(floor(0.95 * card.memory_reported_bytes / MIB))
+    term = {"matchExpressions": [{"key": MEMORY_LABEL, "operator": "Gt", "values": [least]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"affinity": {"nodeAffinity": required}}
+
+
+def _probes(servers: Servers) -> Manifest:
+    probe = {"path": servers.tool.probe, "port": "http"}
+    return {
+        "startupProbe": {
+            "httpGet": probe,
+            "periodSeconds": PROBE_S,
+            "failureThreshold": ceil(start_seconds(servers) / PROBE_S),
+        },
+        "readinessProbe": {"httpGet": probe, "periodSeconds": PROBE_S},
+        "livenessProbe": {"httpGet": probe, "periodSeconds": PROBE_S, "failureThreshold": 6},
+    }
+
+
+def _deployment(servers: Servers, launch: Launch) -> Manifest:
+    name = servers.setup.slug
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": servers.count,
+            "selector": {"matchLabels": labels},
+            # A full cluster has no card to spare for a second server of the same kind.
+            "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "template": {"metadata": {"labels": labels}, "spec": _pod(servers, launch)},
+        },
+    }
+
+
+def _group(servers: Servers, launch: Launch) -> Manifest:
+    """Return the groups of pods that each serve together, led by the one that answers."""
+    name = servers.setup.slug
+    leader = _pod(servers, launch, group=True)
+    [container] = leader["containers"]  # type: ignore[misc]
+    answering = {**leader, "containers": [{**container, **_probes(servers)}]}
+    labels = {"app": name, "role": "leader"}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": servers.count,
+            "leaderWorkerTemplate": {
+                "size": servers.machines,
+                "restartPolicy": "RecreateGroupOnPodRestart",
+                "leaderTemplate": {"metadata": {"labels": labels}, "spec": answering},
+                "workerTemplate": {"metadata": {"labels": {"app": name}}, "spec": leader},
+            },
+        },
+    }
+
+
+def _service(servers: Servers) -> Manifest:
+    name = servers.setup.slug
+    selector = {"app": name, **({"role": "leader"} if servers.machines > 1 else {})}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {
+            "selector": selector,
+            "ports": [{"name": "http", "port": servers.tool.port, "targetPort": "http"}],
+        },
+    }
+
+
+def _budget(servers: Servers) -> Manifest:
+    name = servers.setup.slug
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}},
+    }
+
+
+def _scaler(servers: Servers) -> Manifest:
+    """Return the scaling on waiting requests, between the plan's servers and twice as many."""
+    name = servers.setup.slug
+    metric = {
+        "type": "Pods",
+        "pods": {
+            "metric": {"name": _metric(servers)},
+            "target": {"type": "AverageValue", "averageValue": str(WAITING)},
+        },
+    }
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "minReplicas": servers.count,
+            "maxReplicas": MOST_TIMES * servers.count,
+            "metrics": [metric],
+        },
+    }

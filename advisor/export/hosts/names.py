@@ -1,0 +1,111 @@
+"""What cluster software calls an accelerator or a cloud, from ``data/cluster_names.yaml``."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from advisor.catalog.records import IsoDay
+from advisor.errors import CatalogError
+from advisor.export.formats import Format, cannot
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator
+
+FILE: Final = "cluster_names.yaml"
+
+
+class Names(Noun):
+    """Names of one accelerator; None where it has none."""
+
+    kubernetes: str | None = None
+    """Value of the label that the vendor's software puts on a node."""
+    skypilot: str | None = None
+    dstack: str | None = None
+
+
+class Clouds(Noun):
+    """Names of one provider; None where it has none."""
+
+    skypilot: str | None = None
+    dstack: str | None = None
+
+
+class ClusterNames(Noun):
+    """The whole of ``cluster_names.yaml``."""
+
+    sources: dict[str, str] = Field(min_length=1)
+    date: IsoDay
+    names: dict[str, Names]
+    """By catalog key."""
+    clouds: dict[str, Clouds]
+    """By provider."""
+
+
+@cache
+def cluster_names() -> ClusterNames:
+    """Return the names.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read or has a wrong field.
+    """
+    try:
+        return ClusterNames.model_validate(read_yaml(data_path(FILE)))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise CatalogError(
+            file=FILE,
+            entry=".".join(map(str, first["loc"][:2])),
+            field=".".join(map(str, first["loc"][2:])),
+            value=None,
+            remedy=f"{first['msg']}.",
+        ) from None
+
+
+def _named(card: Accelerator, software: str) -> str:
+    found = cluster_names().names
+    name: str | None = getattr(found.get(card.key, Names()), software.lower())
+    if name is None:
+        known = [key for key, item in found.items() if getattr(item, software.lower())]
+        raise cannot(
+            f"the {software} name of the accelerator is unknown",
+            value=card.key,
+            allowed=", ".join(known),
+            remedy="Choose --to slurm, kubernetes, compose or a script instead.",
+        )
+    return name
+
+
+def skypilot_name(card: Accelerator) -> str:
+    """Return SkyPilot's name of an accelerator; raise ``InputError`` if it has none."""
+    return _named(card, "SkyPilot")
+
+
+def dstack_name(card: Accelerator) -> str:
+    """Return dstack's name of an accelerator; raise ``InputError`` if it has none."""
+    return _named(card, "dstack")
+
+
+def node_label(card: Accelerator) -> str | None:
+    """Return the value of a Kubernetes node's label for an accelerator, if it is known."""
+    return cluster_names().names.get(card.key, Names()).kubernetes
+
+
+def clouds_of(to: Format) -> dict[str, str]:
+    """Return the names of the clouds that a format can rent from, by provider; else empty."""
+    return {
+        provider: name
+        for provider, item in cluster_names().clouds.items()
+        if (name := getattr(item, to.value, None))
+    }
+
+
+def takes(to: Format, card: Accelerator) -> bool:
+    """Return whether a format has a name for an accelerator, if it needs one."""
+    named = to in (Format.SKYPILOT, Format.DSTACK)
+    return not named or getattr(cluster_names().names.get(card.key), to.value, None) is not None

@@ -1,0 +1,157 @@
+"""Shell scripts and Slurm jobs that start servers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from advisor.export.engines.launches import server_launch
+from advisor.export.engines.servers import Servers
+from advisor.export.engines.tools import platform_of
+from advisor.export.quoting import comments, shell_word
+from advisor.export.script import (
+    START,
+    STRICT,
+    Launch,
+    Options,
+    command,
+    installation,
+    preparation,
+    text_of,
+    written_file,
+)
+from advisor.export.setup import Setup
+
+VISIBLE: Final = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "Jetson": "CUDA_VISIBLE_DEVICES"}
+"""Variable that names the accelerators that a program sees, by platform."""
+AMD_VISIBLE: Final = "HIP_VISIBLE_DEVICES"
+DOCKER: Final = {
+    "NVIDIA": "--gpus all",
+    "AMD": "--device /dev/kfd --device /dev/dri --group-add video "
+    "--security-opt seccomp=unconfined",
+    "Intel": "--device /dev/dri",
+    "CPU": "",
+}
+"""Options of ``docker run`` that pass accelerators to a container, by platform."""
+IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
+"""Options of ``docker run`` that start a script of this folder."""
+SERVING_DAYS: Final = 1
+"""Time of a Slurm job that serves. Assumed: many partitions allow no more. [d]"""
+
+
+def visible_variable(platform: str) -> str | None:
+    """Return the variable that names the accelerators that a program sees."""
+    return AMD_VISIBLE if platform == "AMD" else VISIBLE.get(platform)
+
+
+def with_port(launch: Launch, shift: int) -> Launch:
+    """Return a launch whose port is ``shift`` higher."""
+    if not shift:
+        return launch
+    options: Options = tuple(
+        (name, str(int(values[0]) + shift)) if name == "--port" else (name, *values)  # type: ignore[arg-type]
+        for name, *values in launch.options
+    )
+    host = launch.environment.get("OLLAMA_HOST")
+    changed = {}
+    if host:
+        address, _, port = host.rpartition(":")
+        changed = {"OLLAMA_HOST": f"{address}:{int(port) + shift}"}
+    return replace(launch, options=options, environment={**launch.environment, **changed})
+
+
+def started(servers: Servers, launch: Launch) -> list[str]:
+    """Return the lines that start the servers of one machine."""
+    variable = visible_variable(platform_of(servers.setup.accelerator))
+    narrow = variable is not None and servers.cards_each < servers.setup.machine_size
+    many = servers.on_each_machine
+    if many == 1:
+        chosen = range(servers.cards_each)
+        seen = [f"export {variable}={','.join(map(str, chosen))}"] if narrow else []
+        return [*seen, *launch.before, *command(launch.program, launch.options)]
+    lines: list[str] = []
+    for index in range(many):
+        each = with_port(launch, index)
+        first = index * servers.cards_each
+        chosen = range(first, first + servers.cards_each)
+        body = [f"export {variable}={','.join(map(str, chosen))}"] if variable else []
+        body += [
+            f"export {name}={shell_word(value)}"
+            for name, value in each.environment.items()
+            if value != launch.environment[name]
+        ]
+        body += [*each.before, *command(each.program, each.options)]
+        lines += ["(", *(f"  {line}" for line in body), ") &"]
+    return [*lines, "wait"]
+
+
+def head_of(servers: Servers, launch: Launch) -> tuple[str, ...]:
+    """Return the lines at the head of a file that a person starts."""
+    setup = servers.setup
+    needs = []
+    if launch.install:
+        needs.append("Needs: " + "; ".join(installation(launch)))
+    if launch.image:
+        start = "Or start it" if needs else "Start it"
+        words = ("docker run --rm -it", DOCKER.get(platform_of(setup.accelerator), ""), IN_IMAGE)
+        run = " ".join(word for word in words if word)
+        needs.append(f"{start} in the image: {run} {launch.image} FILE")
+    if servers.count > 1:
+        ports = f"on ports from {servers.tool.port}" if servers.on_each_machine > 1 else "each"
+        needs.append(f"{servers.count} servers, {ports}: put a load balancer in front.")
+    return (*setup.header, *launch.notes, *needs)
+
+
+def _machine_lines(servers: Servers) -> list[str]:
+    if servers.machines == 1:
+        return []
+    return [
+        ': "${NODE_RANK:?number of this machine, from 0}"',
+        ': "${MASTER_ADDR:?name of the first machine}"',
+    ]
+
+
+def shell_file(setup: Setup) -> str:
+    """Return a script for each machine."""
+    servers = Servers(setup)
+    launch = server_launch(servers)
+    return text_of(
+        START,
+        comments(head_of(servers, launch)),
+        (STRICT,),
+        _machine_lines(servers),
+        preparation(launch),
+        started(servers, launch),
+    )
+
+
+def slurm_file(setup: Setup) -> str:
+    """Return a job that starts the servers of all machines."""
+    servers = Servers(setup)
+    launch = server_launch(servers)
+    orders = [
+        f"#SBATCH --job-name={setup.slug}",
+        f"#SBATCH --nodes={setup.machines}",
+        "#SBATCH --ntasks-per-node=1",
+        f"#SBATCH --gpus-per-node={setup.per_machine}",
+        "#SBATCH --exclusive",
+        f"#SBATCH --time={SERVING_DAYS}-00:00:00",
+    ]
+    span = servers.machines
+    group: list[str] = []
+    if span > 1:
+        line = f"$((SLURM_NODEID / {span} * {span} + 1))p"
+        group = [
+            f"NODE_RANK=$((SLURM_NODEID % {span}))",
+            f'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n "{line}")"',
+        ]
+    # Every task expands its own rank, so the servers need their own script.
+    job = text_of((STRICT,), group, started(servers, launch))
+    return text_of(
+        START,
+        orders,
+        comments((*head_of(servers, launch), "The servers end with the job's time.")),
+        (STRICT,),
+        preparation(launch),
+        [*written_file("job.sh", job), "srun bash job.sh"],
+    )
