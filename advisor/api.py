@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from advisor.catalog.overview import PriceOverview, price_overview
     from advisor.catalog.own_facts import using_catalog
     from advisor.estimate.curve_results import Curve
-    from advisor.export.formats import Export, export_formats
+    from advisor.export.answer import export_formats
+    from advisor.export.formats import Export
     from advisor.export.offers import offers_csv
     from advisor.owning.results import Ownership
     from advisor.planning.explain.scaling import Scaling
@@ -50,7 +51,8 @@ _LATER: Final = {
     for module, names in {
         "estimate.curve_results": "Curve",
         "export.offers": "offers_csv",
-        "export.formats": "Export export_formats",
+        "export.answer": "export_formats",
+        "export.formats": "Export",
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
         "catalog.offer_list": "list_offers",

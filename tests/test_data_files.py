@@ -31,7 +31,12 @@ empty: {}
     "name",
     [
         *("gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"),
-        *("launch_versions.yaml", "model_families.yaml"),
+        *(
+            "launch_versions.yaml",
+            "serving_programs.yaml",
+            "cluster_names.yaml",
+            "model_families.yaml",
+        ),
         *("software.yaml", "tools.yaml", "tool_choice.yaml"),
     ],
 )

@@ -184,8 +184,9 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="FORMAT",
         required=True,
-        help="vllm, torchrun, accelerate, deepspeed, slurm, kubernetes or skypilot; or a report: "
-        "markdown, html (a browser prints it as PDF), json or csv",
+        help="to train: torchrun, accelerate or deepspeed; to serve: vllm, sglang, tensorrt-llm, "
+        "llama-cpp, ollama, tei or infinity; on a cluster: slurm, kubernetes, compose, skypilot or "
+        "dstack; or a report: markdown, html (a browser prints it as PDF), json or csv",
     )
     parser.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
     parser.add_argument(

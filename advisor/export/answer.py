@@ -11,8 +11,23 @@ from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
 from advisor.estimate.results import Estimate
-from advisor.export.engines.choice import expressed, tool_for, with_default_format
-from advisor.export.formats import REPORTS, Export, Format, cannot
+from advisor.export.engines.choice import (
+    duty_of,
+    expressed,
+    program_for,
+    with_default_format,
+)
+from advisor.export.engines.programs import programs
+from advisor.export.formats import (
+    ENGINES,
+    KINDS,
+    REPORTS,
+    SERVES,
+    TRAINS,
+    Export,
+    Format,
+    cannot,
+)
 from advisor.export.hosts.names import clouds_of, takes
 from advisor.export.launchers import launch_file
 from advisor.export.report import report_file
@@ -21,7 +36,7 @@ from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.workload import Serving
-from advisor.planning.prepared import prepared
+from advisor.planning.prepared import prepared, resolved
 from advisor.planning.results import Recommendation
 
 Answer = Recommendation | Estimate
@@ -73,7 +88,8 @@ def export_case(
     full, catalog, calibration, model = prepared(case, catalog)
     if isinstance(case.workload, Serving):
         asked = case
-        case = with_default_format(tool_for(to, full, model), case, model)
+        card = catalog.accelerator(full.hardware.accelerator) if full.hardware else None
+        case = with_default_format(program_for(to, full, model, card), case, model)
         if case is not asked:
             answer = None
     if answer is None:
@@ -110,6 +126,16 @@ def _rentable(case: Case, to: Format) -> Case:
     return case.model_copy(update={"limits": limits})
 
 
+def export_formats(case: Case) -> dict[str, str]:
+    """Return the export formats for a case's work, with their titles."""
+    launches: Iterable[Format] = TRAINS
+    if isinstance(case.workload, Serving):
+        duty = duty_of(resolved(case)[1])
+        engines = [item for item in ENGINES if programs()[item.value].does(duty, None)]
+        launches = (*engines, *(item for item in SERVES if item not in ENGINES))
+    return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
+
+
 @dataclass(frozen=True)
 class _Writer:
     """Writes plans of one case in one format."""
@@ -136,11 +162,11 @@ class _Writer:
     def written(self, plan: Estimate, note: str | None = None) -> str:
         """Return the file of a plan."""
         card = self.catalog.accelerator(plan.accelerator)
-        workload, tool = self.case.workload, None
+        workload, program = self.case.workload, None
         differences: tuple[str, ...] = (note,) if note else ()
         if isinstance(workload, Serving):
-            tool = tool_for(self.to, self.case, self.model, card)
-            as_told = expressed(tool, self.case, plan, card)
+            program = program_for(self.to, self.case, self.model, card)
+            as_told = expressed(program, self.case, plan, card)
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)
             elsewhere = plan.cost.provider not in rentable.limits.providers
@@ -161,7 +187,7 @@ class _Writer:
             checkpoint=self.checkpoint,
             spot=self.case.limits.price_kind is PriceKind.SPOT,
             offer=offer,
-            tool=tool,
+            program=program,
             differences=differences,
         )
         return launch_file(setup, self.to)
@@ -190,7 +216,7 @@ class _Writer:
         if not isinstance(self.case.workload, Serving):
             return card.vendor in LAUNCHED_VENDORS
         try:
-            tool_for(self.to, self.case, self.model, card)
+            program_for(self.to, self.case, self.model, card)
         except InputError:
             return False
         return True

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
-from advisor.nouns.case import Case
-from advisor.nouns.workload import Serving
 
 
 class Format(StrEnum):
@@ -120,12 +118,6 @@ class Export(Noun):
 def cannot(what: str, *, value: object, allowed: str, remedy: str) -> InputError:
     """Return the error for a plan that the launcher cannot start."""
     return InputError(what, value=value, allowed=allowed, remedy=remedy, field="--to")
-
-
-def export_formats(case: Case) -> dict[str, str]:
-    """Return the export formats for a kind of work, with their titles."""
-    launches = SERVES if isinstance(case.workload, Serving) else TRAINS
-    return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
 
 
 def format_named(name: str) -> Format:

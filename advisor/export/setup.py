@@ -13,7 +13,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
-from advisor.export.engines.tools import Tool
+from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money
@@ -47,7 +47,7 @@ class Setup:
     spot: bool
     offer: Offer | None = None
     """The rented machine; None for the user's own."""
-    tool: Tool | None = None
+    program: Program | None = None
     """The program that serves; None in training."""
     differences: tuple[str, ...] = ()
     """Where the program's file differs from the plan, one sentence each."""
@@ -112,10 +112,10 @@ class Setup:
             )
         if self.machines > 1:
             lines.append(f"{self.machines} machines, {self.per_machine} accelerators on each.")
-        if self.tool is not None:
+        if self.program is not None:
             lines.append(
-                f"Written for {self.tool.release(self.accelerator)}; its options were read on "
-                f"{self.tool.date}."
+                f"Written for {self.program.release(self.accelerator)}; its options were read on "
+                f"{self.program.date}."
             )
         return (*lines, *self.differences)
 

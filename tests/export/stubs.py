@@ -9,8 +9,9 @@ from typing import NamedTuple
 STUBS = (
     *("accelerate", "curl", "deepspeed", "git", "id", "megatron", "pip", "python", "python3"),
     *("scontrol", "srun", "torchrun", "vllm", "wget"),
+    *("infinity_emb", "llama-server", "ollama", "text-embeddings-router", "trtllm-serve"),
 )
-REAL = ("bash", "cat", "head", "touch")
+REAL = ("bash", "cat", "head", "sed", "seq", "sleep", "touch")
 """What the scripts use, and what the hostile names would like to."""
 NOTE = """#!{bash}
 name="${{0##*/}}"
@@ -27,6 +28,8 @@ CLUSTER = {
     "JOB_COMPLETION_INDEX": "0",
     "SKYPILOT_NODE_IPS": "127.0.0.1",
     "SKYPILOT_NODE_RANK": "0",
+    "LWS_WORKER_INDEX": "0",
+    "LWS_LEADER_ADDRESS": "node-0",
 }
 
 
@@ -37,6 +40,8 @@ class Ran(NamedTuple):
     """Programs with their arguments."""
     files: set[str]
     """Files that it left."""
+    texts: dict[str, str]
+    """Their content."""
 
 
 class Stubs:
@@ -78,4 +83,5 @@ class Stubs:
             count = int(words[0]) + 1
             calls.append(words[1 : count + 1])
             del words[: count + 1]
-        return Ran(calls, {found.name for found in self._work.iterdir()})
+        left = {found.name: found.read_text("utf-8") for found in self._work.iterdir()}
+        return Ran(calls, set(left), left)

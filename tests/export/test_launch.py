@@ -182,7 +182,7 @@ def test_skypilot_asks_for_the_machines_of_the_plan() -> None:
         ({"hardware": {"accelerator": "rtx-4090", "count": 1}, "layout": {}}, "vllm", "not fit"),
         ({}, "deepspeed", "does not launch serving"),
         ({}, "pdf", "unknown format"),
-        ({"hardware": {"accelerator": "tpu-v6e", "count": 8}}, "vllm", "NVIDIA and AMD"),
+        ({"hardware": {"accelerator": "gaudi3", "count": 8}}, "vllm", "vllm-gaudi"),
         ({"model": {"parameters": 7e9}}, "vllm", "which weights"),
     ],
 )

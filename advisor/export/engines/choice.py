@@ -10,40 +10,23 @@ from typing import Final, NamedTuple
 
 from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
+from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.times import cache_format
-from advisor.export.engines.tools import Tool, Work, platform_of, tools
+from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import FORMAT_BYTES, KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.tools import Duty, Tool, known_tools, tool_choice, usual_tools
 from advisor.nouns.workload import Serving
 
-SPEECH_FAMILIES: Final = ("Whisper",)
-"""Families of pairs that vLLM serves (docs/models/supported_models.md of 0.31.0, transcription)."""
 GGUF_DEFAULT: Final = "q4_k_m"
 """What ``llama-server -hf`` and Ollama load if nothing else is named (tools/server/README.md)."""
-ELSEWHERE: Final = {
-    Work.TEXT: "the accelerator's own software, started by hand",
-    Work.SPEECH: "whisper.cpp (Apple, processors, any card) or faster-whisper (NVIDIA, processors)",
-    Work.EMBEDDINGS: "the model's own code under PyTorch",
-    Work.PAIRS: "transformers' pipelines or CTranslate2",
-    Work.IMAGES: "diffusers, which holds the pipeline of the model, or ComfyUI",
-    Work.NUMBERS: "ONNX Runtime, or Triton Inference Server with an exported model",
-}
-"""What serves the work if no program of this package does."""
-OWN_SOFTWARE: Final = {
-    "Gaudi": "vLLM with the plugin vllm-gaudi, in Intel's Gaudi image",
-    "AWS": "vLLM with the plugin vllm-neuron, in an AWS Deep Learning Container",
-    "Huawei": "vLLM with the plugin vllm-ascend",
-    "Tenstorrent": "Tenstorrent's fork of vLLM (tt-inference-server)",
-    "Apple": "MLX-LM",
-    "Google": "vllm-tpu on TPU v5e and newer",
-}
-"""What serves text on accelerators for which no format here writes a file."""
 
 
 class Expressed(NamedTuple):
@@ -55,20 +38,21 @@ class Expressed(NamedTuple):
     """Where it differs from the plan, one sentence each."""
 
 
-def work_of(model: ModelArchitecture) -> Work:
-    """Return what a model does when it serves."""
+def duty_of(model: ModelArchitecture) -> Duty:
+    """Return what a model does when it serves, fitted to its work."""
+    recurrent = any(op.kind is OperatorKind.RECURRENCE for op in model.operators)
     if generates(model):
-        if not writes_apart(model):
-            return Work.TEXT
-        return Work.SPEECH if model.family in SPEECH_FAMILIES else Work.PAIRS
+        if writes_apart(model):
+            return Duty.TRANSCRIBE if model.family in tool_choice().speech else Duty.PAIR
+        return Duty.RECUR if recurrent else Duty.GENERATE
     if model.unit is Unit.TOKEN:
-        return Work.EMBEDDINGS
-    return Work.IMAGES if model.denoises else Work.NUMBERS
+        return Duty.ENCODE
+    return Duty.DENOISE if model.denoises else Duty.CLASSIFY
 
 
-def tool_for(
+def program_for(
     to: Format, case: Case, model: ModelArchitecture, card: Accelerator | None = None
-) -> Tool:
+) -> Program:
     """Return the program that a format starts.
 
     Parameters
@@ -76,7 +60,7 @@ def tool_for(
     to : Format
         A program's own format names it. Slurm and its like take the usual one.
     card : Accelerator, optional
-        None before a search: then the vendor does not narrow the choice.
+        None before a search: then the card does not narrow the choice.
 
     Raises
     ------
@@ -84,62 +68,90 @@ def tool_for(
         If the program does not do this work or does not run on the card. The message names what
         does.
     """
-    work, known = work_of(model), tools()
-    if to.value in known:
-        tool = known[to.value]
-        if work not in tool.does or (card is not None and not tool.runs_on(card)):
-            raise _unsuited(tool.title, work, case, model, card)
-        return tool
-    able = _able(work, case, card)
-    if not able:
-        raise _unsuited("No program that this format starts", work, case, model, card)
-    return able[0]
+    duty, named = duty_of(model), programs().get(to.value)
+    able = _able(duty, case, card)
+    if named is None and able:
+        return able[0]
+    if named is not None and named in able:
+        return named
+    raise _unsuited(named.title if named else f"A file for {to.value}", duty, able, model, card)
 
 
-def _able(work: Work, case: Case, card: Accelerator | None) -> list[Tool]:
-    """Return the programs that do a work on a card, the usual one first."""
-    found = [
-        tool
-        for tool in tools().values()
-        if work in tool.does and (card is None or tool.runs_on(card))
-    ]
+def _able(duty: Duty, case: Case, card: Accelerator | None) -> list[Program]:
+    """Return the programs that do a duty on a card, the usual one first."""
+    usual = [tool.name for tool in usual_tools(card, duty)] if card else []
     assert isinstance(case.workload, Serving)
     wanted = case.workload.weight_format
     gguf = wanted is not None and WEIGHT_FORMATS[wanted].mixture
-    return sorted(found, key=lambda tool: tool.reads_gguf is not gguf)
+
+    def rank(program: Program) -> tuple[bool, int]:
+        place = usual.index(program.name) if program.name in usual else len(usual)
+        return program.reads_gguf is not gguf and gguf, place
+
+    found = [program for program in programs().values() if program.does(duty, card)]
+    return sorted(found, key=rank)
 
 
 def _unsuited(
-    who: str, work: Work, case: Case, model: ModelArchitecture, card: Accelerator | None
-) -> Exception:
-    able = [tool.name for tool in _able(work, case, card)]
+    who: str,
+    duty: Duty,
+    able: list[Program],
+    model: ModelArchitecture,
+    card: Accelerator | None,
+) -> InputError:
+    """Return the refusal of a program, with what does the work."""
     where = f" on {card.name}" if card else ""
-    own = OWN_SOFTWARE.get(platform_of(card)) if card and work is Work.TEXT else None
-    instead = own or ELSEWHERE[work]
+    what = f"{who} does not serve {model.family}{where}"
+    if able:
+        names = [program.name for program in able]
+        return cannot(
+            what,
+            value=model.name,
+            allowed=f"--to {', '.join(names)}",
+            remedy=f"Choose --to {names[0]}.",
+        )
+    if card is None:
+        others = [known_tools()[name].title for name in tool_choice().usual[duty]["cuda"]]
+    else:
+        others = [_with_plugin(tool, card) for tool in usual_tools(card, duty)]
+    if not others:
+        return cannot(
+            what,
+            value=model.name,
+            allowed=f"a card on which a tool of the software table does {duty.label}",
+            remedy="Choose another card.",
+        )
     return cannot(
-        f"{who} does not serve {model.family}{where}",
+        what,
         value=model.name,
-        allowed=f"--to {', '.join(able)}" if able else f"a report; what serves it is {instead}",
-        remedy=f"Choose --to {able[0]}." if able else "Export a report, or choose another card.",
+        allowed=f"a report; {duty.label} runs there under {' or '.join(others[:3])}",
+        remedy=f"Export a report, and start {others[0]} by hand.",
     )
 
 
-def with_default_format(tool: Tool, case: Case, model: ModelArchitecture) -> Case:
+def _with_plugin(tool: Tool, card: Accelerator) -> str:
+    support = tool.support(card)
+    plugin = support[1].plugin if support else ""
+    return f"{tool.title} with {plugin}" if plugin else tool.title
+
+
+def with_default_format(program: Program, case: Case, model: ModelArchitecture) -> Case:
     """Return the case with a program's usual weight format, if it leaves the format open.
 
     A model that is published in fewer bits than 16 keeps its format if the program has it.
     """
     workload = case.workload
     assert isinstance(workload, Serving)
-    narrow = model.weight_format in tool.weights and model.weight_format not in FORMAT_BYTES
-    if workload.weight_format or not tool.reads_gguf or narrow:
+    own = model.weight_format
+    narrow = own in program.weights and own not in FORMAT_BYTES
+    if workload.weight_format or not program.reads_gguf or narrow:
         return case
     return case.model_copy(
         update={"workload": workload.model_copy(update={"weight_format": GGUF_DEFAULT})}
     )
 
 
-def expressed(tool: Tool, case: Case, plan: Estimate, card: Accelerator) -> Expressed:
+def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -> Expressed:
     """Return a plan as a program can state it, with the differences.
 
     Parameters
@@ -152,9 +164,9 @@ def expressed(tool: Tool, case: Case, plan: Estimate, card: Accelerator) -> Expr
     workload = case.workload
     assert isinstance(workload, Serving)
     differences: list[str] = []
-    weights = _weights(tool, plan.precision, card, differences)
-    cache = _cache(tool, cache_format(workload, card), differences)
-    layout = _layout(tool, plan.layout, differences)
+    weights = _weights(program, plan.precision, card, differences)
+    cache = _cache(program, cache_format(workload, card), differences)
+    layout = _layout(program, plan.layout, differences)
     update: dict[str, object] = {
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.count),
         "layout": layout,
@@ -165,53 +177,51 @@ def expressed(tool: Tool, case: Case, plan: Estimate, card: Accelerator) -> Expr
     return Expressed(case.model_copy(update=update), tuple(differences))
 
 
-def _weights(tool: Tool, wanted: str, card: Accelerator, differences: list[str]) -> str:
-    found = tool.states(wanted)
-    if found and (not found.platforms or platform_of(card) in found.platforms):
+def _weights(program: Program, wanted: str, card: Accelerator, differences: list[str]) -> str:
+    if program.serves(card, wanted):
         return wanted
-    taken = tool.instead.get(wanted)
-    if taken is None:
-        formats = [
-            name
-            for name, item in tool.weights.items()
-            if not item.platforms or platform_of(card) in item.platforms
-        ]
+    taken = program.instead.get(wanted)
+    if taken is None or not program.serves(card, taken):
+        formats = [name for name in program.weights if program.serves(card, name)]
         remedy = "Choose one of these --weights"
         if WEIGHT_FORMATS[wanted].mixture:
-            remedy += ", or --to llama-cpp or ollama, which read GGUF files"
+            remedy += ", or --to llama-cpp, which reads GGUF files"
         raise cannot(
-            f"{tool.title} does not take {wanted} weights on {card.name}",
+            f"{program.title} does not serve {wanted} weights on {card.name}",
             value=wanted,
             allowed=", ".join(formats),
             remedy=f"{remedy}.",
         )
-    differences.append(f"Weights are {taken} instead of {wanted}, which {tool.title} has not.")
+    differences.append(f"Weights are {taken} instead of {wanted}: {program.title} lacks {wanted}.")
     return taken
 
 
-def _cache(tool: Tool, wanted: str, differences: list[str]) -> str:
-    if wanted in tool.cache:
+def _cache(program: Program, wanted: str, differences: list[str]) -> str:
+    if wanted in program.cache:
         return wanted
-    wide = [name for name in tool.cache if KV_CACHE_FORMATS.get(name) == KV_CACHE_FORMATS["fp16"]]
+    wide = [
+        name for name in program.cache if KV_CACHE_FORMATS.get(name) == KV_CACHE_FORMATS["fp16"]
+    ]
     taken = wide[0]
     differences.append(
-        f"Keys and values are {taken} instead of {wanted}, which {tool.title} has not."
+        f"Keys and values are {taken} instead of {wanted}: {program.title} lacks {wanted}."
     )
     return taken
 
 
-def _layout(tool: Tool, wanted: ParallelLayout, differences: list[str]) -> ParallelLayout:
+def _layout(program: Program, wanted: ParallelLayout, differences: list[str]) -> ParallelLayout:
     update: dict[str, int] = {}
-    if wanted.tensor > 1 and not tool.tensor and tool.pipeline:
+    tensor, pipeline = program.divides("tensor"), program.divides("pipeline")
+    if wanted.tensor > 1 and not tensor and pipeline:
         update = {"tensor": 1, "pipeline": wanted.pipeline * wanted.tensor}
         differences.append(
-            f"{tool.title} gives each card whole layers: {update['pipeline']} stages instead of "
+            f"{program.title} gives each card whole layers: {update['pipeline']} stages instead of "
             f"{wanted.tensor}-way tensor parallelism."
         )
-    if wanted.expert > 1 and not tool.experts:
+    if wanted.expert > 1 and not program.divides("expert"):
         update["expert"] = 1
-        differences.append(f"{tool.title} does not spread experts over copies of the model.")
-    if (wanted.tensor > 1 or wanted.pipeline > 1) and not (tool.tensor or tool.pipeline):
+        differences.append(f"{program.title} does not spread experts over copies of the model.")
+    if (wanted.tensor > 1 or wanted.pipeline > 1) and not (tensor or pipeline):
         update = {"tensor": 1, "pipeline": 1, "expert": 1, "data": wanted.accelerators}
-        differences.append(f"{tool.title} does not divide a model: each card holds a copy.")
+        differences.append(f"{program.title} does not divide a model: each card holds a copy.")
     return wanted.model_copy(update=update) if update else wanted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from advisor.estimate.serving.times import cache_format, serves_in, stored_format
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.serving.times import cache_format, stored_format
 from advisor.export.engines.servers import Servers, weights_of
 from advisor.export.formats import cannot
 from advisor.export.quoting import yaml_text
@@ -36,8 +37,8 @@ def launch_of(
     environment: dict[str, str] | None = None,
 ) -> Launch:
     """Return a server's launch with what its program installs and its image."""
-    card, tool = servers.setup.accelerator, servers.tool
-    build = tool.build_for(card)
+    card = servers.setup.accelerator
+    build = servers.program.backends[servers.backend]
     packages = (*build.install, *weights_of(servers).extra)
     return Launch(
         program=program,
@@ -59,31 +60,19 @@ def check_stored(servers: Servers) -> None:
     ------
     InputError
         If the format must lie in the checkpoint, and neither the model's own weights nor
-        ``--checkpoint`` are known to hold it; or if the card lacks the format.
+        ``--checkpoint`` are known to hold it.
     """
-    setup, tool = servers.setup, servers.tool
+    setup, program = servers.setup, servers.program
     wanted = setup.estimate.precision
-    made = [name for name, item in tool.weights.items() if not item.stored]
-    if weights_of(servers).stored and wanted != setup.model.weight_format and not setup.checkpoint:
-        raise cannot(
-            f"{tool.title} cannot convert weights to {wanted} while loading",
-            value=setup.weights,
-            allowed=f"--checkpoint with weights in {wanted}, or --weights with one of "
-            + ", ".join(made),
-            remedy="Add --checkpoint with the hub id of a checkpoint in that format.",
-        )
-    if wanted == "fp8" and setup.accelerator.vendor == "AMD" and not _has(servers, "fp8"):
-        raise cannot(
-            f"{tool.title} has no fp8 kernels for {setup.accelerator.name}",
-            value=wanted,
-            allowed=", ".join(name for name in made if name != wanted),
-            remedy="Choose --weights bf16, or a card with fp8: MI300X.",
-        )
-
-
-def _has(servers: Servers, form: str) -> bool:
-    return serves_in(servers.setup.accelerator, form) and (
-        form in servers.setup.accelerator.peak_flops_per_s
+    if not weights_of(servers).stored or wanted == setup.model.weight_format or setup.checkpoint:
+        return
+    made = [name for name, item in program.weights.items() if not item.stored]
+    raise cannot(
+        f"{program.title} cannot convert weights to {wanted} while loading",
+        value=setup.weights,
+        allowed=f"--checkpoint with weights in {wanted}, or --weights with one of "
+        + ", ".join(made),
+        remedy="Add --checkpoint with the hub id of a checkpoint in that format.",
     )
 
 
@@ -100,7 +89,7 @@ def _formats(servers: Servers, cache_option: str) -> Options:
     if wanted not in DTYPES and own != "bf16":
         options += (("--dtype", DTYPES[own]),)
     cache = cache_format(servers.workload, card)
-    if cache != computed and (value := servers.tool.cache[cache]):
+    if cache != computed and (value := servers.program.cache[cache]):
         options += ((cache_option, value),)
     return options
 
@@ -121,10 +110,12 @@ def vllm(servers: Servers) -> Launch:
         ("--max-num-batched-tokens", str(batched)),
         ("--gpu-memory-utilization", f"{facts.memory_fraction:g}"),
         *_formats(servers, "--kv-cache-dtype"),
-        ("--port", str(servers.tool.port)),
+        ("--port", str(servers.program.port)),
     )
     if layout.expert > 1:
         options += (("--enable-expert-parallel",),)
+    if not generates(setup.model):
+        options += (("--runner", "pooling"),)
     across, before = _vllm_machines(servers)
     return launch_of(servers, ("vllm", "serve", setup.weights), (*options, *across), before=before)
 
@@ -171,7 +162,7 @@ def sglang(servers: Servers) -> Launch:
         ("--max-running-requests", str(servers.sequences * servers.copies)),
         *_formats(servers, "--kv-cache-dtype"),
         ("--host", OPEN_HOST),
-        ("--port", str(servers.tool.port)),
+        ("--port", str(servers.program.port)),
         ("--enable-metrics",),
     )
     before: tuple[str, ...] = ()
@@ -211,7 +202,7 @@ def tensorrt_llm(servers: Servers) -> Launch:
         "max_seq_len": servers.context,
         "kv_cache_config": {
             "free_gpu_memory_fraction": FREE_SHARE,
-            "dtype": servers.tool.cache[cache_format(servers.workload, setup.accelerator)]
+            "dtype": servers.program.cache[cache_format(servers.workload, setup.accelerator)]
             or "auto",
         },
     }
@@ -222,7 +213,7 @@ def tensorrt_llm(servers: Servers) -> Launch:
         ("--backend", "pytorch"),
         ("--config", "serve.yaml"),
         ("--host", OPEN_HOST),
-        ("--port", str(servers.tool.port)),
+        ("--port", str(servers.program.port)),
     )
     return launch_of(
         servers,

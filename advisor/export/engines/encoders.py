@@ -6,10 +6,9 @@ from typing import Final
 
 from advisor.export.engines.cluster import OPEN_HOST, launch_of
 from advisor.export.engines.servers import Servers, weights_of
-from advisor.export.engines.tools import platform_of
 from advisor.export.script import Launch, Options
 
-DEVICES: Final = {"Apple": "mps", "CPU": "cpu"}
+DEVICES: Final = {"metal": "mps", "cpu": "cpu"}
 """Infinity's ``--device``; CUDA and ROCm are ``cuda``."""
 
 
@@ -32,7 +31,7 @@ def tei(servers: Servers) -> Launch:
         ("--max-batch-tokens", str(batch * servers.workload.input_tokens)),
         ("--auto-truncate",),
         ("--hostname", OPEN_HOST),
-        ("--port", str(servers.tool.port)),
+        ("--port", str(servers.program.port)),
     )
     return launch_of(servers, ("text-embeddings-router",), options)
 
@@ -45,8 +44,8 @@ def infinity(servers: Servers) -> Launch:
         ("--batch-size", str(servers.sequences)),
         *_dtype(servers),
         ("--engine", "torch"),
-        ("--device", DEVICES.get(platform_of(setup.accelerator), "cuda")),
+        ("--device", DEVICES.get(servers.backend, "cuda")),
         ("--host", OPEN_HOST),
-        ("--port", str(servers.tool.port)),
+        ("--port", str(servers.program.port)),
     )
     return launch_of(servers, ("infinity_emb", "v2"), options)

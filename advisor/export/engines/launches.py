@@ -30,4 +30,4 @@ def server_launch(servers: Servers) -> Launch:
     InputError
         If the program cannot start this plan. The message says why, and what would start.
     """
-    return _COMMANDS[servers.tool.name](servers)
+    return _COMMANDS[servers.program.name](servers)

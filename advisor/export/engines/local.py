@@ -11,6 +11,8 @@ from advisor.export.formats import cannot
 from advisor.export.script import Launch, Options
 from advisor.nouns.hardware import Segment
 
+IMAGE_FOLDER: Final = "/app"
+"""Where llama.cpp's images keep their programs (.devops/cuda.Dockerfile)."""
 ALL_LAYERS: Final = 999
 """More layers than any model has: Ollama takes no word for all."""
 
@@ -27,7 +29,7 @@ def llama_cpp(servers: Servers) -> Launch:
     """
     _check_machine(servers)
     setup, slots = servers.setup, servers.sequences
-    cache = servers.tool.cache[cache_format(servers.workload, setup.accelerator)]
+    cache = servers.program.cache[cache_format(servers.workload, setup.accelerator)]
     from_hub, weights = _weights(servers)
     options: Options = (
         ("-hf" if from_hub else "-m", weights),
@@ -42,9 +44,15 @@ def llama_cpp(servers: Servers) -> Launch:
         ("-fit", "off"),
         ("--metrics",),
         ("--host", OPEN_HOST),
-        ("--port", str(servers.tool.port)),
+        ("--port", str(servers.program.port)),
     )
-    return launch_of(servers, ("llama-server",), options, notes=_making(servers, from_hub))
+    return launch_of(
+        servers,
+        ("llama-server",),
+        options,
+        before=(f'export PATH="$PATH:{IMAGE_FOLDER}"',),
+        notes=_making(servers, from_hub),
+    )
 
 
 def ollama(servers: Servers) -> Launch:
@@ -64,9 +72,9 @@ def ollama(servers: Servers) -> Launch:
         f"PARAMETER num_ctx {servers.context}\n"
         f"PARAMETER num_gpu {ALL_LAYERS if _on_cards(servers) else 0}\n"
     )
-    cache = servers.tool.cache[cache_format(servers.workload, setup.accelerator)]
+    cache = servers.program.cache[cache_format(servers.workload, setup.accelerator)]
     environment = {
-        "OLLAMA_HOST": f"{OPEN_HOST}:{servers.tool.port}",
+        "OLLAMA_HOST": f"{OPEN_HOST}:{servers.program.port}",
         "OLLAMA_CONTEXT_LENGTH": str(servers.context),
         "OLLAMA_NUM_PARALLEL": str(servers.sequences),
         "OLLAMA_FLASH_ATTENTION": "1",
@@ -132,8 +140,8 @@ def _making(servers: Servers, from_hub: bool) -> tuple[str, ...]:
 def _check_machine(servers: Servers) -> None:
     if servers.machines > 1:
         raise cannot(
-            f"{servers.tool.title} does not join machines",
+            f"{servers.program.title} does not join machines",
             value=f"{servers.machines} machines",
             allowed=f"up to {servers.setup.per_machine} accelerators",
-            remedy="Choose --to vllm, or --weights in fewer bits on one machine.",
+            remedy="Choose --weights in fewer bits, or a card with more memory, on one machine.",
         )

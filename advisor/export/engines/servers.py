@@ -8,7 +8,8 @@ from math import ceil
 from typing import Final
 
 from advisor.architecture.pairs import writes_apart
-from advisor.export.engines.tools import Tool, Weights
+from advisor.estimate.batch.forward import generates
+from advisor.export.engines.programs import Program, Weights
 from advisor.export.setup import Setup
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
@@ -31,10 +32,17 @@ class Servers:
     apart: bool = False
 
     @property
-    def tool(self) -> Tool:
+    def program(self) -> Program:
         """The program."""
-        assert self.setup.tool is not None
-        return self.setup.tool
+        assert self.setup.program is not None
+        return self.setup.program
+
+    @property
+    def backend(self) -> str:
+        """What carries the program's kernels to the plan's card."""
+        found = self.program.backend(self.setup.accelerator)
+        assert found is not None  # `choice.program_for` takes only programs that a file starts
+        return found
 
     @property
     def workload(self) -> Serving:
@@ -60,7 +68,7 @@ class Servers:
         if layout.expert > 1:
             return layout.expert
         mixture = self.setup.model.expert_parameters > 0
-        if self.apart or mixture or not self.tool.copies or self.copy_cards > per_machine:
+        if self.apart or mixture or not self.program.copies or self.copy_cards > per_machine:
             return 1
         return per_machine // self.copy_cards
 
@@ -111,6 +119,8 @@ class Servers:
         A pair's encoder reads the prompt apart, so its server counts the decoder's positions
         alone: Whisper has 448, and a server refuses more.
         """
+        if not generates(self.setup.model):
+            return self.workload.input_tokens
         if writes_apart(self.setup.model):
             return self.setup.model.max_position_embeddings or self.workload.output_tokens
         return self.workload.input_tokens + self.workload.output_tokens
@@ -123,6 +133,6 @@ class Servers:
 
 def weights_of(servers: Servers) -> Weights:
     """Return how the program is told the plan's weight format."""
-    found = servers.tool.states(servers.setup.estimate.precision)
+    found = servers.program.states(servers.setup.estimate.precision)
     assert found is not None  # `choice.expressed` takes only formats that it has
     return found

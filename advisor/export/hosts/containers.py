@@ -7,10 +7,9 @@ from typing import Final
 
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.engines.tools import platform_of
 from advisor.export.formats import Format, cannot
 from advisor.export.hosts.names import clouds_of, dstack_name, skypilot_name
-from advisor.export.hosts.shell import visible_variable, with_port
+from advisor.export.hosts.shell import VISIBLE, with_port
 from advisor.export.quoting import comments, compose_text, shell_word, yaml_text
 from advisor.export.script import (
     STRICT,
@@ -65,10 +64,10 @@ def check_image(servers: Servers, launch: Launch) -> None:
     """
     if not launch.image:
         raise cannot(
-            f"{servers.tool.title} has no container image for {servers.setup.accelerator.name}",
-            value=servers.tool.name,
-            allowed=f"--to {servers.tool.name}",
-            remedy=f"Choose --to {servers.tool.name}, which writes a script.",
+            f"{servers.program.title} has no container image for {servers.setup.accelerator.name}",
+            value=servers.program.name,
+            allowed=f"--to {servers.program.name}",
+            remedy=f"Choose --to {servers.program.name}, which writes a script.",
         )
 
 
@@ -92,21 +91,21 @@ def compose_file(setup: Setup) -> str:
     if servers.count > 1:
         notes.append(f"{servers.count} servers: put a load balancer in front.")
     notes.append("Start it with: docker compose up -d; watch it with: docker compose logs -f")
-    if servers.tool.reads_gguf and setup.checkpoint is None:
+    if servers.program.reads_gguf and setup.checkpoint is None:
         notes.append("Put the file of weights into the volume, or mount its folder there.")
     return text_of(comments(notes)) + yaml_text(content)
 
 
 def _service(servers: Servers, launch: Launch, index: int) -> dict[str, object]:
-    platform = platform_of(servers.setup.accelerator)
+    backend = servers.backend
     first = index * servers.cards_each
     ids = [str(card) for card in range(first, first + servers.cards_each)]
     environment = {"HF_TOKEN": "${HF_TOKEN:-}"}
     if servers.machines > 1:
         environment["NODE_RANK"] = "${NODE_RANK:?number of this machine, from 0}"
         environment["MASTER_ADDR"] = "${MASTER_ADDR:?name of the first machine}"
-    variable = visible_variable(platform)
-    if variable and platform != "NVIDIA":
+    variable = VISIBLE.get(backend)
+    if variable and backend != "cuda":
         environment[variable] = ",".join(ids)
     script = text_of(container_lines(launch))
     service: dict[str, object] = {
@@ -119,16 +118,16 @@ def _service(servers: Servers, launch: Launch, index: int) -> dict[str, object]:
         "volumes": [f"weights:{WEIGHTS}"],
         "restart": "unless-stopped",
     }
-    if platform == "NVIDIA":
+    if backend == "cuda":
         device = {"driver": "nvidia", "device_ids": ids, "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
-    elif platform == "AMD":
+    elif backend == "rocm":
         service |= {
             "devices": ["/dev/kfd", "/dev/dri"],
             "group_add": ["video"],
             "security_opt": ["seccomp:unconfined"],
         }
-    elif platform == "Intel":
+    elif backend in ("vulkan", "xpu"):
         service |= {"devices": ["/dev/dri"], "group_add": ["video"]}
     return service
 
@@ -144,7 +143,7 @@ def skypilot_file(setup: Setup) -> str:
     resources: dict[str, object] = {
         "accelerators": f"{skypilot_name(setup.accelerator)}:{servers.cards_each}",
         "use_spot": setup.spot,
-        "ports": servers.tool.port,
+        "ports": servers.program.port,
         "disk_size": ceil(servers.disk_bytes / GB),
     }
     cloud = clouds_of(Format.SKYPILOT).get(setup.estimate.cost.provider or "")
@@ -165,7 +164,7 @@ def skypilot_file(setup: Setup) -> str:
         "num_nodes": servers.machines,
         "service": {
             "readiness_probe": {
-                "path": servers.tool.probe,
+                "path": servers.program.probe,
                 "initial_delay_seconds": start_seconds(servers),
             },
             "replicas": servers.count,
@@ -208,18 +207,19 @@ def dstack_file(setup: Setup) -> str:
         "type": "service",
         "name": setup.slug,
         "image": launch.image,
+        "shell": "bash",
         "env": ["HF_TOKEN"],
         "commands": [text_of(container_lines(launch, weights=None))],
-        "port": servers.tool.port,
+        "port": servers.program.port,
         "replicas": servers.count,
-        "probes": [{"type": "http", "url": servers.tool.probe}],
+        "probes": [{"type": "http", "url": servers.program.probe}],
         "resources": {
             "gpu": gpu,
             "shm_size": "16GB",
             "disk": f"{ceil(servers.disk_bytes / GB)}GB..",
         },
     }
-    if not servers.tool.reads_gguf and "embeddings" not in servers.tool.does:
+    if "generate" in servers.program.tool.does and not servers.program.reads_gguf:
         content["model"] = setup.weights
     cloud = clouds_of(Format.DSTACK).get(setup.estimate.cost.provider or "")
     if cloud:

@@ -1,4 +1,4 @@
-"""Kubernetes manifests of servers: pods on the planned card, probes, scaling on waiting requests."""
+"""Kubernetes manifests of servers: pods on the planned card, probes, scaling on the queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final
 
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.engines.tools import platform_of
 from advisor.export.formats import cannot
 from advisor.export.hosts.containers import (
     WEIGHTS,
@@ -23,9 +22,10 @@ from advisor.foundation.units import GB, GIB, MIB
 
 Manifest = dict[str, object]
 RESOURCES: Final = {
-    "NVIDIA": "nvidia.com/gpu",
-    "AMD": "amd.com/gpu",
-    "Intel": "gpu.intel.com/i915",
+    "cuda": "nvidia.com/gpu",
+    "rocm": "amd.com/gpu",
+    "xpu": "gpu.intel.com/i915",
+    "vulkan": "gpu.intel.com/i915",
 }
 """Resource names that the vendors' device plugins register."""
 LABELS: Final = {"NVIDIA": "nvidia.com/gpu.product", "AMD": "amd.com/gpu.product-name"}
@@ -64,17 +64,17 @@ def kubernetes_file(setup: Setup) -> str:
     servers = Servers(setup, apart=True)
     launch = server_launch(servers)
     check_image(servers, launch)
-    if platform_of(setup.accelerator) not in (*RESOURCES, "CPU"):
+    if servers.backend not in (*RESOURCES, "cpu"):
         raise cannot(
             "Kubernetes has no known resource name for the accelerator",
             value=setup.accelerator.name,
             allowed=", ".join(RESOURCES),
-            remedy=f"Choose --to {servers.tool.name}, which writes a script.",
+            remedy=f"Choose --to {servers.program.name}, which writes a script.",
         )
     notes = [*setup.header, *launch.notes, *_notes(servers)]
     items = [_group(servers, launch) if servers.machines > 1 else _deployment(servers, launch)]
     items += [_service(servers), _budget(servers)]
-    if servers.tool.queue and servers.machines == 1:
+    if servers.program.queue and servers.machines == 1:
         items.append(_scaler(servers))
     return text_of(comments(notes)) + "---\n".join(yaml_text(item) for item in items)
 
@@ -85,12 +85,12 @@ def _notes(servers: Servers) -> list[str]:
     ]
     if servers.machines > 1:
         notes.append("Needs the LeaderWorkerSet controller (lws.sigs.k8s.io).")
-    elif servers.tool.queue:
+    elif servers.program.queue:
         notes.append(
-            f"Scaling needs prometheus-adapter with a rule that names {servers.tool.queue} of a "
+            f"Scaling needs prometheus-adapter with a rule that names {servers.program.queue} of a "
             f"pod {_metric(servers)}; without it the number of servers stays."
         )
-    if servers.tool.reads_gguf and servers.setup.checkpoint is None:
+    if servers.program.reads_gguf and servers.setup.checkpoint is None:
         notes.append(f"Put the file of weights into the claim's volume, at {WEIGHTS}.")
     if servers.setup.machines > 1 and servers.machines == 1:
         notes.append("Kubernetes places the pods on the machines.")
@@ -98,7 +98,7 @@ def _notes(servers: Servers) -> list[str]:
 
 
 def _metric(servers: Servers) -> str:
-    return servers.tool.queue.replace(":", "_")
+    return servers.program.queue.replace(":", "_")
 
 
 def _requests(servers: Servers) -> Manifest:
@@ -116,12 +116,14 @@ def _requests(servers: Servers) -> Manifest:
     return {"cpu": str(max(1, floor(processors))), "memory": f"{max(1, floor(memory / GIB))}Gi"}
 
 
-def _pod(servers: Servers, launch: Launch, *, group: bool = False) -> Manifest:
-    platform = platform_of(servers.setup.accelerator)
+def _pod(
+    servers: Servers, launch: Launch, *, group: bool = False, probes: bool = False
+) -> Manifest:
+    backend = servers.backend
     requests = _requests(servers)
     limits: Manifest = {}
-    if platform in RESOURCES:
-        limits[RESOURCES[platform]] = servers.cards_each
+    if backend in RESOURCES:
+        limits[RESOURCES[backend]] = servers.cards_each
     renamed = [f'{ours}="${theirs}"' for ours, theirs in LWS_VARIABLES.items()] if group else []
     script = text_of(renamed, container_lines(launch))
     container: Manifest = {
@@ -129,7 +131,7 @@ def _pod(servers: Servers, launch: Launch, *, group: bool = False) -> Manifest:
         "image": launch.image,
         "command": ["bash", "-c", kubernetes_text(script)],
         "envFrom": [{"secretRef": {"name": "hf", "optional": True}}],
-        "ports": [{"name": "http", "containerPort": servers.tool.port}],
+        "ports": [{"name": "http", "containerPort": servers.program.port}],
         "resources": {
             "requests": {**requests, **limits},
             "limits": {**limits, "memory": requests["memory"]},
@@ -139,7 +141,7 @@ def _pod(servers: Servers, launch: Launch, *, group: bool = False) -> Manifest:
             {"name": "shm", "mountPath": "/dev/shm"},
         ],
     }
-    if not group:
+    if probes:
         container |= _probes(servers)
     pod: Manifest = {
         "containers": [container],
@@ -149,9 +151,9 @@ def _pod(servers: Servers, launch: Launch, *, group: bool = False) -> Manifest:
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": SHARED_MEMORY}},
         ],
     }
-    if platform in RESOURCES:
+    if backend in RESOURCES:
         pod |= _placement(servers)
-        pod["tolerations"] = [{"key": RESOURCES[platform], "operator": "Exists"}]
+        pod["tolerations"] = [{"key": RESOURCES[backend], "operator": "Exists"}]
     return pod
 
 
@@ -180,7 +182,7 @@ def _placement(servers: Servers) -> Manifest:
 
 
 def _probes(servers: Servers) -> Manifest:
-    probe = {"path": servers.tool.probe, "port": "http"}
+    probe = {"path": servers.program.probe, "port": "http"}
     return {
         "startupProbe": {
             "httpGet": probe,
@@ -204,7 +206,10 @@ def _deployment(servers: Servers, launch: Launch) -> Manifest:
             "selector": {"matchLabels": labels},
             # A full cluster has no card to spare for a second server of the same kind.
             "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": {"metadata": {"labels": labels}, "spec": _pod(servers, launch)},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": _pod(servers, launch, probes=True),
+            },
         },
     }
 
@@ -212,9 +217,8 @@ def _deployment(servers: Servers, launch: Launch) -> Manifest:
 def _group(servers: Servers, launch: Launch) -> Manifest:
     """Return the groups of pods that each serve together, led by the one that answers."""
     name = servers.setup.slug
-    leader = _pod(servers, launch, group=True)
-    [container] = leader["containers"]  # type: ignore[misc]
-    answering = {**leader, "containers": [{**container, **_probes(servers)}]}
+    worker = _pod(servers, launch, group=True)
+    answering = _pod(servers, launch, group=True, probes=True)
     labels = {"app": name, "role": "leader"}
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -226,7 +230,7 @@ def _group(servers: Servers, launch: Launch) -> Manifest:
                 "size": servers.machines,
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": {"metadata": {"labels": labels}, "spec": answering},
-                "workerTemplate": {"metadata": {"labels": {"app": name}}, "spec": leader},
+                "workerTemplate": {"metadata": {"labels": {"app": name}}, "spec": worker},
             },
         },
     }
@@ -241,7 +245,7 @@ def _service(servers: Servers) -> Manifest:
         "metadata": {"name": name},
         "spec": {
             "selector": selector,
-            "ports": [{"name": "http", "port": servers.tool.port, "targetPort": "http"}],
+            "ports": [{"name": "http", "port": servers.program.port, "targetPort": "http"}],
         },
     }
 

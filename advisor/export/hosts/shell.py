@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
-from advisor.export.engines.tools import platform_of
+from advisor.export.formats import cannot
 from advisor.export.quoting import comments, shell_word
 from advisor.export.script import (
     START,
@@ -22,26 +22,20 @@ from advisor.export.script import (
 )
 from advisor.export.setup import Setup
 
-VISIBLE: Final = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "Jetson": "CUDA_VISIBLE_DEVICES"}
-"""Variable that names the accelerators that a program sees, by platform."""
-AMD_VISIBLE: Final = "HIP_VISIBLE_DEVICES"
+VISIBLE: Final = {"cuda": "CUDA_VISIBLE_DEVICES", "rocm": "HIP_VISIBLE_DEVICES"}
+"""Variable that names the accelerators that a program sees, by backend."""
 DOCKER: Final = {
-    "NVIDIA": "--gpus all",
-    "AMD": "--device /dev/kfd --device /dev/dri --group-add video "
+    "cuda": "--gpus all",
+    "rocm": "--device /dev/kfd --device /dev/dri --group-add video "
     "--security-opt seccomp=unconfined",
-    "Intel": "--device /dev/dri",
-    "CPU": "",
+    "vulkan": "--device /dev/dri",
+    "xpu": "--device /dev/dri",
 }
-"""Options of ``docker run`` that pass accelerators to a container, by platform."""
+"""Options of ``docker run`` that pass accelerators to a container, by backend."""
 IN_IMAGE: Final = '--ipc host -v "$PWD:/work" -w /work --network host --entrypoint bash'
 """Options of ``docker run`` that start a script of this folder."""
 SERVING_DAYS: Final = 1
 """Time of a Slurm job that serves. Assumed: many partitions allow no more. [d]"""
-
-
-def visible_variable(platform: str) -> str | None:
-    """Return the variable that names the accelerators that a program sees."""
-    return AMD_VISIBLE if platform == "AMD" else VISIBLE.get(platform)
 
 
 def with_port(launch: Launch, shift: int) -> Launch:
@@ -62,7 +56,7 @@ def with_port(launch: Launch, shift: int) -> Launch:
 
 def started(servers: Servers, launch: Launch) -> list[str]:
     """Return the lines that start the servers of one machine."""
-    variable = visible_variable(platform_of(servers.setup.accelerator))
+    variable = VISIBLE.get(servers.backend)
     narrow = variable is not None and servers.cards_each < servers.setup.machine_size
     many = servers.on_each_machine
     if many == 1:
@@ -93,11 +87,11 @@ def head_of(servers: Servers, launch: Launch) -> tuple[str, ...]:
         needs.append("Needs: " + "; ".join(installation(launch)))
     if launch.image:
         start = "Or start it" if needs else "Start it"
-        words = ("docker run --rm -it", DOCKER.get(platform_of(setup.accelerator), ""), IN_IMAGE)
+        words = ("docker run --rm -it", DOCKER.get(servers.backend, ""), IN_IMAGE)
         run = " ".join(word for word in words if word)
         needs.append(f"{start} in the image: {run} {launch.image} FILE")
     if servers.count > 1:
-        ports = f"on ports from {servers.tool.port}" if servers.on_each_machine > 1 else "each"
+        ports = f"on ports from {servers.program.port}" if servers.on_each_machine > 1 else "each"
         needs.append(f"{servers.count} servers, {ports}: put a load balancer in front.")
     return (*setup.header, *launch.notes, *needs)
 
@@ -126,9 +120,22 @@ def shell_file(setup: Setup) -> str:
 
 
 def slurm_file(setup: Setup) -> str:
-    """Return a job that starts the servers of all machines."""
+    """Return a job that starts the servers of all machines.
+
+    Raises
+    ------
+    InputError
+        If the cards run under macOS.
+    """
     servers = Servers(setup)
     launch = server_launch(servers)
+    if servers.backend == "metal":
+        raise cannot(
+            "Slurm does not schedule on macOS",
+            value=setup.accelerator.name,
+            allowed=f"--to {servers.program.name}",
+            remedy=f"Choose --to {servers.program.name}, which writes a script.",
+        )
     orders = [
         f"#SBATCH --job-name={setup.slug}",
         f"#SBATCH --nodes={setup.machines}",

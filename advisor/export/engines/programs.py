@@ -1,0 +1,174 @@
+"""How files start the serving tools, from ``data/serving_programs.yaml``.
+
+What a tool runs on, and which formats it serves there, is in the table of software
+(``advisor.nouns.tools``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from advisor.catalog.records import IsoDay
+from advisor.export.versions import image_named, version_of
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked, refuse
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.tools import Duty, Tool, known_tools
+
+FILE: Final = "serving_programs.yaml"
+
+
+class Build(Noun):
+    """What brings a program to the cards of one backend."""
+
+    install: tuple[str, ...] = ()
+    """Packages of ``launch_versions.yaml``."""
+    image: str | None = None
+    """Image of ``launch_versions.yaml``."""
+    images: dict[str, str] = Field(default_factory=dict)
+    """Image by target (gfx942) or lowest compute capability."""
+    without: tuple[Duty, ...] = ()
+    """Duties of the tool that it does not do here."""
+    note: str = ""
+
+    def image_for(self, card: Accelerator) -> str | None:
+        """Return the image for a card, with its version; None if there is none.
+
+        Boards with a system of their own (Jetson) run none of these images.
+        """
+        if card.segment is Segment.EDGE:
+            return None
+        own = card.compute_capability or ""
+        name = self.images.get(own, self.image)
+        if name is None and own[:1].isdigit():
+            reached = [each for each in self.images if _number(each) <= _number(own)]
+            name = self.images[max(reached, key=_number)] if reached else None
+        return image_named(name) if name else None
+
+
+class Weights(Noun):
+    """How a program is told a weight format."""
+
+    options: tuple[str, ...] = ()
+    stored: bool = False
+    """Whether the checkpoint must hold the format already."""
+    extra: tuple[str, ...] = ()
+    """Packages that it needs beside the program."""
+    gguf: str = ""
+    """Name of the format in GGUF files."""
+
+
+class Program(Noun):
+    """A serving tool, as a file starts it."""
+
+    name: str
+    """Of the tool, and of the format that starts it."""
+    port: int
+    probe: str
+    """Path that answers when the server is ready."""
+    queue: str = ""
+    """Gauge of waiting requests; empty if there is none."""
+    backends: dict[str, Build]
+    weights: dict[str, Weights]
+    instead: dict[str, str] = Field(default_factory=dict)
+    """Weight format -> the format that the program takes in its place."""
+    cache: dict[str, str]
+    """Format of keys and values -> the option's value; empty: the program's own 16 bits."""
+    copies: bool = False
+    joins: bool = False
+    source: Annotated[str, Field(min_length=1)]
+    date: IsoDay
+
+    @property
+    def tool(self) -> Tool:
+        """The tool's row in the table of software."""
+        return known_tools()[self.name]
+
+    @property
+    def title(self) -> str:
+        """The tool's name for display."""
+        return self.tool.title
+
+    @property
+    def reads_gguf(self) -> bool:
+        """Whether it loads GGUF files."""
+        return any(item.gguf for item in self.weights.values())
+
+    def divides(self, degree: str) -> bool:
+        """Whether it divides a model this way: ``tensor``, ``pipeline`` or ``expert``.
+
+        Programs that read GGUF files give each card whole layers.
+        """
+        serving = self.tool.serving
+        found = serving is not None and degree in serving.divides
+        return found or (degree == "pipeline" and self.reads_gguf)
+
+    def backend(self, card: Accelerator) -> str | None:
+        """Return the backend under which a file starts it on a card; None if none does."""
+        found = self.tool.support(card)
+        return found[0] if found and found[0] in self.backends else None
+
+    def build_for(self, card: Accelerator) -> Build | None:
+        """Return what brings it to a card; None if no file does."""
+        return self.backends.get(self.backend(card) or "")
+
+    def does(self, duty: Duty, card: Accelerator | None) -> bool:
+        """Whether a file starts it for a duty, on a card if one is given."""
+        if not self.tool.still_does(duty):
+            return False
+        build = self.build_for(card) if card else None
+        return card is None or (build is not None and duty not in build.without)
+
+    def states(self, weight_format: str) -> Weights | None:
+        """Return how it is told a weight format; None if it cannot be."""
+        if self.reads_gguf and WEIGHT_FORMATS[weight_format].mixture:
+            return Weights(gguf=weight_format.upper())
+        return self.weights.get(weight_format)
+
+    def serves(self, card: Accelerator, weight_format: str) -> bool:
+        """Whether it can be told a weight format, and serves it on a card."""
+        stated, found = self.states(weight_format), self.tool.support(card)
+        if stated is None or found is None:
+            return False
+        # The table lists what the tool was published for: a GGUF file holds any of its formats.
+        return bool(stated.gguf) or found[1].serves(card, weight_format)
+
+    def release(self, card: Accelerator) -> str:
+        """Return the release that a file for a card installs or runs, with its name."""
+        build = self.build_for(card)
+        assert build is not None
+        image = build.image_for(card)
+        if build.install:
+            return f"{self.title} {version_of(build.install[0])}"
+        return f"{self.title} {image.rpartition(':')[2]}" if image else f"{self.title}, newest"
+
+
+def _number(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))
+
+
+class _Table(Noun):
+    programs: dict[str, Program]
+
+
+@cache
+def programs() -> Mapping[str, Program]:
+    """Return every serving program by name.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, or a field is missing, unknown or wrong.
+    """
+    content = read_yaml(data_path(FILE))
+    if not isinstance(content, dict):
+        refuse(FILE, type(content).__name__, "It must be a mapping of programs.")
+    rows = {name: {"name": name, **row} for name, row in content.items()}
+    return checked(_Table.model_validate, {"programs": rows}, file=FILE).programs

@@ -1,0 +1,380 @@
+"""Files that serve: each parses, says its plan, and names options and values of its release."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+import advisor
+from advisor.errors import InputError
+from tests.export.read_back import Server, servers
+from tests.export.stubs import Stubs
+
+DOCUMENTED = yaml.safe_load(
+    (Path(__file__).parent / "documented_options.yaml").read_text(encoding="utf-8")
+)
+KUBERNETES = "1.34"
+MODELS = (
+    *("llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b", "deepseek-r1"),
+    *("whisper-large-v3", "bert-base", "sdxl-unet"),
+)
+CARDS = ("h100-sxm", "mi300x", "gaudi3", "tpu-v6e", "rtx-4090", "apple-m3-ultra")
+SERVED = {
+    "h100-sxm": {*MODELS} - {"sdxl-unet"},
+    "mi300x": {*MODELS} - {"sdxl-unet"},
+    "gaudi3": set(),
+    "tpu-v6e": {"llama-3.1-8b", "llama-3.1-70b", "deepseek-r1"},
+    "rtx-4090": {*MODELS} - {"sdxl-unet"},
+    "apple-m3-ultra": {"llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b", "bert-base"},
+}
+"""Models for which a file exists on a card, from tools.yaml and its sources: Whisper needs vLLM,
+which runs on neither Gaudi (without its plugin) nor Apple; images have no server here; llama.cpp
+does not join the two machines that DeepSeek-R1 needs."""
+FORMATS = ("shell", "slurm", "kubernetes", "compose", "skypilot", "dstack")
+INSTEAD = {  # named by the refusal, from the documents of the tools
+    ("sdxl-unet", "h100-sxm"): "Diffusers",
+    ("sdxl-unet", "gaudi3"): "Optimum Habana",
+    ("whisper-large-v3", "apple-m3-ultra"): "whisper.cpp",
+    ("llama-3.1-8b", "gaudi3"): "vllm-gaudi",
+    ("bert-base", "tpu-v6e"): "JAX",
+}
+
+
+def case_of(model: str, card: str, count: int) -> dict[str, Any]:
+    return {
+        "model": {"preset": model},
+        "workload": {"kind": "serving", "concurrency": 12},
+        "hardware": {"accelerator": card, "count": count},
+    }
+
+
+@cache
+def plan(model: str, card: str) -> tuple[dict[str, Any], advisor.Estimate]:
+    """The smallest number of cards that holds a model, and the estimate."""
+    for count in (1, 2, 4, 8, 16, 32):
+        case = case_of(model, card, count)
+        found = advisor.estimate(case)
+        if found.memory.fits:
+            return case, found
+    return case, found
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Stubs:
+    return Stubs(tmp_path_factory.mktemp("stubs"))
+
+
+def own_format(model: str, card: str) -> str:
+    """The format of the program that a shell script starts."""
+    if model == "bert-base":
+        return "vllm" if card == "mi300x" else "tei"
+    return "llama-cpp" if card.startswith("apple") else "vllm"
+
+
+def expectation(text: str) -> str:
+    """The line of a file's head that says what to expect."""
+    found = re.search(r"^# Expect .*$", text, re.MULTILINE)
+    assert found, text
+    return found[0]
+
+
+def as_read(model: str, card: str, found: list[Server], count: int) -> dict[str, Any]:
+    """The case that a file's own options state."""
+    first = found[0]
+    assert all(
+        (each.tensor, each.pipeline, each.copies) == (first.tensor, first.pipeline, first.copies)
+        for each in found
+    )
+    data = count // (first.tensor * first.pipeline)
+    workload: dict[str, Any] = {"kind": "serving", "concurrency": 12}
+    if first.weights:
+        workload["weight_format"] = first.weights
+    if first.cache:
+        workload["kv_cache_format"] = first.cache
+    layout = {"tensor": first.tensor, "pipeline": first.pipeline, "data": data}
+    layout["expert"] = first.copies if first.experts else 1
+    hardware = {"accelerator": card, "count": count}
+    return {
+        "model": {"preset": model},
+        "workload": workload,
+        "hardware": hardware,
+        "layout": layout,
+    }
+
+
+def check_documented(server: Server) -> None:
+    known = DOCUMENTED[server.program]
+    assert not set(server.options) - set(known["options"]), server
+    for option, values in known.get("values", {}).items():
+        if option in server.options:
+            assert server.options[option] in values, (server.program, option)
+
+
+@pytest.mark.parametrize("to", FORMATS)
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("model", MODELS)
+def test_a_pair_has_a_file_that_says_its_plan_or_a_refusal_that_says_what_works(
+    model: str, card: str, to: str, stubs: Stubs
+) -> None:
+    case, answer = plan(model, card)
+    name = own_format(model, card) if to == "shell" else to
+    served = model in SERVED[card] and answer.memory.fits
+    try:
+        text = advisor.export(case, name, answer=answer).content
+    except InputError as error:
+        refused = error
+    else:
+        check_file(model, card, name, text, stubs)
+        return
+    # A script is the way that works wherever a program does.
+    assert not served or (to != "shell" and card != "h100-sxm") or only_joined(model, to), refused
+    assert refused.remedy
+    assert INSTEAD.get((model, card), "") in str(refused)
+
+
+def check_file(model: str, card: str, name: str, text: str, stubs: Stubs) -> None:
+    """Every option is the release's, and the file's own options make the estimate of its head."""
+    assert model in SERVED[card]
+    found = servers(text, name, stubs)
+    assert found
+    for server in found:
+        check_documented(server)
+    # 1,024 and 256 tokens; the positions of Whisper's decoder and of BERT
+    length = {"whisper-large-v3": 448, "bert-base": 512}.get(model, 1280)
+    assert {server.context for server in found} <= {length, None}
+    assert sum(each.sequences * each.copies for each in found) * nodes(text, name) >= 12 or (
+        found[0].program == "ollama"
+    )
+    read = as_read(model, card, found, plan(model, card)[1].count)
+    again = advisor.estimate(read)
+    rewritten = advisor.export(read, name, answer=again).content
+    assert figures(expectation(rewritten)) == figures(expectation(text))
+
+
+def only_joined(model: str, to: str) -> bool:
+    """A replica of a dstack service runs on one machine, and DeepSeek-R1 needs two."""
+    return (model, to) == ("deepseek-r1", "dstack")
+
+
+def figures(line: str) -> list[str]:
+    """Memory and time of a head; not the price, which may be another machine's."""
+    return line.split("; ")[:2]
+
+
+def nodes(text: str, to: str) -> int:
+    found = re.search(r"# (\d+) machines", text)
+    apart = to in {"kubernetes", "skypilot", "dstack"}
+    return int(found[1]) if found and not apart else 1
+
+
+def manifests(case: dict[str, Any], **further: Any) -> Iterator[dict[str, Any]]:
+    text = advisor.export(case, "kubernetes", **further).content
+    yield from yaml.safe_load_all(text)
+
+
+@pytest.mark.parametrize(
+    ("model", "card"),
+    [("llama-3.1-8b", "h100-sxm"), ("gpt-oss-120b", "mi300x"), ("bert-base", "l4")],
+)
+def test_kubernetes_itself_would_take_the_manifests(model: str, card: str) -> None:
+    kinds = []
+    for manifest in manifests(case_of(model, card, 1)):
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+        kinds.append(manifest["kind"])
+    assert kinds == ["Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler"]
+
+
+def test_kubernetes_places_probes_scales_and_keeps_weights() -> None:
+    deployment, service, budget, scaler = manifests(case_of("llama-3.1-8b", "h100-sxm", 2))
+    assert deployment["spec"]["replicas"] * cards(deployment) == 2
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container)
+    # 16 GB of weights at 100 MB/s, and five minutes
+    startup = container["startupProbe"]
+    assert startup["failureThreshold"] * startup["periodSeconds"] >= 160 + 300
+    [claim] = [volume["ephemeral"] for volume in pod["volumes"] if "ephemeral" in volume]
+    size = claim["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"]
+    assert int(size.removesuffix("G")) > 16
+    assert service["spec"]["selector"] == budget["spec"]["selector"]["matchLabels"]
+    [metric] = scaler["spec"]["metrics"]
+    assert metric["pods"]["metric"]["name"] == "vllm_num_requests_waiting"
+    assert scaler["spec"]["maxReplicas"] > scaler["spec"]["minReplicas"]
+
+
+def cards(deployment: dict[str, Any]) -> int:
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    found: int = container["resources"]["limits"]["nvidia.com/gpu"]
+    return found
+
+
+def test_a_server_over_machines_is_a_group_with_one_that_answers() -> None:
+    case = {**case_of("deepseek-r1", "h100-sxm", 16), "layout": {"tensor": 8, "pipeline": 2}}
+    group, service, *_ = manifests(case)
+    template = group["spec"]["leaderWorkerTemplate"]
+    assert (group["kind"], template["size"]) == ("LeaderWorkerSet", 2)
+    leader, worker = (
+        template[name]["spec"]["containers"][0] for name in ("leaderTemplate", "workerTemplate")
+    )
+    assert "readinessProbe" in leader
+    assert "readinessProbe" not in worker
+    assert service["spec"]["selector"]["role"] == "leader"
+
+
+def run_with(stubs: Stubs, text: str, rank: str) -> list[str]:
+    lines = text.replace('"${NODE_RANK:?number', f'"${{NODE_RANK:={rank}}}" "${{X:-number')
+    return stubs.run(f"NODE_RANK={rank}\n{lines}").calls[-1]
+
+
+@pytest.mark.parametrize("to", ["vllm", "sglang"])
+def test_machines_of_one_server_meet_at_the_first(to: str, stubs: Stubs) -> None:
+    case = {**case_of("deepseek-r1", "h100-sxm", 16), "layout": {"tensor": 8, "pipeline": 2}}
+    text = advisor.export(case, to).content
+    first, second = (run_with(stubs, text, rank) for rank in ("0", "1"))
+    assert first[first.index("--nnodes") + 1] == "2"
+    assert second[second.index("--node-rank") + 1] == "1"
+    assert any("node-0" in word for word in first)
+    assert ("--headless" in second, "--headless" in first) == (to == "vllm", False)
+
+
+def test_experts_over_data_parallel_ranks_serve_together(stubs: Stubs) -> None:
+    case = {**case_of("deepseek-r1", "h200-sxm", 16), "layout": {"data": 16, "expert": 16}}
+    text = advisor.export(case, "vllm").content
+    second = run_with(stubs, text, "1")
+    assert "--enable-expert-parallel" in second
+    assert second[second.index("--data-parallel-size") + 1] == "16"
+    assert second[second.index("--data-parallel-size-local") + 1] == "8"
+    assert second[second.index("--data-parallel-start-rank") + 1] == "8"
+
+
+def test_copies_of_a_mixture_that_share_no_experts_stay_apart(stubs: Stubs) -> None:
+    """vLLM would divide the experts over the copies of one server."""
+    case = {**case_of("gpt-oss-120b", "h100-sxm", 4), "layout": {"data": 4}}
+    found = servers(advisor.export(case, "vllm").content, "vllm", stubs)
+    assert [server.options["--data-parallel-size"] for server in found] == ["1"] * 4
+    assert [
+        server.options["--port"] for server in sorted(found, key=lambda s: s.options["--port"])
+    ] == [
+        "8000",
+        "8001",
+        "8002",
+        "8003",
+    ]
+
+
+def test_nf4_is_made_by_the_plugin_that_holds_bitsandbytes(stubs: Stubs) -> None:
+    case = case_of("llama-3.1-8b", "rtx-4090", 1)
+    case["workload"]["weight_format"] = "nf4"
+    text = advisor.export(case, "vllm").content
+    assert "pip install vllm==0.31.0 vllm-bnb-plugin==0.0.3" in text
+    [server] = servers(text, "vllm", stubs)
+    assert server.options["--quantization"] == "bitsandbytes"
+    on_amd = {**case, "hardware": {"accelerator": "mi300x", "count": 1}}
+    with pytest.raises(InputError, match="nf4"):
+        advisor.export(on_amd, "vllm")
+
+
+def test_a_card_without_bf16_is_told_to_compute_in_fp16(stubs: Stubs) -> None:
+    case = case_of("llama-3.1-8b", "t4", 1)
+    case["workload"] |= {"weight_format": "w4a16"}
+    text = advisor.export(case, "vllm", checkpoint="org/awq").content
+    [server] = servers(text, "vllm", stubs)
+    assert server.options["--dtype"] == "float16"
+
+
+def test_ollama_is_told_the_length_of_one_request_and_the_number_at_once(stubs: Stubs) -> None:
+    case = case_of("llama-3.1-8b", "rtx-4090", 1)
+    text = advisor.export(case, "ollama", checkpoint="org/model-GGUF").content
+    told = dict(re.findall(r"^export (\w+)=(\S+)$", text, re.MULTILINE))
+    known = DOCUMENTED["ollama"]
+    assert not set(told) - {*known["options"], "CUDA_VISIBLE_DEVICES"}
+    assert told["OLLAMA_CONTEXT_LENGTH"] == "1280"
+    assert told["OLLAMA_NUM_PARALLEL"] == "12"
+    assert told["OLLAMA_KV_CACHE_TYPE"] in known["values"]["OLLAMA_KV_CACHE_TYPE"]
+    model_file = stubs.run(text).texts["Modelfile"]
+    assert "FROM hf.co/org/model-GGUF:Q4_K_M\n" in model_file
+    parameters = re.findall(r"^PARAMETER (\w+)", model_file, re.MULTILINE)
+    assert set(parameters) == set(known["keys"])
+
+
+def test_llama_cpp_counts_the_tokens_of_all_slots(stubs: Stubs) -> None:
+    case = case_of("llama-3.1-70b", "rtx-4090", 3)
+    case["layout"] = {"pipeline": 3}
+    case["workload"]["weight_format"] = "q4_k_m"
+    text = advisor.export(case, "llama-cpp", checkpoint="org/model-GGUF").content
+    [server] = servers(text, "llama-cpp", stubs)
+    assert server.options["-c"] == str(12 * 1280)
+    assert server.options["-hf"] == "org/model-GGUF:Q4_K_M"
+    assert (server.options["-ngl"], server.options["-sm"]) == ("all", "layer")
+
+
+def test_what_a_program_lacks_is_estimated_again_and_said() -> None:
+    case = case_of("llama-3.1-8b", "h100-sxm", 2)
+    case["workload"] |= {"weight_format": "fp8", "kv_cache_format": "fp8"}
+    case["layout"] = {"tensor": 2}
+    text = advisor.export(case, "llama-cpp").content
+    assert "Weights are q8_0 instead of fp8" in text
+    assert "Keys and values are bf16 instead of fp8" in text
+    assert "2 stages instead of 2-way tensor parallelism" in text
+    case["workload"] |= {"weight_format": "q8_0", "kv_cache_format": "bf16"}
+    case["layout"] = {"pipeline": 2}
+    assert expectation(text) == expectation(advisor.export(case, "llama-cpp").content)
+
+
+def every_key(content: object) -> Iterator[str]:
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield name
+            yield from every_key(value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from every_key(value)
+
+
+@pytest.mark.parametrize("to", ["compose", "skypilot", "dstack"])
+def test_keys_are_those_of_the_schema(to: str) -> None:
+    content = yaml.safe_load(advisor.export(case_of("llama-3.1-8b", "h100-sxm", 1), to).content)
+    named = {"volumes": "weights", "services": "server-0", "environment": "", "envs": ""}
+    for section, name in named.items():
+        if isinstance(content.get(section), dict):
+            inside = content.pop(section)
+            content[section] = inside.get(name, {})
+    found = set(every_key(content)) - {"HF_TOKEN"}
+    assert not found - set(DOCUMENTED[to]["keys"])
+
+
+def test_skypilot_serves_on_the_cloud_of_the_price_with_room_for_the_weights() -> None:
+    case = {"model": {"preset": "llama-3.1-70b"}, "workload": {"kind": "serving"}}
+    text = advisor.export(case, "skypilot").content
+    content = yaml.safe_load(text)
+    clouds = yaml.safe_load(
+        (Path(__file__).parents[2] / "data" / "cluster_names.yaml").read_text(encoding="utf-8")
+    )["clouds"]
+    provider = re.search(r"Planned at ([^,]+),", text)
+    assert provider
+    assert content["resources"]["infra"] == clouds[provider[1]]["skypilot"]
+    assert content["resources"]["disk_size"] > 141  # 70.6 billion parameters of two bytes
+    assert content["service"]["readiness_probe"]["path"] == "/health"
+
+
+def test_without_a_card_the_best_plan_that_the_format_can_start_is_written() -> None:
+    case = {"model": {"preset": "llama-3.1-8b"}, "workload": {"kind": "serving"}}
+    for to in ("tensorrt-llm", "dstack"):
+        text = advisor.export(case, to).content
+        assert "Expect " in text
+    only = {**case, "limits": {"owned": [{"accelerator": "gaudi3", "count": 8}]}}
+    with pytest.raises(InputError, match="vllm-gaudi"):
+        advisor.export(only, "kubernetes")
+
+
+def test_the_file_names_the_release_whose_options_it_uses() -> None:
+    text = advisor.export(case_of("llama-3.1-8b", "h100-sxm", 1), "vllm").content
+    assert "Written for vLLM 0.31.0; its options were read on 2026-11-22." in text
+    assert "pip install vllm==0.31.0" in text
