@@ -49,7 +49,7 @@ Item = TypeVar("Item")
 
 TITLES: Final = {
     Objective.CHEAPEST: "Cheapest",
-    Objective.FASTEST: "Fastest (cheapest within 5 %)",
+    Objective.FASTEST: "Fastest (twice the cost must buy over 10 %)",
     Objective.BEST_VALUE: "Best value (least cost x time)",
 }
 

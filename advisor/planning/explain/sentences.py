@@ -175,6 +175,8 @@ def _compared(option: Option, other: Option, objective: Objective) -> str:
     serving = option.first_token_s is not None
     if objective is Objective.FASTEST:
         figure = milliseconds(other.time) if serving else duration(other.time * HOUR_S)
+        if other.time < option.time and other.cost_usd > 0:
+            return f"Faster, for {cost_text(other)}: {figure}"
         return f"Next fastest: {figure}"
     if objective is Objective.BEST_VALUE and not serving and other.cost_usd > 0:
         return f"Runner-up: {cost_text(other)} in {duration(other.time * HOUR_S)}"

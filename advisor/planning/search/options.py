@@ -22,6 +22,9 @@ from advisor.planning.spot import Interruptions
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
+WORTH_HALF = 1 / 0.9
+"""An option at half the cost is preferred if its time is within this factor: whoever pays twice
+wants more than 10 % for it."""
 
 
 class Miss(NamedTuple):
@@ -279,8 +282,10 @@ def frontier(options: Iterable[Option]) -> list[Option]:
 def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
     """Return the best option under an objective, or None if there is none.
 
-    The fastest is the cheapest of those that differ by less than ``NEAR_FASTEST``: a few percent
-    of speed lie far inside every range and can cost a multiple.
+    The fastest is one that people buy. It is the cheapest of those that differ by less than
+    ``NEAR_FASTEST``: a few percent of speed lie far inside every range and can cost a multiple.
+    And no option at half its cost is within ``WORTH_HALF`` of its time; the frontier shows what
+    lies beyond.
     """
     if not options:
         return None
@@ -288,7 +293,16 @@ def best_option(options: Sequence[Option], objective: Objective) -> Option | Non
         return min(options, key=RANKED_BY[objective])
     least = min(option.time_high for option in options)
     near = (option for option in options if option.time_high <= NEAR_FASTEST * least)
-    return min(near, key=RANKED_BY[Objective.CHEAPEST])
+    best = min(near, key=RANKED_BY[Objective.CHEAPEST])
+    while best.cost_high_usd > 0:
+        half, enough = best.cost_high_usd / 2, best.time_high * WORTH_HALF
+        worth = [
+            item for item in options if item.cost_high_usd <= half and item.time_high <= enough
+        ]
+        if not worth:
+            break
+        best = min(worth, key=RANKED_BY[Objective.FASTEST])
+    return best
 
 
 def best_of_systems(options: Sequence[Option]) -> list[Option]:

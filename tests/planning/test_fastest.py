@@ -1,0 +1,55 @@
+"""The fastest plan is one that people buy: twice the cost must buy over 10 % of speed."""
+
+import pytest
+
+from advisor.nouns.limits import Objective
+from advisor.planning.search.options import Option, best_option
+
+
+def options(*points: tuple[float, float]) -> list[Option]:
+    """Options of (cost [USD], time [h]), each known exactly."""
+    return [
+        Option(
+            system=0,
+            count=1,
+            instances=1,
+            offer=None,
+            precision="bf16_mixed",
+            layouts=None,  # type: ignore[arg-type]
+            row=0,
+            time=time,
+            time_high=time,
+            first_token_s=None,
+            tokens_per_s=None,
+            usd_per_hour=1.0,
+            cost_usd=cost,
+            cost_high_usd=cost,
+        )
+        for cost, time in points
+    ]
+
+
+@pytest.mark.parametrize(
+    ("points", "chosen"),
+    [
+        # Each doubling of the cost halves the time: the fastest stays.
+        ([(100, 8), (200, 4), (400, 2)], (400, 2)),
+        # The last doubling buys 6 %, the one before it 50 %.
+        ([(100, 8), (200, 4), (400, 3.76)], (200, 4)),
+        # Two doublings that buy too little each.
+        ([(100, 4), (200, 3.8), (400, 3.6)], (100, 4)),
+        # Exactly 10 % for twice the cost is not over 10 %.
+        ([(100, 10), (200, 9)], (100, 10)),
+        # 5 % are no difference, whatever the cost.
+        ([(100, 10), (150, 9.6)], (100, 10)),
+        # 17 % for half as much again is worth it.
+        ([(100, 10), (150, 8.3)], (150, 8.3)),
+        # Owned cards cost nothing.
+        ([(0, 10), (0, 9.9), (0, 5)], (0, 5)),
+    ],
+)
+def test_the_knee_is_chosen(points: list[tuple[float, float]], chosen: tuple[float, float]) -> None:
+    best = best_option(options(*points), Objective.FASTEST)
+
+    assert best is not None
+    assert (best.cost_usd, best.time) == chosen
