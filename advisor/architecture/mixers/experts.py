@@ -11,12 +11,11 @@ from advisor.architecture.table.operators import (
     Division,
     Operator,
     OperatorKind,
-    Part,
     SavedFormat,
     SavedTensor,
     SavedWhen,
 )
-from advisor.architecture.table.rows import elementwise, linear, linear_input
+from advisor.architecture.table.rows import COMPUTE, REPLICATED, STREAM, Rows, kept
 
 ROUTING_BYTES_PER_VISIT: Final = 34.0
 """Bytes of indices and weights that eager routing keeps per token and visited expert. An exact fit
@@ -27,11 +26,7 @@ index kernels between them."""
 
 
 def expert_rows(
-    shape: ExpertsShape,
-    *,
-    path: str,
-    hidden_size: int,
-    saved: tuple[SavedTensor, ...],
+    shape: ExpertsShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
 ) -> Iterator[Operator]:
     """Yield the rows of one kind of routed feed-forward layer.
 
@@ -47,28 +42,28 @@ def expert_rows(
     Eager code runs the experts in the format of the residual stream, because autocast does not
     affect PyTorch's grouped matmul.
     """
-    yield _router(shape, path=path, hidden_size=hidden_size, saved=saved)
-    outer_size = shape.latent_size or hidden_size
-    yield from _latent(shape, path=path, hidden_size=hidden_size)
-    yield _dispatch(shape, path=path, hidden_size=outer_size)
-    sides = {"gate": (outer_size, shape.width)} if shape.gated else {}
-    sides |= {"up": (outer_size, shape.width), "down": (shape.width, outer_size)}
-    visits, width = shape.active, shape.width
-    products = _by_stack("input", visits * width, read_by=("down",), divided=True)
-    for name, (inner, outer) in sides.items():
+    at, outer = Rows(path, shape.layers), shape.latent_size or hidden_size
+    yield _router(shape, at, hidden_size, saved)
+    if shape.latent_size is not None:
+        yield from _latent(shape, at, hidden_size, shape.latent_size)
+    yield _dispatch(shape, at, outer)
+    sides = {"gate": (outer, shape.width)} if shape.gated else {}
+    sides |= {"up": (outer, shape.width), "down": (shape.width, outer)}
+    products = _by_stack("input", shape.active * shape.width, read_by=("down",), divided=True)
+    for name, (inner, made) in sides.items():
         if name == "down":
-            yield _expert_activation(shape, path=path, outer_size=outer_size)
-        yield linear(
-            f"{path}.experts.{name}",
-            layers=shape.layers,
-            in_features=inner,
-            out_features=outer,
+            yield _expert_activation(shape, at, outer)
+        yield at.linear(
+            f"experts.{name}",
+            inner,
+            made,
             bias=shape.bias,
             target=name,
             division=Division.EXPERT,
             experts=shape.experts,
             active_experts=shape.active,
-            groups=(shape.groups, shape.active_groups),
+            expert_groups=shape.groups,
+            active_groups=shape.active_groups,
             saved=products if name == "down" else (),
         )
     if shape.shared_width:
@@ -83,75 +78,54 @@ def expert_rows(
             shared, path=f"{path}.shared_expert", hidden_size=hidden_size, saved=()
         )
     if shape.shared_gate:
-        yield Operator(
-            name=f"{path}.shared_expert_gate",
+        yield at.elementwise(
+            "shared_expert_gate",
             kind=OperatorKind.ROUTING,
-            part=Part.BLOCK,
-            layers=shape.layers,
-            division=Division.REPLICATED,
             parameters=hidden_size,
-            active_parameters=hidden_size,
             flops_per_token=2.0 * hidden_size,
-            moved_elements_per_token=2.0 * hidden_size,
-            moved_elements_per_token_unfused=4.0 * hidden_size,
+            fused=2.0 * hidden_size,
+            unfused=4.0 * hidden_size,
             launches=3,
-            saved=(_whole("shared_output", hidden_size, SavedFormat.COMPUTE),),
+            saved=(kept("shared_output", hidden_size),),
         )
 
 
 def _router(
-    shape: ExpertsShape, *, path: str, hidden_size: int, saved: tuple[SavedTensor, ...]
+    shape: ExpertsShape, at: Rows, hidden_size: int, saved: tuple[SavedTensor, ...]
 ) -> Operator:
-    # Correction biases that steer the choice (DeepSeek V3) are buffers, not parameters.
-    parameters = shape.experts * (hidden_size + shape.router_bias) + shape.router_scales
-    return Operator(
-        name=f"{path}.router",
+    return at.elementwise(
+        "router",
         kind=OperatorKind.ROUTING,
-        part=Part.BLOCK,
-        layers=shape.layers,
-        division=Division.REPLICATED,
-        parameters=parameters,
-        active_parameters=parameters,
+        # Correction biases that steer the choice (DeepSeek V3) are buffers, not parameters.
+        parameters=shape.experts * (hidden_size + shape.router_bias) + shape.router_scales,
         in_features=hidden_size,
         out_features=shape.experts,
         flops_per_token=2.0 * hidden_size * shape.experts,
-        moved_elements_per_token=float(hidden_size + 2 * shape.experts),
-        moved_elements_per_token_unfused=float(hidden_size + 8 * shape.experts),
+        fused=hidden_size + 2 * shape.experts,
+        unfused=hidden_size + 8 * shape.experts,
         launches=ROUTING_LAUNCHES,
         saved=(
             *saved,
-            _whole("choices", ROUTING_BYTES_PER_VISIT * shape.active, SavedFormat.BYTE),
-            _whole("router_probabilities", shape.experts, SavedFormat.FP32),
+            kept("choices", ROUTING_BYTES_PER_VISIT * shape.active, SavedFormat.BYTE),
+            kept("router_probabilities", shape.experts, SavedFormat.FP32),
         ),
     )
 
 
-def _latent(shape: ExpertsShape, *, path: str, hidden_size: int) -> Iterator[Operator]:
+def _latent(
+    shape: ExpertsShape, at: Rows, hidden_size: int, latent_size: int
+) -> Iterator[Operator]:
     """Yield the projections into the experts' narrower space and back."""
-    if shape.latent_size is None:
-        return
-    sides = {
-        "latent": (hidden_size, shape.latent_size),
-        "latent_output": (shape.latent_size, hidden_size),
-    }
-    for name, (inner, outer) in sides.items():
-        yield linear(
-            f"{path}.{name}",
-            layers=shape.layers,
-            in_features=inner,
-            out_features=outer,
-            bias=shape.shared_bias,
-            division=Division.REPLICATED,
-            saved=(linear_input(inner, (name,)),) if name == "latent_output" else (),
-        )
+    bias = shape.shared_bias
+    yield at.linear("latent", hidden_size, latent_size, bias=bias, division=REPLICATED)
+    yield at.lone_linear("latent_output", latent_size, hidden_size, bias=bias, division=REPLICATED)
 
 
-def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
+def _dispatch(shape: ExpertsShape, at: Rows, hidden_size: int) -> Operator:
     """Return the row that sends tokens to their experts and the outputs back."""
     copies = shape.active * hidden_size
-    return elementwise(
-        f"{path}.dispatch",
-        layers=shape.layers,
+    return at.elementwise(
+        "dispatch",
         # In: read and write each copy. Back: read each copy, write the sum.
         fused=3.0 * copies + hidden_size,
         # Gather in, gather back and weighting read and write each copy; the sum reads them.
@@ -164,7 +138,7 @@ def _dispatch(shape: ExpertsShape, *, path: str, hidden_size: int) -> Operator:
     )
 
 
-def _expert_activation(shape: ExpertsShape, *, path: str, outer_size: int) -> Operator:
+def _expert_activation(shape: ExpertsShape, at: Rows, outer_size: int) -> Operator:
     width = float(shape.active * shape.width)
     activation = ACTIVATIONS[shape.activation]
     # Clamping gate and up keeps both clamped tensors, the sigmoid and its product besides.
@@ -173,55 +147,31 @@ def _expert_activation(shape: ExpertsShape, *, path: str, outer_size: int) -> Op
     # Elements read and written for each of the token's experts.
     biases = 2.0 * shape.active * (inputs * shape.width + outer_size) if shape.bias else 0.0
     passes = activation.passes + (3.0 if shape.gated else 0.0) + (8.0 if shape.clamped else 0.0)
-    saved = (
-        *_by_stack("gate_and_up" if shape.gated else "up", inputs * width, divided=True),
-        SavedTensor(
-            name="activated",
-            elements_per_token=unfused * width,
-            format=SavedFormat.STREAM,
-            when=SavedWhen.UNFUSED,
-            divided=True,
-        ),
-    )
-    return elementwise(
-        f"{path}.experts.activation",
+    activated = kept("activated", unfused * width, STREAM, when=SavedWhen.UNFUSED, divided=True)
+    name = "gate_and_up" if shape.gated else "up"
+    return at.elementwise(
+        "experts.activation",
         kind=OperatorKind.ACTIVATION,
-        layers=shape.layers,
         # Nobody ships one kernel for clamped gates; biases of experts are added on their own.
         fused=(passes if shape.clamped else inputs + 1.0) * width + biases,
         unfused=passes * width + biases,
         launches=activation.launches + int(shape.gated) + (5 if shape.clamped else 0),
         division=Division.EXPERT,
-        saved=saved,
+        saved=(*_by_stack(name, inputs * width, divided=True), activated),
     )
 
 
-def _whole(name: str, elements: float, form: SavedFormat) -> SavedTensor:
-    return SavedTensor(name=name, elements_per_token=float(elements), format=form)
-
-
 def _by_stack(
-    name: str,
-    elements: float,
-    *,
-    read_by: tuple[str, ...] | None = None,
-    divided: bool = False,
+    name: str, elements: float, *, read_by: tuple[str, ...] | None = None, divided: bool = False
 ) -> tuple[SavedTensor, SavedTensor]:
     """Return one tensor, in the stream's format for eager code and the matmul's for fused code."""
-
-    def kept(form: SavedFormat, when: SavedWhen) -> SavedTensor:
-        return SavedTensor(
-            name=name,
-            elements_per_token=float(elements),
-            format=form,
-            when=when,
-            divided=divided,
-            gathered=not divided,
-            remade=read_by == ("down",),
-            read_by=read_by,
-        )
-
+    facts: dict[str, object] = {
+        "divided": divided,
+        "gathered": not divided,
+        "remade": read_by == ("down",),
+        "read_by": read_by,
+    }
     return (
-        kept(SavedFormat.STREAM, SavedWhen.UNFUSED),
-        kept(SavedFormat.COMPUTE, SavedWhen.FUSED),
+        kept(name, elements, STREAM, when=SavedWhen.UNFUSED, **facts),
+        kept(name, elements, COMPUTE, when=SavedWhen.FUSED, **facts),
     )

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape
-from advisor.architecture.table.operators import (
-    Division,
-    Operator,
-    OperatorKind,
-    SavedFormat,
-    SavedTensor,
-    SavedWhen,
-)
-from advisor.architecture.table.rows import elementwise, linear, linear_input
+from advisor.architecture.table.operators import Operator, OperatorKind, SavedTensor, SavedWhen
+from advisor.architecture.table.rows import STREAM, TENSOR, Rows, kept, linear_input
 from advisor.foundation.noun import Noun
 
 
@@ -98,76 +91,38 @@ def feed_forward_rows(
     saved : tuple of SavedTensor
         The block's input; empty if the attention's rows already save it.
     """
-    first = "gate" if shape.gated else "up"
+    at, width, bias = Rows(path, shape.layers), shape.width, shape.bias
     for name in ("gate", "up") if shape.gated else ("up",):
-        yield linear(
-            f"{path}.{name}",
-            layers=shape.layers,
-            in_features=hidden_size,
-            out_features=shape.width,
-            bias=shape.bias,
-            target=name,
-            saved=saved if name == first else (),
-        )
-    yield _activation(
-        f"{path}.activation",
-        layers=shape.layers,
-        width=shape.width,
-        activation=ACTIVATIONS[shape.activation],
-        gated=shape.gated,
-    )
-    yield linear(
-        f"{path}.down",
-        layers=shape.layers,
-        in_features=shape.width,
-        out_features=hidden_size,
-        bias=shape.bias,
-        target="down",
-        saved=(linear_input(shape.width, ("down",), divided=True),),
-    )
+        yield at.linear(name, hidden_size, width, bias=bias, target=name, saved=saved)
+        saved = ()
+    yield _activation(at, width, ACTIVATIONS[shape.activation], gated=shape.gated)
+    product = linear_input(width, ("down",), divided=True)
+    yield at.linear("down", width, hidden_size, bias=bias, target="down", saved=(product,))
 
 
-def _activation(
-    name: str, *, layers: int, width: int, activation: Activation, gated: bool
-) -> Operator:
+def _activation(at: Rows, width: int, activation: Activation, *, gated: bool) -> Operator:
     """Return the row of the activation, with the product of a gated layer."""
-
-    def kept(
-        label: str, count: float, form: SavedFormat, when: SavedWhen, backward: float = 0.0
-    ) -> SavedTensor:
-        return SavedTensor(
-            name=label,
-            elements_per_token=count * width,
-            format=form,
-            when=when,
-            divided=True,
-            backward=backward,
-        )
-
-    compute, unfused = SavedFormat.COMPUTE, SavedWhen.UNFUSED
+    unfused: dict[str, Any] = {"when": SavedWhen.UNFUSED, "divided": True}
     saved = []
     if activation.stream_intermediates:
-        count = float(activation.stream_intermediates)
-        saved.append(kept("intermediates", count, SavedFormat.STREAM, unfused))
-        count = float(activation.compute_intermediates)
-        saved.append(kept("half_input", count, compute, unfused))
-        saved.append(kept("input", 1.0, compute, SavedWhen.FUSED))
+        steps = activation.stream_intermediates * width
+        saved.append(kept("intermediates", steps, STREAM, **unfused))
+        saved.append(kept("half_input", activation.compute_intermediates * width, **unfused))
+        saved.append(kept("input", width, when=SavedWhen.FUSED, divided=True))
     elif activation.keeps_input:
-        saved.append(kept("input", 1.0, compute, SavedWhen.ALWAYS))
+        saved.append(kept("input", width, divided=True))
     if gated:
         # Gradients of the product and of both its sides, where the product itself is freed.
-        saved.append(kept("activated", 1.0, compute, unfused, 2.0))
-        saved.append(kept("up", 1.0, compute, SavedWhen.ALWAYS))
+        saved.append(kept("activated", width, backward=2.0, **unfused))
+        saved.append(kept("up", width, divided=True))
     # A product reads two tensors and writes one.
-    return elementwise(
-        name,
+    return at.elementwise(
+        "activation",
         kind=OperatorKind.ACTIVATION,
-        layers=layers,
+        division=TENSOR,
+        parameters=activation.parameters,
         fused=(3.0 if gated else 2.0) * width,
         unfused=(activation.passes + (3.0 if gated else 0.0)) * width,
-        launches=activation.launches + (1 if gated else 0),
-        division=Division.TENSOR,
+        launches=activation.launches + gated,
         saved=tuple(saved),
-    ).model_copy(
-        update={"parameters": activation.parameters, "active_parameters": activation.parameters}
     )

@@ -12,24 +12,17 @@ from advisor.architecture.mixers.shapes_of_mixers import (
     ShortConvolution,
 )
 from advisor.architecture.mixers.state_space import causal_convolution, scan
-from advisor.architecture.table.operators import Division, Operator, SavedFormat
-from advisor.architecture.table.rows import linear, linear_input, lone_linear, normalization
+from advisor.architecture.table.operators import Operator, SavedTensor
+from advisor.architecture.table.rows import COMPUTE, REPLICATED, TENSOR, Rows, linear_input
 
 DELTA_CHUNK: Final = 64
 """Tokens of one chunk in the published kernels (Yang et al. 2024, arXiv:2406.06484, section 3)."""
 
 
 def gated_delta_rows(
-    shape: GatedDelta, *, path: str, hidden_size: int, norm: Norm
+    shape: GatedDelta, at: Rows, hidden_size: int, norm: Norm
 ) -> Iterator[Operator]:
     r"""Yield the rows of gated delta-rule layers.
-
-    Parameters
-    ----------
-    path : str
-        Dotted name of the parent row.
-    norm : Norm
-        Norm of the model. The gated norm of each head is of the same kind.
 
     Notes
     -----
@@ -43,7 +36,6 @@ def gated_delta_rows(
     ----------
     .. [1] Yang, Kautz, Hatamizadeh, Gated Delta Networks, 2024, arXiv:2412.06464, section 3.3.
     """
-    layers = shape.layers
     keys = shape.key_heads * shape.key_head_dim
     values = shape.value_heads * shape.value_head_dim
     decays = shape.value_heads if shape.decay_rank is None else values
@@ -53,73 +45,36 @@ def gated_delta_rows(
         "write_strength": (shape.value_heads, None),
         "decay": (decays, shape.decay_rank),
     }
+    saved: tuple[SavedTensor, ...] = (linear_input(hidden_size, tuple(matrices)),)
     for name, (width, rank) in matrices.items():
-        first = name == "query_key_value"
-        yield linear(
-            f"{path}.{name}",
-            layers=layers,
-            in_features=hidden_size,
-            out_features=rank or width,
-            division=Division.REPLICATED if rank else Division.TENSOR,
-            saved=(linear_input(hidden_size, tuple(matrices)),) if first else (),
-        )
+        division = REPLICATED if rank else TENSOR
+        yield at.linear(name, hidden_size, rank or width, division=division, saved=saved)
+        saved = ()
         if rank:
-            yield lone_linear(
-                f"{path}.{name}_expand",
-                layers=layers,
-                in_features=rank,
-                out_features=width,
-            )
-    yield causal_convolution(
-        f"{path}.convolution",
-        layers=layers,
-        channels=2 * keys + values,
-        kernel=shape.kernel,
-        bias=False,
-    )
+            yield at.lone_linear(f"{name}_expand", rank, width)
+    yield causal_convolution(at, 2 * keys + values, shape.kernel, bias=False)
     inner = 6.0 * shape.key_head_dim + 4.0 * shape.value_head_dim
     state = shape.key_head_dim * shape.value_head_dim
     yield scan(
-        f"{path}.scan",
-        layers=layers,
+        at,
         heads=shape.value_heads,
         # A decay for each head, and a bias for each head or channel.
         parameters=shape.value_heads + decays,
         flops=shape.value_heads * (DELTA_CHUNK * inner + 6.0 * state),
         moved=2.0 * keys + 2.0 * values + shape.value_heads + decays,
-        kept=2.0 * keys + values + shape.value_heads + decays,
+        kept_elements=2.0 * keys + values + shape.value_heads + decays,
         state=shape.value_heads * state,
         state_bytes=shape.state_bytes_per_element,
     )
-    yield normalization(
-        f"{path}.norm",
-        norm=norm,
-        layers=layers,
-        width=shape.value_head_dim,
-        rows=shape.value_heads,
-        stream=SavedFormat.COMPUTE,
-        divided=True,
-    )
-    yield lone_linear(
-        f"{path}.output",
-        layers=layers,
-        in_features=values,
-        out_features=hidden_size,
-        divided=True,
-    )
+    heads, dim = shape.value_heads, shape.value_head_dim
+    yield at.norm("norm", norm, dim, rows=heads, stream=COMPUTE, divided=True)
+    yield at.lone_linear("output", values, hidden_size, divided=True)
 
 
 def lightning_rows(
-    shape: LightningAttention, *, path: str, hidden_size: int, norm: Norm
+    shape: LightningAttention, at: Rows, hidden_size: int, norm: Norm
 ) -> Iterator[Operator]:
     r"""Yield the rows of lightning attention layers.
-
-    Parameters
-    ----------
-    path : str
-        Dotted name of the parent row.
-    norm : Norm
-        Norm of the model. The norm of the output is of the same kind.
 
     Notes
     -----
@@ -132,73 +87,27 @@ def lightning_rows(
     ----------
     .. [1] MiniMax, MiniMax-01, 2025, arXiv:2501.08313, section 2.2.
     """
-    layers, width = shape.layers, shape.heads * shape.head_dim
-    for name, outer in (("query_key_value", 3 * width), ("gate", width)):
-        first = name == "query_key_value"
-        yield linear(
-            f"{path}.{name}",
-            layers=layers,
-            in_features=hidden_size,
-            out_features=outer,
-            saved=(linear_input(hidden_size, ("query_key_value", "gate")),) if first else (),
-        )
+    width = shape.heads * shape.head_dim
+    saved = (linear_input(hidden_size, ("query_key_value", "gate")),)
+    yield at.linear("query_key_value", hidden_size, 3 * width, saved=saved)
+    yield at.linear("gate", hidden_size, width)
     yield scan(
-        f"{path}.scan",
-        layers=layers,
+        at,
         heads=shape.heads,
-        parameters=0,
         flops=width * (4.0 * shape.chunk + 4.0 * shape.head_dim),
         moved=5.0 * width,
-        kept=4.0 * width,
+        kept_elements=4.0 * width,
         state=width * shape.head_dim,
-        state_bytes=2.0,
     )
-    yield normalization(
-        f"{path}.norm",
-        norm=norm,
-        layers=layers,
-        width=width,
-        stream=SavedFormat.COMPUTE,
-        divided=True,
-    )
-    yield lone_linear(
-        f"{path}.output",
-        layers=layers,
-        in_features=width,
-        out_features=hidden_size,
-        divided=True,
-    )
+    yield at.norm("norm", norm, width, stream=COMPUTE, divided=True)
+    yield at.lone_linear("output", width, hidden_size, divided=True)
 
 
 def short_convolution_rows(
-    shape: ShortConvolution, *, path: str, hidden_size: int
+    shape: ShortConvolution, at: Rows, hidden_size: int
 ) -> Iterator[Operator]:
-    """Yield the rows of gated short convolutions.
-
-    Parameters
-    ----------
-    path : str
-        Dotted name of the parent row.
-    """
-    yield lone_linear(
-        f"{path}.input",
-        layers=shape.layers,
-        in_features=hidden_size,
-        out_features=3 * hidden_size,
-        bias=shape.bias,
-    )
-    yield causal_convolution(
-        f"{path}.convolution",
-        layers=shape.layers,
-        channels=hidden_size,
-        kernel=shape.kernel,
-        bias=shape.bias,
-    )
-    yield lone_linear(
-        f"{path}.output",
-        layers=shape.layers,
-        in_features=hidden_size,
-        out_features=hidden_size,
-        bias=shape.bias,
-        divided=True,
-    )
+    """Yield the rows of gated short convolutions."""
+    bias = shape.bias
+    yield at.lone_linear("input", hidden_size, 3 * hidden_size, bias=bias)
+    yield causal_convolution(at, hidden_size, shape.kernel, bias=bias)
+    yield at.lone_linear("output", hidden_size, hidden_size, bias=bias, divided=True)

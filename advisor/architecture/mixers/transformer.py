@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from advisor.architecture.mixers.alternating_updates import alternating_head, alternating_rows
+from advisor.architecture.mixers import residual_streams as streams
 from advisor.architecture.mixers.attention import attention_rows
 from advisor.architecture.mixers.attention import input_readers as attention_readers
-from advisor.architecture.mixers.compressed_attention import (
-    compressed_attention_rows,
-    hyper_connection_head,
-    hyper_connection_rows,
-)
+from advisor.architecture.mixers.compressed_attention import compressed_attention_rows
 from advisor.architecture.mixers.experts import expert_rows
 from advisor.architecture.mixers.feed_forward import feed_forward_rows
 from advisor.architecture.mixers.feed_forward import input_readers as feed_forward_readers
@@ -21,12 +17,7 @@ from advisor.architecture.mixers.linear_attention import (
     lightning_rows,
     short_convolution_rows,
 )
-from advisor.architecture.mixers.shapes import (
-    ExpertsShape,
-    LayerInputs,
-    NormPlaces,
-    TransformerShape,
-)
+from advisor.architecture.mixers.shapes import ExpertsShape, NormPlaces, TransformerShape
 from advisor.architecture.mixers.shapes_of_mixers import (
     CompressedAttention,
     LightningAttention,
@@ -36,20 +27,16 @@ from advisor.architecture.mixers.shapes_of_mixers import (
     StateSpaceDuality,
 )
 from advisor.architecture.mixers.state_space import selective_scan_rows, state_space_duality_rows
-from advisor.architecture.table.operators import (
-    Division,
-    Operator,
-    OperatorKind,
-    Part,
-    SavedFormat,
-    SavedTensor,
-)
+from advisor.architecture.table.operators import Operator, OperatorKind, Part, SavedFormat
 from advisor.architecture.table.rows import (
+    COMPUTE,
     FUSED_PASSES,
-    elementwise,
-    linear,
+    REPLICATED,
+    STREAM,
+    TENSOR,
+    Rows,
+    kept,
     linear_input,
-    normalization,
 )
 
 DROPOUT_PASSES: Final = 2.5
@@ -72,93 +59,45 @@ def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
 
 def _embedding(shape: TransformerShape) -> Iterator[Operator]:
     for tower in shape.towers:
-        yield elementwise(
-            f"tower.{tower.name.replace(' ', '_')}",
+        row = Rows("tower", 1, Part.EMBEDDING).elementwise(
+            tower.name.replace(" ", "_"),
             kind=OperatorKind.EMBEDDING,
-            part=Part.EMBEDDING,
-            layers=1,
             fused=0.0,
             unfused=0.0,
             launches=0,
-        ).model_copy(update={"parameters": tower.parameters})
-    width = shape.embedding_width or shape.hidden_size
+        )
+        yield row.model_copy(update={"parameters": tower.parameters})
+    at, hidden = Rows("embedding", 1, Part.EMBEDDING), shape.hidden_size
+    width = shape.embedding_width or hidden
     table = (shape.vocab_size + shape.extra_embeddings) * width
-    yield elementwise(
-        "embedding.tokens",
+    yield at.elementwise(
+        "tokens",
         kind=OperatorKind.EMBEDDING,
-        part=Part.EMBEDDING,
-        layers=1,
-        division=Division.TENSOR,
+        division=TENSOR,
+        parameters=table,
+        # A tied table is one matrix: its use counts at the head, its storage here.
+        active_parameters=0 if shape.tied else table,
         fused=FUSED_PASSES * width,
         unfused=FUSED_PASSES * width,
-        launches=1,
-    ).model_copy(
-        # A tied table is one matrix: its use counts at the head, its storage here.
-        update={"parameters": table, "active_parameters": 0 if shape.tied else table}
     )
     if shape.layer_inputs is not None:
-        yield from _layer_input_embedding(shape, shape.layer_inputs)
+        yield from streams.layer_input_embedding(
+            shape.layer_inputs, layers=shape.layers, hidden_size=hidden, norm=shape.norm
+        )
     if shape.positions:
-        learned = shape.positions * shape.hidden_size
-        yield elementwise(
-            "embedding.positions",
+        yield at.elementwise(
+            "positions",
             kind=OperatorKind.EMBEDDING,
-            part=Part.EMBEDDING,
-            layers=1,
-            fused=FUSED_PASSES * shape.hidden_size,
+            parameters=shape.positions * hidden,
+            fused=FUSED_PASSES * hidden,
             # Look up, and add to the token's vector.
-            unfused=5.0 * shape.hidden_size,
+            unfused=5.0 * hidden,
             launches=2,
-        ).model_copy(update={"parameters": learned, "active_parameters": learned})
+        )
     if shape.embedding_width is not None:
-        yield linear(
-            "embedding.projection",
-            part=Part.EMBEDDING,
-            layers=1,
-            in_features=shape.embedding_width,
-            out_features=shape.hidden_size,
-            division=Division.REPLICATED,
-        )
+        yield at.linear("projection", shape.embedding_width, hidden, division=REPLICATED)
     if shape.embedding_norm:
-        yield normalization(
-            "embedding.norm",
-            norm=shape.norm,
-            part=Part.EMBEDDING,
-            layers=1,
-            width=shape.hidden_size,
-        )
-
-
-def _layer_input_embedding(shape: TransformerShape, inputs: LayerInputs) -> Iterator[Operator]:
-    """Yield the table of per-layer embeddings, and the projection that is added to them."""
-    width = shape.layers * inputs.width
-    table = inputs.vocab_size * width
-    yield elementwise(
-        "embedding.layer_inputs",
-        kind=OperatorKind.EMBEDDING,
-        part=Part.EMBEDDING,
-        layers=1,
-        division=Division.TENSOR,
-        fused=FUSED_PASSES * width,
-        unfused=FUSED_PASSES * width,
-        launches=1,
-    ).model_copy(update={"parameters": table, "active_parameters": table})
-    yield linear(
-        "embedding.layer_input_projection",
-        part=Part.EMBEDDING,
-        layers=1,
-        in_features=shape.hidden_size,
-        out_features=width,
-        division=Division.REPLICATED,
-    )
-    yield normalization(
-        "embedding.layer_input_norm",
-        norm=shape.norm,
-        part=Part.EMBEDDING,
-        layers=1,
-        width=inputs.width,
-        rows=shape.layers,
-    )
+        yield at.norm("norm", shape.norm, hidden)
 
 
 def _blocks(shape: TransformerShape) -> Iterator[Operator]:
@@ -167,15 +106,13 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
         readers = attention_readers(attention)
         if shape.parallel:
             readers += feed_forward_readers(shape.feed_forward[0])
+        path = f"block.attention{_ordinal(index)}"
         yield from attention_rows(
-            attention,
-            path=f"block.attention{_ordinal(index)}",
-            hidden_size=hidden,
-            norm=norm,
-            block_input=readers,
+            attention, path=path, hidden_size=hidden, norm=norm, readers=readers
         )
     for index, mixer in enumerate(shape.other_mixers):
-        yield from _mixer_rows(shape, mixer, path=f"block.mixer{_ordinal(index)}")
+        at = Rows(f"block.mixer{_ordinal(index)}", mixer.layers)
+        yield from _mixer_rows(shape, mixer, at)
     for index, layer in enumerate(shape.feed_forward):
         saved = () if shape.parallel else (linear_input(hidden, feed_forward_readers(layer)),)
         path = f"block.feed_forward{_ordinal(index)}"
@@ -183,101 +120,67 @@ def _blocks(shape: TransformerShape) -> Iterator[Operator]:
             yield from expert_rows(layer, path=path, hidden_size=hidden, saved=saved)
         else:
             yield from feed_forward_rows(layer, path=path, hidden_size=hidden, saved=saved)
-    for place in NormPlaces.model_fields:
-        if getattr(shape.places, place) and _normalised_layers(shape, place):
-            # What a matmul just wrote is in its format; the residual stream has its own.
-            after = place.endswith("output")
-            yield normalization(
-                f"block.{place}_norm",
-                norm=norm,
-                layers=_normalised_layers(shape, place),
-                width=hidden,
-                stream=SavedFormat.COMPUTE if after else SavedFormat.STREAM,
-            )
-    for index in range(shape.extra_norms):
-        yield normalization(
-            f"block.extra_norm{_ordinal(index)}", norm=norm, layers=shape.layers, width=hidden
-        )
+    yield from _block_norms(shape)
+    layers = shape.layers
     if shape.layer_inputs is not None:
-        yield from _layer_input_rows(shape, shape.layer_inputs)
+        yield from streams.layer_input_rows(
+            shape.layer_inputs, layers=layers, hidden_size=hidden, norm=norm
+        )
     if shape.alternating is not None:
-        yield from alternating_rows(
-            shape.alternating, layers=shape.layers, hidden_size=hidden, norm=norm
+        yield from streams.alternating_rows(
+            shape.alternating, layers=layers, hidden_size=hidden, norm=norm
         )
     if shape.residual_streams > 1:
-        yield from hyper_connection_rows(
-            layers=shape.layers, hidden_size=hidden, streams=shape.residual_streams
+        yield from streams.hyper_connection_rows(
+            layers=layers, hidden_size=hidden, streams=shape.residual_streams
         )
-    branches = 1 if shape.single_branch else 2
-    dropout = DROPOUT_PASSES if shape.dropout else 0.0
-    yield elementwise(
-        "block.residual",
-        layers=shape.layers,
-        # An addition for each branch; fused with a neighbour it reads the branch, writes the sum.
-        fused=branches * FUSED_PASSES * hidden,
-        unfused=branches * (3.0 + dropout) * hidden,
-        launches=branches * (2 if shape.dropout else 1),
-        saved=_dropout_masks(shape),
-    )
+    yield _residual(shape)
 
 
-def _mixer_rows(shape: TransformerShape, mixer: Mixer, *, path: str) -> Iterator[Operator]:
-    hidden = shape.hidden_size
+def _mixer_rows(shape: TransformerShape, mixer: Mixer, at: Rows) -> Iterator[Operator]:
+    hidden, norm = shape.hidden_size, shape.norm
     if isinstance(mixer, SelectiveScan):
-        return selective_scan_rows(mixer, path=path, hidden_size=hidden)
+        return selective_scan_rows(mixer, at, hidden)
     if isinstance(mixer, StateSpaceDuality):
-        return state_space_duality_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+        return state_space_duality_rows(mixer, at, hidden, norm)
     if isinstance(mixer, CompressedAttention):
-        return compressed_attention_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+        return compressed_attention_rows(mixer, at, hidden, norm)
     if isinstance(mixer, LightningAttention):
-        return lightning_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+        return lightning_rows(mixer, at, hidden, norm)
     if isinstance(mixer, ShortConvolution):
-        return short_convolution_rows(mixer, path=path, hidden_size=hidden)
-    return gated_delta_rows(mixer, path=path, hidden_size=hidden, norm=shape.norm)
+        return short_convolution_rows(mixer, at, hidden)
+    return gated_delta_rows(mixer, at, hidden, norm)
 
 
-def _normalised_layers(shape: TransformerShape, place: str) -> int:
-    """Return the number of layers with a norm: all, or those with the branch if there is one."""
-    if not shape.single_branch:
-        return shape.layers
-    return shape.mixers if place.startswith("attention") else shape.layers - shape.mixers
+def _block_norms(shape: TransformerShape) -> Iterator[Operator]:
+    for place in NormPlaces.model_fields:
+        layers = shape.layers
+        if shape.single_branch:
+            # Each layer has only one branch and its norm.
+            mixes = place.startswith("attention")
+            layers = shape.mixers if mixes else shape.layers - shape.mixers
+        if getattr(shape.places, place) and layers:
+            # What a matmul just wrote is in its format; the residual stream has its own.
+            stream = COMPUTE if place.endswith("output") else STREAM
+            at = Rows("block", layers)
+            yield at.norm(f"{place}_norm", shape.norm, shape.hidden_size, stream=stream)
+    at = Rows("block", shape.layers)
+    for index in range(shape.extra_norms):
+        yield at.norm(f"extra_norm{_ordinal(index)}", shape.norm, shape.hidden_size)
 
 
-def _layer_input_rows(shape: TransformerShape, inputs: LayerInputs) -> Iterator[Operator]:
-    """Yield the rows of a block's own embedding: gate, product, projection, norm."""
-    hidden, width, layers = shape.hidden_size, inputs.width, shape.layers
-    yield linear(
-        "block.layer_input.gate",
-        layers=layers,
-        in_features=hidden,
-        out_features=width,
-        division=Division.REPLICATED,
-        saved=(linear_input(hidden, ("layer_input_gate",)),),
-    )
-    yield linear(
-        "block.layer_input.projection",
-        layers=layers,
-        in_features=width,
-        out_features=hidden,
-        division=Division.REPLICATED,
-        saved=(linear_input(width, ("layer_input_projection",)),),
-    )
-    yield normalization(
-        "block.layer_input.norm",
-        norm=shape.norm,
-        layers=layers,
-        width=hidden,
-        stream=SavedFormat.COMPUTE,
-    )
-
-
-def _dropout_masks(shape: TransformerShape) -> tuple[SavedTensor, ...]:
-    """Return one mask for each of the block's two branches."""
-    if not shape.dropout:
-        return ()
-    elements = 2.0 * shape.hidden_size
-    return (
-        SavedTensor(name="dropout_masks", elements_per_token=elements, format=SavedFormat.BYTE),
+def _residual(shape: TransformerShape) -> Operator:
+    branches = 1 if shape.single_branch else 2
+    moved = branches * shape.hidden_size
+    # Each of the block's two branches has a mask.
+    masks = kept("dropout_masks", 2 * shape.hidden_size, SavedFormat.BYTE)
+    return Rows("block", shape.layers).elementwise(
+        "residual",
+        # An addition for each branch; fused with a neighbour it reads the branch, writes the sum.
+        fused=FUSED_PASSES * moved,
+        unfused=(3.0 + (DROPOUT_PASSES if shape.dropout else 0.0)) * moved,
+        launches=branches * (2 if shape.dropout else 1),
+        saved=(masks,) if shape.dropout else (),
     )
 
 
@@ -286,44 +189,25 @@ def _ordinal(index: int) -> str:
 
 
 def _head(shape: TransformerShape) -> Iterator[Operator]:
-    width = shape.hidden_size
+    at, width, vocab = Rows("head", 1, Part.HEAD), shape.hidden_size, shape.vocab_size
     if shape.alternating is not None:
-        yield from alternating_head(shape.alternating, hidden_size=width)
+        yield from streams.alternating_head(shape.alternating, hidden_size=width)
     if shape.residual_streams > 1 and not shape.streams_averaged:
-        yield hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
+        yield streams.hyper_connection_head(hidden_size=width, streams=shape.residual_streams)
     if shape.final_norm:
-        yield normalization(
-            "head.norm", norm=shape.norm, part=Part.HEAD, layers=1, width=shape.hidden_size
-        )
+        yield at.norm("norm", shape.norm, width)
     if shape.embedding_width is not None:
+        yield at.linear("projection", width, shape.embedding_width, division=REPLICATED)
         width = shape.embedding_width
-        yield linear(
-            "head.projection",
-            part=Part.HEAD,
-            layers=1,
-            in_features=shape.hidden_size,
-            out_features=width,
-            division=Division.REPLICATED,
-        )
-    yield linear(
-        "head.logits",
-        part=Part.HEAD,
-        layers=1,
-        in_features=width,
-        out_features=shape.vocab_size,
-        bias=shape.head_bias,
-        tied=shape.tied,
-        saved=(linear_input(width, ("head",)),),
-    )
-    yield Operator(
-        name="head.loss",
+    saved = (linear_input(width, ("head",)),)
+    yield at.linear("logits", width, vocab, bias=shape.head_bias, tied=shape.tied, saved=saved)
+    yield at.elementwise(
+        "loss",
         kind=OperatorKind.CROSS_ENTROPY,
-        part=Part.HEAD,
-        layers=1,
-        division=Division.TENSOR,
-        out_features=shape.vocab_size,
-        moved_elements_per_token=FUSED_PASSES * shape.vocab_size,
-        moved_elements_per_token_unfused=LOSS_PASSES * shape.vocab_size,
+        division=TENSOR,
+        out_features=vocab,
+        fused=FUSED_PASSES * vocab,
+        unfused=LOSS_PASSES * vocab,
         launches=3,
     )
 
