@@ -14,19 +14,8 @@ from advisor.architecture.mixers.shapes import (
     FeedForwardShape,
     TransformerShape,
 )
+from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack
-from advisor.architecture.stack.layers import (
-    Activation,
-    Attention,
-    Branch,
-    Convolution,
-    GatedProduct,
-    Layer,
-    Linear,
-    Repeat,
-    Residual,
-    Section,
-)
 from advisor.errors import InputError
 
 WIDTH_STEP: Final = 16
@@ -44,7 +33,7 @@ def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
     layers = _layers(stack.layers, share)
     convolutions = _convolutions(stack.layers)
     if not _sums(stack.layers) and convolutions:
-        ends = any(isinstance(layer, Linear) for layer in _flat(stack.layers))
+        ends = any(isinstance(layer, nn.Linear) for layer in _flat(stack.layers))
         layers = _chained(layers, share, last=None if ends else convolutions[-1])
     smaller = stack.model_copy(update={"layers": layers})
     return smaller, _note(share, changed=smaller != stack)
@@ -117,63 +106,65 @@ def _feed_forward(
     return shape.model_copy(update={"width": width, "shared_width": shared})
 
 
-def _layers(layers: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
+def _layers(layers: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
     inner = _inner_matrices(layers)
     return tuple(
         layer.model_copy(update={"out": _left(layer.out, share, 2 * WIDTH_STEP)})
-        if isinstance(layer, Linear) and index in inner
+        if isinstance(layer, nn.Linear) and index in inner
         else _layer(layer, share)
         for index, layer in enumerate(layers)
     )
 
 
-def _inner_matrices(layers: tuple[Layer, ...]) -> set[int]:
+def _inner_matrices(layers: tuple[nn.Layer, ...]) -> set[int]:
     """Return the matrices that are followed by an activation and another matrix."""
-    matrices = [index for index, layer in enumerate(layers) if isinstance(layer, Linear)]
+    matrices = [index for index, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
     return {
-        index for index in matrices[:-1] if isinstance(layers[index + 1], Activation | GatedProduct)
+        index
+        for index in matrices[:-1]
+        if isinstance(layers[index + 1], nn.Activation | nn.GatedProduct)
     }
 
 
-def _layer(layer: Layer, share: float) -> Layer:
-    if isinstance(layer, Attention):
+def _layer(layer: nn.Layer, share: float) -> nn.Layer:
+    if isinstance(layer, nn.Attention):
         return layer.model_copy(update={"kept_heads": _left(layer.heads, share)})
-    if isinstance(layer, Repeat | Section | Branch):
+    if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
         return layer.model_copy(update={"layers": _layers(layer.layers, share)})
-    if isinstance(layer, Residual):
+    if isinstance(layer, nn.Residual):
         return layer.model_copy(update={"body": _narrowed(_layers(layer.body, share), share)})
     return layer
 
 
-def _flat(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+def _flat(layers: tuple[nn.Layer, ...]) -> Iterator[nn.Layer]:
     """Yield the layers, including those inside other layers."""
     for layer in layers:
         yield layer
-        if isinstance(layer, Repeat | Section | Branch):
+        if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
             yield from _flat(layer.layers)
-        if isinstance(layer, Residual):
+        if isinstance(layer, nn.Residual):
             yield from _flat((*layer.body, *layer.shortcut))
 
 
-def _sums(layers: tuple[Layer, ...]) -> bool:
+def _sums(layers: tuple[nn.Layer, ...]) -> bool:
     """Whether sums join channels, whose widths must then agree."""
-    return any(isinstance(layer, Residual) for layer in _flat(layers))
+    return any(isinstance(layer, nn.Residual) for layer in _flat(layers))
 
 
-def _convolutions(layers: tuple[Layer, ...]) -> list[Convolution]:
-    return [layer for layer in _flat(layers) if isinstance(layer, Convolution)]
+def _convolutions(layers: tuple[nn.Layer, ...]) -> list[nn.Convolution]:
+    return [layer for layer in _flat(layers) if isinstance(layer, nn.Convolution)]
 
 
 def _chained(
-    layers: tuple[Layer, ...], share: float, *, last: Convolution | None
-) -> tuple[Layer, ...]:
+    layers: tuple[nn.Layer, ...], share: float, *, last: nn.Convolution | None
+) -> tuple[nn.Layer, ...]:
     """Narrow every convolution except the last. Their readers adapt to the width."""
-    narrowed: list[Layer] = []
+    narrowed: list[nn.Layer] = []
     for layer in layers:
-        if isinstance(layer, Repeat | Section | Branch):
+        if isinstance(layer, nn.Repeat | nn.Section | nn.Branch):
             inner = _chained(layer.layers, share, last=last)
             narrowed.append(layer.model_copy(update={"layers": inner}))
-        elif isinstance(layer, Convolution) and layer.out and layer is not last:
+        elif isinstance(layer, nn.Convolution) and layer.out and layer is not last:
             out = _left(layer.out, share, CHANNEL_STEP)
             narrowed.append(layer.model_copy(update={"out": out}))
         else:
@@ -181,18 +172,20 @@ def _chained(
     return tuple(narrowed)
 
 
-def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
+def _narrowed(body: tuple[nn.Layer, ...], share: float) -> tuple[nn.Layer, ...]:
     """Remove channels of the convolutions in a residual block, except the last one's."""
     places = [
         index
         for index, layer in enumerate(body)
-        if isinstance(layer, Convolution) and layer.out is not None
+        if isinstance(layer, nn.Convolution) and layer.out is not None
     ]
     groups = next(
         (
             layer.groups
             for layer in body
-            if isinstance(layer, Convolution) and isinstance(layer.groups, int) and layer.groups > 1
+            if isinstance(layer, nn.Convolution)
+            and isinstance(layer.groups, int)
+            and layer.groups > 1
         ),
         1,
     )
@@ -200,7 +193,7 @@ def _narrowed(body: tuple[Layer, ...], share: float) -> tuple[Layer, ...]:
     narrowed = list(body)
     for index in places[:-1]:
         layer = body[index]
-        if not isinstance(layer, Convolution) or layer.out is None:
+        if not isinstance(layer, nn.Convolution) or layer.out is None:
             continue
         out = _left(layer.out, share, CHANNEL_STEP)
         if groups > 1:

@@ -34,11 +34,7 @@ NORMS: Final = {
     "layer_without_scale": Norm(kind=NormKind.LAYER, scale=False),
 }
 
-PLACES: Final = {
-    "before": NormPlaces(),
-    "after": parts.POST_NORMS,
-    "around": parts.SANDWICH_NORMS,
-}
+PLACES: Final = {"before": NormPlaces(), "after": parts.POST_NORMS, "around": parts.SANDWICH_NORMS}
 
 
 class WindowSettings(Noun):

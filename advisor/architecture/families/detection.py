@@ -7,7 +7,7 @@ products (anchors, their matching, suppression of duplicates) is left out.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.convolutional import (
@@ -18,29 +18,12 @@ from advisor.architecture.families.convolutional import (
     resnet_body,
     stages,
 )
+from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.stack.layers import (
-    Branch,
-    Convolution,
-    FocalLoss,
-    Layer,
-    Linear,
-    Matching,
-    Merge,
-    Normalization,
-    Pool,
-    Regions,
-    Repeat,
-    Residual,
-    Save,
-    Section,
-    Take,
-    Upsample,
-)
 from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
-FROZEN_NORM: Final = Normalization(kind="frozen")
+FROZEN_NORM: Final = nn.Normalization(kind="frozen")
 WIDTH: Final = 256
 """Channels of a feature pyramid (arXiv:1612.03144)."""
 BACKBONE_MULTIPLE: Final = 32
@@ -73,7 +56,7 @@ WITH_OBJECT: Final = 64
 MOST_WITH_OBJECT: Final = SAMPLED // 4
 WITH_KEYPOINTS: Final = 24
 """Number that show a person's keypoints, derived from times in Detectron2's model zoo."""
-MATCHING: Final = Matching(host_s=0.02)
+MATCHING: Final = nn.Matching(host_s=0.02)
 """Time to match anchors and regions with objects, image by image. It is the time beyond the kernels
 in 12 published runs of Detectron2 and DeepLearningExamples (8 to 92 ms, half of them 16 to 36)."""
 HIDDEN: Final = 1024
@@ -88,40 +71,50 @@ def ssd(fields: ConfigFields) -> Stack:
     Every image is scaled to one size, which fixes the default boxes.
     """
     labels = classes(fields)
-    body: list[Layer] = [*resnet_body(fields, strides=(1, 2, 1, 2))[:4], Save(name="map_1")]
+    body: list[nn.Layer] = [*resnet_body(fields, strides=(1, 2, 1, 2))[:4], nn.Save(name="map_1")]
     for index, (inner, out, stride, padding) in enumerate(SSD_EXTRA):
-        convolution = Convolution(out=out, stride=stride, padding=padding, bias=False)
+        convolution = nn.Convolution(out=out, stride=stride, padding=padding, bias=False)
         layers = (*normed(inner, function="relu"), convolution, BATCH_NORM, RELU)
-        body += [Section(name=f"extra_{index + 1}", layers=layers), Save(name=f"map_{index + 2}")]
-    heads: list[Layer] = []
-    for index, boxes in enumerate(SSD_BOXES):
-        scores = Convolution(out=boxes * labels)
+        body += [nn.section(f"extra_{index + 1}", *layers), nn.Save(name=f"map_{index + 2}")]
+    heads: list[nn.Layer] = []
+    for number, boxes in enumerate(SSD_BOXES, 1):
         heads += [
-            Take(name=f"map_{index + 1}"),
-            Branch(name=f"boxes_{index + 1}", layers=(Convolution(out=4 * boxes),)),
-            Branch(name=f"scores_{index + 1}", layers=(scores,)),
+            nn.Take(name=f"map_{number}"),
+            nn.branch(f"boxes_{number}", nn.Convolution(out=4 * boxes)),
+            nn.branch(f"scores_{number}", nn.Convolution(out=boxes * labels)),
         ]
-    return _detector(fields, (*body, _head(heads)), resized=True)
+    return _detector(fields, *body, _head(heads), resized=True)
 
 
 def retinanet(fields: ConfigFields) -> Stack:
     """RetinaNet: a pyramid over a ResNet, and the same two towers of convolutions on each level."""
     labels = classes(fields)
-    towers: list[Layer] = []
+    towers: list[nn.Layer] = []
     for level in RETINA_LEVELS:
         shared = level != RETINA_LEVELS[0]
-        tower = Convolution(out=WIDTH, shared=shared)
-        deep = Repeat(times=4, layers=(tower, RELU))
-        scores = Convolution(out=RETINA_ANCHORS * labels, shared=shared)
-        boxes = Convolution(out=RETINA_ANCHORS * 4, shared=shared)
-        scored = (deep, scores, FocalLoss())
+        deep = nn.repeat(4, nn.Convolution(out=WIDTH, shared=shared), RELU)
+        scores = nn.Convolution(out=RETINA_ANCHORS * labels, shared=shared)
+        boxes = nn.Convolution(out=RETINA_ANCHORS * 4, shared=shared)
         towers += [
-            Take(name=level),
-            Branch(name=f"scores_{level}", layers=scored),
-            Branch(name=f"boxes_{level}", layers=(deep, boxes)),
+            nn.Take(name=level),
+            nn.branch(f"scores_{level}", deep, scores, nn.FocalLoss()),
+            nn.branch(f"boxes_{level}", deep, boxes),
         ]
-    layers = (*_backbone(fields), *_pyramid(3, _coarser(fields)), _head([*towers, MATCHING]))
-    return _detector(fields, layers)
+    pyramid = _pyramid(3, *_coarser(fields))
+    return _detector(fields, *_backbone(fields), pyramid, _head([*towers, MATCHING]))
+
+
+class _Features(NamedTuple):
+    """Where the regions of an R-CNN come from."""
+
+    layers: nn.Layers
+    levels: tuple[str, ...]
+    """Saved maps on which regions are proposed."""
+    width: int
+    anchors: int
+    """Anchors at each position."""
+    regions: nn.Layers
+    """From maps to the features of each region."""
 
 
 def rcnn(fields: ConfigFields) -> Stack:
@@ -131,142 +124,121 @@ def rcnn(fields: ConfigFields) -> Stack:
     fourth then runs on every region), or a fourth stage that keeps the size of its maps (``dc5``).
     """
     kind = fields.text("features").lower()
-    labels, masks, keypoints = (classes(fields), fields.flag("masks"), fields.flag("keypoints"))
-    found: tuple[Layer, ...]
-    levels: tuple[str, ...]
-    if kind == "fpn":
-        low = Pool(kind="max", kernel=1, stride=2)
-        found = (*_backbone(fields), *_pyramid(2, (Take(name="p5"), low, Save(name="p6"))))
-        width, levels, anchors = WIDTH, REGION_LEVELS, 3
-        head: list[Layer] = [Take(name="p3"), *_box_matrices()]
-    elif kind == "c4":
-        found = (*_backbone(fields)[:-2], Save(name="c4"))
-        width, levels, anchors = 1024, ("c4",), 15
-        last = resnet_body(fields, norm=FROZEN_NORM)[-1]
-        head = [Take(name="c4"), Regions(count=SAMPLED, side=14), last]
-        head += [Save(name="region_features"), Pool(kind="average", kernel=7)]
-    elif kind == "dc5":
-        found = (*_backbone(fields, strides=(1, 2, 2, 1)),)
-        width, levels, anchors = 2048, ("c5",), 15
-        head = [Take(name="c5"), *_box_matrices()]
-    else:
-        fields.refuse("features", "is unknown", kind, "fpn, c4 or dc5")
-    proposals: list[Layer] = []
-    for level in levels:
-        shared = level != levels[0]
-        proposals += [
-            Take(name=level),
-            Convolution(out=width, shared=shared),
-            RELU,
-            Branch(
-                name=f"objects_{level}", layers=(Convolution(out=anchors, kernel=1, shared=shared),)
-            ),
-            Branch(
-                name=f"anchors_{level}",
-                layers=(Convolution(out=4 * anchors, kernel=1, shared=shared),),
-            ),
-        ]
+    labels, found = classes(fields), _features(fields, kind)
     # One more class for the background, and a box for each class.
-    boxed = 4 * (labels - fields.flag("background_unboxed"))
-    outputs: list[Layer] = [
-        Branch(name="classes", layers=(Linear(out=labels),)),
-        Branch(name="class_boxes", layers=(Linear(out=boxed),)),
+    boxed = labels - fields.flag("background_unboxed")
+    outputs: list[nn.Layer] = [
+        nn.branch("classes", nn.Linear(out=labels)),
+        nn.branch("class_boxes", nn.Linear(out=4 * boxed)),
     ]
-    if masks:
-        outputs += _mask_head(kind, boxed // 4)
-    if keypoints:
-        outputs += _keypoint_head()
+    if fields.flag("masks"):
+        outputs.append(_mask_head(kind, boxed))
+    if fields.flag("keypoints"):
+        outputs.append(_keypoint_head())
     return _detector(
         fields,
-        (
-            *found,
-            Section(name="proposals", layers=(*proposals, MATCHING)),
-            Section(name="regions", layers=tuple(head)),
-            _head(outputs),
-        ),
+        *found.layers,
+        nn.section("proposals", *_proposals(found), MATCHING),
+        nn.section("regions", *found.regions),
+        _head(outputs),
     )
 
 
-def _backbone(
-    fields: ConfigFields, strides: tuple[int, ...] | None = None
-) -> tuple[Section | Save, ...]:
+def _features(fields: ConfigFields, kind: str) -> _Features:
+    """Return the maps of the kind that ``features`` names."""
+    if kind == "fpn":
+        low = nn.Pool(kind="max", kernel=1, stride=2)
+        pyramid = _pyramid(2, nn.Take(name="p5"), low, nn.Save(name="p6"))
+        layers = (*_backbone(fields), pyramid)
+        return _Features(layers, REGION_LEVELS, WIDTH, 3, (nn.Take(name="p3"), *_box_matrices()))
+    if kind == "c4":
+        last = resnet_body(fields, norm=FROZEN_NORM)[-1]
+        regions: nn.Layers = (
+            *(nn.Take(name="c4"), nn.Regions(count=SAMPLED, side=14), last),
+            *(nn.Save(name="region_features"), nn.Pool(kind="average", kernel=7)),
+        )
+        layers = (*_backbone(fields)[:-2], nn.Save(name="c4"))
+        return _Features(layers, ("c4",), 1024, 15, regions)
+    if kind == "dc5":
+        regions = (nn.Take(name="c5"), *_box_matrices())
+        return _Features(_backbone(fields, strides=(1, 2, 2, 1)), ("c5",), 2048, 15, regions)
+    return fields.refuse("features", "is unknown", kind, "fpn, c4 or dc5")
+
+
+def _proposals(found: _Features) -> list[nn.Layer]:
+    """Return the network that proposes regions; all levels share its weights."""
+    layers: list[nn.Layer] = []
+    for level in found.levels:
+        shared = level != found.levels[0]
+        objects = nn.Convolution(out=found.anchors, kernel=1, shared=shared)
+        boxes = nn.Convolution(out=4 * found.anchors, kernel=1, shared=shared)
+        layers += [
+            *(nn.Take(name=level), nn.Convolution(out=found.width, shared=shared), RELU),
+            *(nn.branch(f"objects_{level}", objects), nn.branch(f"anchors_{level}", boxes)),
+        ]
+    return layers
+
+
+def _backbone(fields: ConfigFields, strides: tuple[int, ...] | None = None) -> nn.Layers:
     """Return a ResNet with frozen norms, stem and first stage; each stage's maps are saved."""
     stem, first, *others = resnet_body(fields, norm=FROZEN_NORM, strides=strides)
-    layers: list[Section | Save] = [
+    layers: list[nn.Layer] = [
         stem.model_copy(update={"frozen": True}),
         first.model_copy(update={"frozen": True}),
-        Save(name="c2"),
+        nn.Save(name="c2"),
     ]
     for index, stage in enumerate(others):
-        layers += [stage, Save(name=f"c{index + 3}")]
+        layers += [stage, nn.Save(name=f"c{index + 3}")]
     return tuple(layers)
 
 
-def _pyramid(lowest: int, coarser: tuple[Layer, ...]) -> tuple[Layer, ...]:
+def _pyramid(lowest: int, *coarser: nn.Layer) -> nn.Section:
     """Return a feature pyramid from the fourth stage down, and the levels above it."""
-    layers: list[Layer] = [Take(name="c5"), Convolution(out=WIDTH, kernel=1), Save(name="m5")]
-    layers += [Convolution(out=WIDTH), Save(name="p5")]
+    side, smooth = nn.Convolution(out=WIDTH, kernel=1), nn.Convolution(out=WIDTH)
+    layers: list[nn.Layer] = [nn.Take(name="c5"), side, nn.Save(name="m5")]
+    layers += [smooth, nn.Save(name="p5")]
     for level in range(4, lowest - 1, -1):
-        layers += [
-            Residual(
-                body=(Take(name=f"c{level}"), Convolution(out=WIDTH, kernel=1)),
-                shortcut=(Take(name=f"m{level + 1}"), Upsample()),
-            ),
-            Save(name=f"m{level}"),
-            Convolution(out=WIDTH),
-            Save(name=f"p{level}"),
-        ]
-    return (Section(name="pyramid", layers=(*layers, *coarser)),)
+        above = (nn.Take(name=f"m{level + 1}"), nn.Upsample())
+        merged = nn.residual(nn.Take(name=f"c{level}"), side, shortcut=above)
+        layers += [merged, nn.Save(name=f"m{level}"), smooth, nn.Save(name=f"p{level}")]
+    return nn.section("pyramid", *layers, *coarser)
 
 
-def _coarser(fields: ConfigFields) -> tuple[Layer, ...]:
+def _coarser(fields: ConfigFields) -> nn.Layers:
     """Return RetinaNet's two levels above the pyramid, from the backbone or from the pyramid."""
     source = "c5" if fields.flag("p6_from_backbone") else "p5"
-    return (
-        Take(name=source),
-        Convolution(out=WIDTH, stride=2),
-        Save(name="p6"),
-        RELU,
-        Convolution(out=WIDTH, stride=2),
-        Save(name="p7"),
-    )
+    halved = nn.Convolution(out=WIDTH, stride=2)
+    return (nn.Take(name=source), halved, nn.Save(name="p6"), RELU, halved, nn.Save(name="p7"))
 
 
-def _box_matrices() -> tuple[Layer, ...]:
-    matrices = (Linear(out=HIDDEN), RELU, Linear(out=HIDDEN), RELU)
-    return (Regions(count=SAMPLED, side=7), Merge(factor=7), *matrices)
+def _box_matrices() -> nn.Layers:
+    matrices = (nn.Linear(out=HIDDEN), RELU, nn.Linear(out=HIDDEN), RELU)
+    return (nn.Regions(count=SAMPLED, side=7), nn.Merge(factor=7), *matrices)
 
 
-def _mask_head(kind: str, labels: int) -> tuple[Layer, ...]:
-    deep: tuple[Layer, ...] = (
-        Take(name="p3"),
-        Regions(count=WITH_OBJECT, side=14, most=MOST_WITH_OBJECT),
-    )
-    if kind == "dc5":
-        deep = (Take(name="c5"), Regions(count=WITH_OBJECT, side=14, most=MOST_WITH_OBJECT))
-    if kind == "c4":
-        deep = (
-            Take(name="region_features"),
-            Regions(count=WITH_OBJECT, side=7, most=MOST_WITH_OBJECT),
-        )
-    else:
-        deep = (*deep, Repeat(times=4, layers=(Convolution(out=WIDTH), RELU)))
-    up = Convolution(out=WIDTH, kernel=2, stride=2, padding=0, transposed=True)
-    return (Branch(name="masks", layers=(*deep, up, RELU, Convolution(out=labels, kernel=1))),)
+def _mask_head(kind: str, labels: int) -> nn.Branch:
+    source = {"fpn": "p3", "c4": "region_features", "dc5": "c5"}[kind]
+    # The features of C4's regions have already passed the last stage.
+    whole = kind == "c4"
+    cut = nn.Regions(count=WITH_OBJECT, side=7 if whole else 14, most=MOST_WITH_OBJECT)
+    deep = () if whole else (nn.repeat(4, nn.Convolution(out=WIDTH), RELU),)
+    up = nn.Convolution(out=WIDTH, kernel=2, stride=2, padding=0, transposed=True)
+    last = nn.Convolution(out=labels, kernel=1)
+    return nn.branch("masks", nn.Take(name=source), cut, *deep, up, RELU, last)
 
 
-def _keypoint_head() -> tuple[Layer, ...]:
-    deep = Repeat(times=8, layers=(Convolution(out=512), RELU))
-    up = Convolution(out=KEYPOINTS, kernel=4, stride=2, padding=1, transposed=True)
-    start = (Take(name="p3"), Regions(count=WITH_KEYPOINTS, side=14, most=MOST_WITH_OBJECT))
-    return (Branch(name="keypoints", layers=(*start, deep, up, Upsample())),)
+def _keypoint_head() -> nn.Branch:
+    deep = nn.repeat(8, nn.Convolution(out=512), RELU)
+    up = nn.Convolution(out=KEYPOINTS, kernel=4, stride=2, padding=1, transposed=True)
+    cut = nn.Regions(count=WITH_KEYPOINTS, side=14, most=MOST_WITH_OBJECT)
+    return nn.branch("keypoints", nn.Take(name="p3"), cut, deep, up, nn.Upsample())
 
 
-def _head(layers: list[Layer]) -> Section:
-    return Section(name="head", part=Part.HEAD, layers=tuple(layers))
+def _head(layers: list[nn.Layer]) -> nn.Section:
+    return nn.section("head", *layers, part=Part.HEAD)
 
 
-def _detector(fields: ConfigFields, layers: tuple[Layer, ...], *, resized: bool = False) -> Stack:
+def _detector(fields: ConfigFields, *layers: nn.Layer, resized: bool = False) -> Stack:
     square = fields.flag("square_images", resized)
     return Stack(
         unit=Unit.IMAGE,

@@ -1,50 +1,34 @@
 """Diffusion networks: U-Nets of Stable Diffusion, DiT, and Flux-class transformers.
 
-Fields and defaults follow the classes of Hugging Face diffusers 0.35 (Apache-2.0), and for DiT its
-paper's code (Peebles and Xie 2022, arXiv:2212.09748). One "image" is one pass of the network over
-the latent of one image. Text encoder and latent decoder are not included.
+Fields follow the classes of Hugging Face diffusers 0.35 (Apache-2.0), and for DiT its paper's code
+(Peebles and Xie 2022, arXiv:2212.09748). One "image" is one pass of the network over the latent of
+one image. Text encoder and latent decoder are not included.
 """
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.families.convolutional import stage_counts
+from advisor.architecture.families.convolutional import LAYER_NORM, stage_counts
+from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.stack.layers import (
-    Activation,
-    Attention,
-    Concatenate,
-    Condition,
-    Convolution,
-    Embedding,
-    GatedProduct,
-    Layer,
-    Learned,
-    Linear,
-    Normalization,
-    Repeat,
-    Residual,
-    Save,
-    Section,
-    Take,
-    Upsample,
-)
 from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
-GROUP_NORM = Normalization(kind="group")
-LAYER_NORM = Normalization(kind="layer")
-PLAIN_NORM = Normalization(kind="layer", affine=False)
-SILU = Activation(function="silu")
-LATENT_DIVISOR = 8
+GROUP_NORM: Final = nn.Normalization(kind="group")
+PLAIN_NORM: Final = nn.Normalization(kind="layer", affine=False)
+SILU: Final = nn.Activation(function="silu")
+GELU: Final = nn.Activation(function="gelu")
+LATENT_DIVISOR: Final = 8
 """Pixels per latent element along a side, in all of these networks."""
-SINUSOIDS = 256
+SINUSOIDS: Final = 256
 """Width of the sinusoidal time step in transformers."""
 
 
-def _vector(source: str, width: int) -> tuple[Layer, ...]:
+def _vector(source: str, width: int) -> nn.Layers:
     """Return the network that turns an input into a vector and adds it to the condition."""
-    return (Take(name=source), Linear(out=width), SILU, Linear(out=width))
+    return (nn.Take(name=source), nn.Linear(out=width), SILU, nn.Linear(out=width))
 
 
 def _beside(fields: ConfigFields) -> tuple[str, ...]:
@@ -53,70 +37,40 @@ def _beside(fields: ConfigFields) -> tuple[str, ...]:
     return (f"left out, because they run separately: {'; '.join(parts)}",) if parts else ()
 
 
+class _Stage(NamedTuple):
+    """One stage of a latent U-Net."""
+
+    number: int
+    width: int
+    attends: bool
+    """Whether each residual block is followed by attention to the text."""
+    heads: int
+    depth: int
+    """Transformer blocks in each attention."""
+
+    def block(self, read: int, *, attends: bool | None = None) -> nn.Layers:
+        """Return a residual block that reads ``read`` channels, and the attention after it."""
+        body = (
+            *(GROUP_NORM, SILU, nn.Convolution(out=self.width), nn.Condition(source="time")),
+            *(GROUP_NORM, SILU, nn.Convolution(out=self.width)),
+        )
+        shortcut = (nn.Convolution(out=self.width, kernel=1),) if read != self.width else ()
+        block = nn.residual(*body, shortcut=shortcut)
+        if self.attends if attends is None else attends:
+            return (block, _spatial_transformer(self.width, self.heads, self.depth))
+        return (block,)
+
+
 def latent_unet(fields: ConfigFields) -> Stack:
     """Stable Diffusion U-Net: residual blocks and transformers on latents, conditioned on text."""
-    widths = stage_counts(fields, "block_out_channels")
-    count = len(widths)
-    depth = fields.count("layers_per_block")
-    kinds = fields.names("down_block_types") or (
-        *("CrossAttnDownBlock2D",) * (count - 1),
-        "DownBlock2D",
-    )
-    if len(kinds) != count:
-        fields.fail("lists of stages differ in length", "down_block_types", list(kinds), str(count))
-    reads = tuple(kind.startswith("CrossAttn") for kind in kinds)
-    heads = _per_stage(fields, "attention_head_dim", count)
-    blocks = _per_stage(fields, "transformer_layers_per_block", count)
-    time = fields.count("time_embedding_dim", 4 * widths[0])
+    found = _unet_stages(fields)
+    depth, first = fields.count("layers_per_block", maximum=64), found[0].width
+    out = nn.Convolution(out=fields.count("out_channels", maximum=4096))
+    time = fields.count("time_embedding_dim", 4 * first)
+    stem = (nn.Take(name="latent"), nn.Convolution(out=first), nn.Save(name="skip_0"))
     text = fields.count("cross_attention_dim")
-
-    def convolved(stage: int, read: int, *, attends: bool) -> tuple[Layer, ...]:
-        out = widths[stage]
-        body = (
-            *(GROUP_NORM, SILU, Convolution(out=out), Condition(source="time")),
-            *(GROUP_NORM, SILU, Convolution(out=out)),
-        )
-        shortcut = (Convolution(out=out, kernel=1),) if read != out else ()
-        block = Residual(body=body, shortcut=shortcut)
-        told = (_spatial_transformer(out, heads[stage], blocks[stage]),) if attends else ()
-        return (block, *told)
-
-    layers: list[Layer] = [
-        Section(name="condition", layers=(Save(name="latent"), *_condition(fields, time))),
-        Section(
-            name="stem",
-            layers=(Take(name="latent"), Convolution(out=widths[0]), Save(name="skip_0")),
-        ),
-    ]
-    skips, width = [widths[0]], widths[0]
-    for stage, out in enumerate(widths):
-        inside: list[Layer] = []
-        for _ in range(depth):
-            inside += [*convolved(stage, width, attends=reads[stage])]
-            inside.append(Save(name=f"skip_{len(skips)}"))
-            skips.append(out)
-            width = out
-        if stage < count - 1:
-            inside += [Convolution(stride=2), Save(name=f"skip_{len(skips)}")]
-            skips.append(out)
-        layers.append(Section(name=f"down_{stage + 1}", layers=tuple(inside)))
-    last = count - 1
-    middle = (*convolved(last, width, attends=True), *convolved(last, width, attends=False))
-    layers.append(Section(name="middle", layers=middle))
-    for stage in reversed(range(count)):
-        inside = []
-        for _ in range(depth + 1):
-            joined = skips.pop()
-            inside.append(Concatenate(name=f"skip_{len(skips)}"))
-            inside += [*convolved(stage, width + joined, attends=reads[stage])]
-            width = widths[stage]
-        if stage:
-            inside += [Upsample(), Convolution()]
-        layers.append(Section(name=f"up_{stage + 1}", layers=tuple(inside)))
-    head = (GROUP_NORM, SILU, Convolution(out=fields.count("out_channels")))
-    layers.append(Section(name="head", part=Part.HEAD, layers=head))
     others = {
-        "timestep": StackInput(width=widths[0]),
+        "timestep": StackInput(width=first),
         "text": StackInput(width=text, length=fields.count("text_length")),
     }
     added = fields.optional_count("projection_class_embeddings_input_dim")
@@ -126,12 +80,63 @@ def latent_unet(fields: ConfigFields) -> Stack:
         unit=Unit.IMAGE,
         input=_latent(fields),
         others=others,
-        layers=tuple(layers),
-        blocks=2 * count * depth + count + 2,
-        hidden_size=max(widths),
+        layers=(
+            nn.section("condition", nn.Save(name="latent"), *_condition(fields, time)),
+            nn.section("stem", *stem),
+            *_down_and_up(found, depth),
+            nn.section("head", GROUP_NORM, SILU, out, part=Part.HEAD),
+        ),
+        blocks=2 * len(found) * depth + len(found) + 2,
+        hidden_size=max(stage.width for stage in found),
         guided=True,
         notes=_beside(fields),
     )
+
+
+def _unet_stages(fields: ConfigFields) -> list[_Stage]:
+    widths = stage_counts(fields, "block_out_channels")
+    count = len(widths)
+    plain = (*("CrossAttnDownBlock2D",) * (count - 1), "DownBlock2D")
+    kinds = fields.names("down_block_types") or plain
+    if len(kinds) != count:
+        fields.fail("lists of stages differ in length", "down_block_types", list(kinds), str(count))
+    heads = _per_stage(fields, "attention_head_dim", count)
+    depths = _per_stage(fields, "transformer_layers_per_block", count)
+    attends = [kind.startswith("CrossAttn") for kind in kinds]
+    return [
+        _Stage(index + 1, *stage)
+        for index, stage in enumerate(zip(widths, attends, heads, depths, strict=True))
+    ]
+
+
+def _down_and_up(found: list[_Stage], depth: int) -> list[nn.Layer]:
+    """Return the stages down, the middle, and the stages up, each with what the way down saved."""
+    layers: list[nn.Layer] = []
+    skips, width = [found[0].width], found[0].width
+    for stage in found:
+        inside: list[nn.Layer] = []
+        for _ in range(depth):
+            inside += [*stage.block(width), nn.Save(name=f"skip_{len(skips)}")]
+            width = stage.width
+            skips.append(width)
+        if stage is not found[-1]:
+            inside += [nn.Convolution(stride=2), nn.Save(name=f"skip_{len(skips)}")]
+            skips.append(width)
+        layers.append(nn.section(f"down_{stage.number}", *inside))
+    last = found[-1]
+    middle = (*last.block(width, attends=True), *last.block(width, attends=False))
+    layers.append(nn.section("middle", *middle))
+    for stage in reversed(found):
+        inside = []
+        for _ in range(depth + 1):
+            joined = skips.pop()
+            inside.append(nn.Concatenate(name=f"skip_{len(skips)}"))
+            inside += stage.block(width + joined)
+            width = stage.width
+        if stage is not found[0]:
+            inside += [nn.Upsample(), nn.Convolution()]
+        layers.append(nn.section(f"up_{stage.number}", *inside))
+    return layers
 
 
 def _latent(fields: ConfigFields) -> StackInput:
@@ -153,84 +158,66 @@ def _per_stage(fields: ConfigFields, name: str, count: int) -> tuple[int, ...]:
     return values
 
 
-def _condition(fields: ConfigFields, width: int) -> tuple[Layer, ...]:
+def _condition(fields: ConfigFields, width: int) -> nn.Layers:
     """Return the vector of the time step and of the image's other conditions."""
     added = fields.has("projection_class_embeddings_input_dim")
-    more = (*_vector("added", width), Save(name="added_vector")) if added else ()
-    return (*more, *_vector("timestep", width), Save(name="time"))
+    more = (*_vector("added", width), nn.Save(name="added_vector")) if added else ()
+    return (*more, *_vector("timestep", width), nn.Save(name="time"))
 
 
-def _spatial_transformer(width: int, heads: int, depth: int) -> Residual:
+def _spatial_transformer(width: int, heads: int, depth: int) -> nn.Residual:
     """Return attention between the pixels of a feature map, and to the text."""
+    gated = nn.GatedProduct(function="gelu")
     block = (
-        Residual(body=(LAYER_NORM, Attention(heads=heads, bias=False))),
-        Residual(body=(LAYER_NORM, Attention(heads=heads, bias=False, memory="text"))),
-        Residual(
-            body=(
-                LAYER_NORM,
-                Linear(out=8 * width, target="up"),
-                GatedProduct(function="gelu"),
-                Linear(out=width, target="down"),
-            )
-        ),
+        nn.residual(LAYER_NORM, nn.Attention(heads=heads, bias=False)),
+        nn.residual(LAYER_NORM, nn.Attention(heads=heads, bias=False, memory="text")),
+        nn.residual(LAYER_NORM, *nn.feed_forward(width, 8 * width, gated)),
     )
     # A 1 x 1 convolution and a matrix are the same product.
-    return Residual(
-        body=(
-            GROUP_NORM,
-            *(Linear(out=width), Repeat(times=depth, layers=block), Linear(out=width)),
-        )
+    matrix = nn.Linear(out=width)
+    return nn.residual(GROUP_NORM, matrix, nn.repeat(depth, *block), matrix)
+
+
+def _modulated_head(outputs: int) -> nn.Section:
+    condition = nn.Condition(source="time", chunks=2)
+    return nn.section("head", PLAIN_NORM, condition, nn.Linear(out=outputs), part=Part.HEAD)
+
+
+def _modulated_block(hidden: int, attention: nn.Attention) -> nn.Layers:
+    """Return a transformer block whose norms the time step shifts and scales."""
+    return (
+        nn.residual(PLAIN_NORM, nn.Condition(source="time", chunks=6), attention),
+        nn.residual(PLAIN_NORM, *nn.feed_forward(hidden, 4 * hidden, GELU)),
     )
 
 
 def dit(fields: ConfigFields) -> Stack:
     """DiT: a transformer over patches of a latent; time step and class condition each block."""
-    hidden = fields.count("hidden_size")
-    layers = fields.count("num_hidden_layers")
-    heads = fields.count("num_attention_heads")
-    patch = fields.count("patch_size", maximum=64)
+    hidden, layers = fields.count("hidden_size"), fields.count("num_hidden_layers")
+    heads, patch = fields.count("num_attention_heads"), fields.count("patch_size", maximum=64)
     latent = _latent(fields)
     patches = ((latent.image or 0) // LATENT_DIVISOR // patch) ** 2
-    block = (
-        Residual(body=(PLAIN_NORM, Condition(source="time", chunks=6), Attention(heads=heads))),
-        Residual(
-            body=(
-                PLAIN_NORM,
-                Linear(out=4 * hidden, target="up"),
-                Activation(function="gelu"),
-                Linear(out=hidden, target="down"),
-            )
-        ),
-    )
-    labels = fields.count("num_labels")
+    block = _modulated_block(hidden, nn.Attention(heads=heads))
     # One more label means "no class". The look-up reads one vector.
-    look_up = (Take(name="label"), Embedding(entries=labels + 1, width=hidden))
-    outputs = patch * patch * latent.width * 2
+    labels = nn.Embedding(entries=fields.count("num_labels") + 1, width=hidden)
     return Stack(
         unit=Unit.IMAGE,
         input=latent,
         others={"timestep": StackInput(width=SINUSOIDS), "label": StackInput()},
         layers=(
-            Section(
-                name="condition",
-                layers=(
-                    *(Save(name="latent"), *look_up, Save(name="label_vector")),
-                    *(*_vector("timestep", hidden), Save(name="time"), Take(name="latent")),
-                ),
+            nn.section(
+                "condition",
+                *(nn.Save(name="latent"), nn.Take(name="label"), labels),
+                *(nn.Save(name="label_vector"), *_vector("timestep", hidden)),
+                *(nn.Save(name="time"), nn.Take(name="latent")),
             ),
-            Section(
-                name="stem",
-                layers=(
-                    Convolution(out=hidden, kernel=patch, stride=patch, padding=0),
-                    Learned(elements=patches * hidden),
-                ),
+            nn.section(
+                "stem",
+                nn.Convolution(out=hidden, kernel=patch, stride=patch, padding=0),
+                nn.Learned(elements=patches * hidden),
             ),
-            Section(name="block", layers=(Repeat(times=layers, layers=block),)),
-            Section(
-                name="head",
-                part=Part.HEAD,
-                layers=(PLAIN_NORM, Condition(source="time", chunks=2), Linear(out=outputs)),
-            ),
+            nn.section("block", nn.repeat(layers, *block)),
+            _modulated_head(patch * patch * latent.width * 2),
         ),
         blocks=layers,
         hidden_size=hidden,
@@ -245,77 +232,59 @@ def flux(fields: ConfigFields) -> Stack:
     hidden = heads * fields.count("attention_head_dim")
     double, single = fields.count("num_layers"), fields.count("num_single_layers")
     channels = fields.count("in_channels", maximum=65_536)
-    text = fields.count("joint_attention_dim")
-    pooled = fields.count("pooled_projection_dim")
-    gelu = Activation(function="gelu")
-    vectors = ["timestep", "pooled"]
-    if fields.flag("guidance_embeds"):
-        vectors.append("guidance")
-
-    def stream(other: str) -> tuple[Layer, ...]:
-        mixed = Attention(heads=heads, joint=other, head_norm=True)
-        return (
-            Residual(body=(PLAIN_NORM, Condition(source="time", chunks=6), mixed)),
-            Residual(
-                body=(
-                    PLAIN_NORM,
-                    *(Linear(out=4 * hidden, target="up"), gelu),
-                    Linear(out=hidden, target="down"),
-                )
-            ),
-        )
-
-    pair = (
-        *(*stream("words"), Save(name="pixels")),
-        *(Take(name="words"), *stream("pixels"), Save(name="words"), Take(name="pixels")),
-    )
-    one = Residual(
-        body=(
-            *(PLAIN_NORM, Condition(source="time", chunks=3), Save(name="both")),
-            *(Attention(heads=heads, head_norm=True, output=False), Save(name="attended")),
-            *(Take(name="both"), Linear(out=4 * hidden), gelu, Concatenate(name="attended")),
-            Linear(out=hidden),
-        )
-    )
-    condition = [_vector(name, hidden) for name in reversed(vectors)]
+    guided = ("guidance",) if fields.flag("guidance_embeds") else ()
+    vectors = [_vector(name, hidden) for name in (*guided, "pooled", "timestep")]
+    text, length = fields.count("joint_attention_dim"), fields.count("text_length")
+    # A token covers 2 x 2 elements of the latent.
+    image = StackInput(width=channels, image=fields.count("image_size"), divisor=2 * LATENT_DIVISOR)
     return Stack(
         unit=Unit.IMAGE,
-        # A token covers 2 x 2 elements of the latent.
-        input=StackInput(
-            width=channels,
-            image=fields.count("image_size"),
-            divisor=2 * LATENT_DIVISOR,
-        ),
+        input=image,
         others={
-            "text": StackInput(width=text, length=fields.count("text_length")),
+            "text": StackInput(width=text, length=length),
             "timestep": StackInput(width=SINUSOIDS),
             "guidance": StackInput(width=SINUSOIDS),
-            "pooled": StackInput(width=pooled),
+            "pooled": StackInput(width=fields.count("pooled_projection_dim")),
         },
         layers=(
-            Section(
-                name="condition",
-                layers=(
-                    *(Save(name="latent"), *(layer for vector in condition for layer in vector)),
-                    *(Save(name="time"), Take(name="text"), Linear(out=hidden)),
-                    *(Save(name="words"), Take(name="latent"), Linear(out=hidden)),
-                ),
+            nn.section(
+                "condition",
+                *(nn.Save(name="latent"), *(layer for vector in vectors for layer in vector)),
+                *(nn.Save(name="time"), nn.Take(name="text"), nn.Linear(out=hidden)),
+                *(nn.Save(name="words"), nn.Take(name="latent"), nn.Linear(out=hidden)),
             ),
-            Section(name="double", layers=(Repeat(times=double, layers=pair),)),
-            Section(
-                name="single",
-                layers=(
-                    Concatenate(name="words", along="positions"),
-                    Repeat(times=single, layers=(one,)),
-                ),
+            nn.section("double", nn.repeat(double, *_two_streams(hidden, heads))),
+            nn.section(
+                "single",
+                nn.Concatenate(name="words", along="positions"),
+                nn.repeat(single, _one_stream(hidden, heads)),
             ),
-            Section(
-                name="head",
-                part=Part.HEAD,
-                layers=(PLAIN_NORM, Condition(source="time", chunks=2), Linear(out=channels)),
-            ),
+            _modulated_head(channels),
         ),
         blocks=double + single,
         hidden_size=hidden,
         notes=_beside(fields),
+    )
+
+
+def _two_streams(hidden: int, heads: int) -> nn.Layers:
+    """Return a block of the image and one of the text, each of which attends to both."""
+
+    def stream(other: str) -> nn.Layers:
+        return _modulated_block(hidden, nn.Attention(heads=heads, joint=other, head_norm=True))
+
+    return (
+        *(*stream("words"), nn.Save(name="pixels"), nn.Take(name="words")),
+        *(*stream("pixels"), nn.Save(name="words"), nn.Take(name="pixels")),
+    )
+
+
+def _one_stream(hidden: int, heads: int) -> nn.Residual:
+    """Return a block whose attention and feed-forward layers run side by side."""
+    attention = nn.Attention(heads=heads, head_norm=True, output=False)
+    return nn.residual(
+        *(PLAIN_NORM, nn.Condition(source="time", chunks=3), nn.Save(name="both")),
+        *(attention, nn.Save(name="attended"), nn.Take(name="both")),
+        *(nn.Linear(out=4 * hidden), GELU, nn.Concatenate(name="attended")),
+        nn.Linear(out=hidden),
     )

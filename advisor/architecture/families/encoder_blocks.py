@@ -8,27 +8,13 @@ from pydantic import Field
 
 from advisor.architecture.config.decoder import activation
 from advisor.architecture.config.fields import ConfigFields
-from advisor.architecture.stack.layers import (
-    Activation,
-    Attention,
-    Dropout,
-    Function,
-    GatedProduct,
-    Layer,
-    Linear,
-    Normalization,
-    Repeat,
-    Residual,
-    Scale,
-    Section,
-)
-from advisor.architecture.table.operators import Part
+from advisor.architecture.stack import layers as nn
 from advisor.foundation.noun import Noun
 
-LAYER_NORM: Final = Normalization(kind="layer")
+LAYER_NORM: Final = nn.Normalization(kind="layer")
 Count = Annotated[int, Field(ge=1)]
 
-FUNCTIONS: Final[dict[str, Function]] = {
+FUNCTIONS: Final[dict[str, nn.Function]] = {
     "relu": "relu",
     "relu2": "relu2",
     "gelu": "gelu",
@@ -53,7 +39,7 @@ class BlockShape(Noun):
     width: Count
     """Width of the feed-forward layers."""
     gated: bool = False
-    function: Function = "gelu"
+    function: nn.Function = "gelu"
     bias: bool = True
     input_bias: bool = True
     """Whether queries, keys and values have biases, if the other layers have them."""
@@ -72,19 +58,53 @@ class BlockShape(Noun):
     """Whether each channel of a branch has a learned factor (DeiT III)."""
 
 
-def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
+def block_shape(
+    fields: ConfigFields, tower: str = "", *, width: int | None = None, **settings: object
+) -> BlockShape:
+    """Return the blocks of a configuration, or of the encoder or decoder of a pair.
+
+    Parameters
+    ----------
+    tower : str
+        ``encoder`` or ``decoder`` of a pair, which precedes the names of its fields.
+    width : int, optional
+        Width of the feed-forward layers, if no field states it.
+    **settings
+        Further fields of :class:`BlockShape`.
+    """
+    layers, heads_field, inner = "num_hidden_layers", "num_attention_heads", "intermediate_size"
+    if tower:
+        layers, heads_field, inner = (
+            f"{tower}_{name}" for name in ("layers", "attention_heads", "ffn_dim")
+        )
+    hidden, heads = fields.count("hidden_size"), fields.count(heads_field)
+    fields.must_divide(heads_field, heads, hidden, "the hidden size")
+    shape: dict[str, object] = {
+        "layers": fields.count(layers),
+        "hidden_size": hidden,
+        "heads": heads,
+        "head_dim": hidden // heads,
+        "width": width or fields.count(inner),
+        "function": function_named(fields),
+    }
+    return BlockShape.model_validate({**shape, **settings})
+
+
+def transformer_blocks(shape: BlockShape) -> nn.Layers:
     """Return the blocks as layers."""
-    norm = Normalization(kind=shape.norm)
-    mask = (Dropout(),) if shape.dropout else ()
-    factor = (Scale(),) if shape.layer_scale else ()
+    norm = nn.Normalization(kind=shape.norm)
+    after = (
+        *((nn.Scale(),) if shape.layer_scale else ()),
+        *((nn.Dropout(),) if shape.dropout else ()),
+    )
 
-    def branch(*body: Layer) -> tuple[Layer, ...]:
+    def branch(*body: nn.Layer) -> nn.Layers:
         if shape.post_norm:
-            return (Residual(body=(*body, *factor, *mask)), norm)
-        return (Residual(body=(norm, *body, *factor, *mask)),)
+            return (nn.residual(*body, *after), norm)
+        return (nn.residual(norm, *body, *after),)
 
-    def attention(memory: str | None) -> Attention:
-        return Attention(
+    def attention(memory: str | None) -> nn.Attention:
+        return nn.Attention(
             heads=shape.heads,
             width=shape.heads * shape.head_dim,
             bias=shape.bias and shape.input_bias,
@@ -99,32 +119,20 @@ def transformer_blocks(shape: BlockShape) -> tuple[Layer, ...]:
 
     cross = branch(attention(shape.memory)) if shape.memory else ()
     block = (*branch(attention(None)), *cross, *branch(*feed_forward(shape)))
-    return (Repeat(times=shape.layers, layers=block),)
+    return (nn.repeat(shape.layers, *block),)
 
 
-def feed_forward(shape: BlockShape) -> tuple[Layer, ...]:
+def feed_forward(shape: BlockShape) -> nn.Layers:
     """Return the feed-forward layers of a block; a gate is part of the first matrix."""
-    inner = shape.width * (2 if shape.gated else 1)
-    middle: Layer = Activation(function=shape.function)
+    middle: nn.Layer = nn.Activation(function=shape.function)
     if shape.gated:
-        middle = GatedProduct(function=shape.function)
-    mask = (Dropout(),) if shape.dropout and shape.biased_scores else ()
-    return (
-        Linear(out=inner, bias=shape.bias, target="up"),
-        middle,
-        *mask,
-        Linear(out=shape.hidden_size, bias=shape.bias, target="down"),
-    )
+        middle = nn.GatedProduct(function=shape.function)
+    mask = (nn.Dropout(),) if shape.dropout and shape.biased_scores else ()
+    inner = shape.width * (2 if shape.gated else 1)
+    return nn.feed_forward(shape.hidden_size, inner, middle, bias=shape.bias, mask=mask)
 
 
-def head_count(fields: ConfigFields, hidden: int, name: str = "num_attention_heads") -> int:
-    """Return the number of heads, which must divide the hidden size."""
-    heads = fields.count(name)
-    fields.must_divide(name, heads, hidden, "the hidden size")
-    return heads
-
-
-def function_named(fields: ConfigFields, default: str = "gelu") -> Function:
+def function_named(fields: ConfigFields, default: str = "gelu") -> nn.Function:
     """Return the activation that a configuration names.
 
     Raises
@@ -134,15 +142,11 @@ def function_named(fields: ConfigFields, default: str = "gelu") -> Function:
     """
     chosen = activation(fields, default)
     if chosen not in FUNCTIONS:
-        fields.refuse(
-            "hidden_act",
-            "is not an activation of encoders",
-            chosen,
-            ", ".join(FUNCTIONS),
-        )
+        what = "is not an activation of encoders"
+        fields.refuse("hidden_act", what, chosen, ", ".join(FUNCTIONS))
     return FUNCTIONS[chosen]
 
 
-def part(name: str, *layers: Layer, of: Part = Part.BLOCK) -> Section:
-    """Return layers with a common name prefix."""
-    return Section(name=name, part=of, layers=layers)
+def ends(fields: ConfigFields, *endings: str) -> bool:
+    """Return whether the file's class name ends in one of these."""
+    return any(name.endswith(endings) for name in fields.names("architectures"))

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.encoder_blocks import (
     FUNCTIONS,
     LAYER_NORM,
     BlockShape,
-    function_named,
-    head_count,
-    part,
+    block_shape,
+    ends,
     transformer_blocks,
 )
+from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.stack.layers import (
-    Activation,
-    Convolution,
-    Dropout,
-    Embedding,
-    Layer,
-    Learned,
-    Linear,
-    Normalization,
-    Save,
-    Take,
-)
 from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
-TEXT_TOKENS = 512
+TEXT_TOKENS: Final = 512
 """Length of both texts if the work does not state it: T5's training length. [tokens]"""
+
+READ: Final = StackInput(length=TEXT_TOKENS, follows="sequence_length")
+WRITTEN: Final = StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")
+T5_FUNCTIONS: Final = ("relu", "gelu", "gelu_new", "silu")
+
+
+def _decoding(decodes: bool) -> dict[str, Any]:
+    """Return what the blocks of a decoder have beyond those of an encoder."""
+    return {"causal": decodes, "memory": "encoder" if decodes else None}
+
+
+def _head(fields: ConfigFields) -> nn.Section:
+    vocab, tied = fields.count("vocab_size"), fields.flag("tie_word_embeddings")
+    return nn.section("head", nn.Linear(out=vocab, bias=False, tied=tied), part=Part.HEAD)
 
 
 def t5(fields: ConfigFields) -> Stack:
@@ -39,63 +43,30 @@ def t5(fields: ConfigFields) -> Stack:
     ``T5EncoderModel`` is only the encoder, as in diffusion models.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
-    heads = fields.count("num_heads")
     layers = fields.count("num_hidden_layers")
-    kind = fields.text("feed_forward_proj")
-    gated, known = kind.startswith("gated-"), ("relu", "gelu", "gelu_new", "silu")
-    act = kind.removeprefix("gated-")
-    if act not in known:
-        fields.refuse(
-            "feed_forward_proj",
-            "is not a known activation",
-            kind,
-            ", ".join([*known, *(f"gated-{name}" for name in known)]),
-        )
-    buckets = fields.count("relative_attention_num_buckets")
-    tied = fields.flag("tie_word_embeddings")
-    norm = Normalization(kind="rms")
     decoders = fields.count("num_decoder_layers", layers)
-
-    def blocks(count: int, *, decodes: bool) -> tuple[Layer, ...]:
-        shape = BlockShape(
-            layers=count,
-            hidden_size=hidden,
-            heads=heads,
-            head_dim=fields.count("d_kv"),
-            width=fields.count("d_ff"),
-            gated=gated,
-            # The class computes GELU step by step in gated layers.
-            function=FUNCTIONS["gelu_new" if gated and act == "gelu" else act],
-            bias=False,
-            causal=decodes,
-            memory="encoder" if decodes else None,
-            norm="rms",
-            dropout=True,
-            biased_scores=True,
-        )
-        distances = Learned(elements=buckets * heads)
-        return (Dropout(), distances, *transformer_blocks(shape), norm, Dropout())
-
-    if any(name.endswith("EncoderModel") for name in fields.names("architectures")):
-        table = Embedding(entries=vocab, width=hidden)
+    tied = fields.flag("tie_word_embeddings")
+    encoder = _t5_blocks(fields, layers, decodes=False)
+    if ends(fields, "EncoderModel"):
+        table = nn.Embedding(entries=vocab, width=hidden)
         return Stack(
             unit=Unit.SAMPLE,
-            input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
-            layers=(part("encoder", table, *blocks(layers, decodes=False)),),
+            input=READ,
+            layers=(nn.section("encoder", table, *encoder),),
             blocks=layers,
             hidden_size=hidden,
         )
-    table = Embedding(entries=vocab, width=hidden, tied=tied)
-    lookup = Embedding(entries=vocab, width=hidden, shared=True)
+    table = nn.Embedding(entries=vocab, width=hidden, tied=tied)
+    lookup = nn.Embedding(entries=vocab, width=hidden, shared=True)
     return Stack(
         unit=Unit.SAMPLE,
-        input=StackInput(length=TEXT_TOKENS, follows="sequence_length"),
-        others={"words": StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")},
+        input=READ,
+        others={"words": WRITTEN},
         layers=(
-            part("encoder", table, *blocks(layers, decodes=False), Save(name="encoder")),
-            Take(name="words"),
-            part("decoder", lookup, *blocks(decoders, decodes=True)),
-            part("head", Linear(out=vocab, bias=False, tied=tied), of=Part.HEAD),
+            nn.section("encoder", table, *encoder, nn.Save(name="encoder")),
+            nn.Take(name="words"),
+            nn.section("decoder", lookup, *_t5_blocks(fields, decoders, decodes=True)),
+            _head(fields),
         ),
         blocks=layers + decoders,
         hidden_size=hidden,
@@ -104,63 +75,69 @@ def t5(fields: ConfigFields) -> Stack:
     )
 
 
+def _t5_blocks(fields: ConfigFields, layers: int, *, decodes: bool) -> nn.Layers:
+    """Return the blocks of one side, with the dropouts, distances and norm around them."""
+    kind, heads = fields.text("feed_forward_proj"), fields.count("num_heads")
+    gated, act = kind.startswith("gated-"), kind.removeprefix("gated-")
+    if act not in T5_FUNCTIONS:
+        known = ", ".join([*T5_FUNCTIONS, *(f"gated-{name}" for name in T5_FUNCTIONS)])
+        fields.refuse("feed_forward_proj", "is not a known activation", kind, known)
+    shape: dict[str, object] = {
+        "layers": layers,
+        "hidden_size": fields.count("hidden_size"),
+        "heads": heads,
+        "head_dim": fields.count("d_kv"),
+        "width": fields.count("d_ff"),
+        "gated": gated,
+        # The class computes GELU step by step in gated layers.
+        "function": FUNCTIONS["gelu_new" if gated and act == "gelu" else act],
+        "bias": False,
+        "norm": "rms",
+        "dropout": True,
+        "biased_scores": True,
+    }
+    blocks = transformer_blocks(BlockShape.model_validate({**shape, **_decoding(decodes)}))
+    distances = nn.Learned(elements=fields.count("relative_attention_num_buckets") * heads)
+    return (nn.Dropout(), distances, *blocks, nn.Normalization(kind="rms"), nn.Dropout())
+
+
 def whisper(fields: ConfigFields) -> Stack:
     """Whisper: convolutions over mel frames, an encoder, a decoder, a head tied by default.
 
     ``WhisperForCausalLM`` is only the decoder.
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
-    mels = fields.count("num_mel_bins")
     sources = fields.count("max_source_positions", maximum=1_000_000)
     targets = fields.count("max_target_positions", maximum=10_000_000)
     tied = fields.flag("tie_word_embeddings")
-
-    def tower(name: str, *, decodes: bool) -> BlockShape:
-        heads = head_count(fields, hidden, f"{name}_attention_heads")
-        return BlockShape(
-            layers=fields.count(f"{name}_layers"),
-            hidden_size=hidden,
-            heads=heads,
-            head_dim=hidden // heads,
-            width=fields.count(f"{name}_ffn_dim"),
-            function=function_named(fields),
-            key_bias=False,
-            causal=decodes,
-            memory="encoder" if decodes else None,
-        )
-
-    reading, writing = tower("encoder", decodes=False), tower("decoder", decodes=True)
+    reading, writing = (
+        block_shape(fields, tower, key_bias=False, **_decoding(tower == "decoder"))
+        for tower in ("encoder", "decoder")
+    )
     alone = "WhisperForCausalLM" in fields.names("architectures")
-    gelu = Activation(function="gelu")
-    encoder = part(
+    gelu = nn.Activation(function="gelu")
+    encoder = nn.section(
         "encoder",
-        *(Convolution(out=hidden, kernel=3), gelu),
-        *(Convolution(out=hidden, kernel=3, stride=2), gelu),
-        Learned(elements=sources * hidden),
-        *transformer_blocks(reading),
-        LAYER_NORM,
-        Save(name="encoder"),
+        *(nn.Convolution(out=hidden, kernel=3), gelu),
+        *(nn.Convolution(out=hidden, kernel=3, stride=2), gelu),
+        nn.Learned(elements=sources * hidden),
+        *(*transformer_blocks(reading), LAYER_NORM, nn.Save(name="encoder")),
     )
-    decoder = part(
+    decoder = nn.section(
         "decoder",
-        Embedding(entries=vocab, width=hidden, tied=tied),
-        Learned(elements=targets * hidden),
-        *transformer_blocks(writing),
-        LAYER_NORM,
+        nn.Embedding(entries=vocab, width=hidden, tied=tied),
+        nn.Learned(elements=targets * hidden),
+        *(*transformer_blocks(writing), LAYER_NORM),
     )
-    head = part("head", Linear(out=vocab, bias=False, tied=tied), of=Part.HEAD)
-    words = StackInput(length=targets, follows="decoder_sequence_length")
-    # Two frames of 10 ms for each position, after the second convolution's stride.
-    frames = StackInput(width=mels, length=2 * sources)
+    others = {"words": StackInput(length=targets, follows="decoder_sequence_length")}
     if alone:
-        others = {"words": words, "encoder": StackInput(width=hidden, length=sources)}
-    else:
-        others = {"words": words}
+        others["encoder"] = StackInput(width=hidden, length=sources)
     return Stack(
         unit=Unit.SAMPLE,
-        input=frames,
+        # Two frames of 10 ms for each position, after the second convolution's stride.
+        input=StackInput(width=fields.count("num_mel_bins"), length=2 * sources),
         others=others,
-        layers=(*(() if alone else (encoder,)), Take(name="words"), decoder, head),
+        layers=(*(() if alone else (encoder,)), nn.Take(name="words"), decoder, _head(fields)),
         blocks=writing.layers + (0 if alone else reading.layers),
         hidden_size=hidden,
         outputs=vocab,
@@ -193,53 +170,35 @@ def pair(
     """
     hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
     positions = fields.count("max_position_embeddings", maximum=10_000_000)
-
-    tied = fields.flag("tie_word_embeddings")
-    alone = any(name.endswith("ForCausalLM") for name in fields.names("architectures"))
-
-    shared = tied and not alone
-
-    def tower(name: str, *, decodes: bool) -> tuple[int, tuple[Layer, ...]]:
-        heads = head_count(fields, hidden, f"{name}_attention_heads")
-        layers = fields.count(f"{name}_layers")
-        shape = BlockShape(
-            layers=layers,
-            hidden_size=hidden,
-            heads=heads,
-            head_dim=hidden // heads,
-            width=fields.count(f"{name}_ffn_dim"),
-            function=function_named(fields),
-            causal=decodes,
-            memory="encoder" if decodes else None,
-            post_norm=post_norm,
-            dropout=True,
+    tied, alone = fields.flag("tie_word_embeddings"), ends(fields, "ForCausalLM")
+    reads, writes = (
+        block_shape(
+            fields, tower, post_norm=post_norm, dropout=True, **_decoding(tower == "decoder")
         )
-        return layers, (
-            Embedding(entries=vocab, width=hidden, tied=tied, shared=decodes and shared),
-            *(() if offset is None else (Learned(elements=(positions + offset) * hidden),)),
+        for tower in ("encoder", "decoder")
+    )
+
+    def tower(shape: BlockShape) -> nn.Layers:
+        shared = shape.causal and tied and not alone
+        return (
+            nn.Embedding(entries=vocab, width=hidden, tied=tied, shared=shared),
+            *(() if offset is None else (nn.Learned(elements=(positions + offset) * hidden),)),
             *((LAYER_NORM,) if embedding_norm else ()),
-            Dropout(),
-            *transformer_blocks(shape),
+            *(nn.Dropout(), *transformer_blocks(shape)),
             *(() if post_norm else (LAYER_NORM,)),
         )
 
-    reads, reading = tower("encoder", decodes=False)
-    writes, writing = tower("decoder", decodes=True)
     # Without tying, the class also keeps the shared table, which nothing uses.
-    unused = () if tied else (Learned(elements=vocab * hidden),)
-    text = StackInput(length=TEXT_TOKENS, follows="sequence_length")
-    words = StackInput(length=TEXT_TOKENS, follows="decoder_sequence_length")
+    unused = () if tied else (nn.Learned(elements=vocab * hidden),)
+    encoder = nn.section("encoder", *unused, *tower(reads), nn.Save(name="encoder"))
     memory = {"encoder": StackInput(width=hidden, length=TEXT_TOKENS)} if alone else {}
-    encoder = () if alone else (part("encoder", *unused, *reading, Save(name="encoder")),)
+    decoder = nn.section("decoder", *tower(writes))
     return Stack(
         unit=Unit.SAMPLE,
-        input=text,
-        others={"words": words, **memory},
-        layers=(
-            *(*encoder, Take(name="words"), part("decoder", *writing)),
-            part("head", Linear(out=vocab, bias=False, tied=tied), of=Part.HEAD),
-        ),
-        blocks=writes + (0 if alone else reads),
+        input=READ,
+        others={"words": WRITTEN, **memory},
+        layers=(*(() if alone else (encoder,)), nn.Take(name="words"), decoder, _head(fields)),
+        blocks=writes.layers + (0 if alone else reads.layers),
         hidden_size=hidden,
         outputs=vocab,
         tied=tied,

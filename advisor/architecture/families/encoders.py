@@ -1,34 +1,36 @@
-"""Text encoders with learned positions: BERT, DistilBERT, ELECTRA and ALBERT."""
+"""Text encoders: BERT, DistilBERT, ELECTRA, ALBERT, DeBERTa and ModernBERT."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
-from advisor.architecture.config.decoder import refuse_cross_attention
+from advisor.architecture.config.decoder import FULL, SLIDING, refuse_cross_attention
 from advisor.architecture.config.fields import DEFAULT_LIMIT, LIMITS, ConfigFields
 from advisor.architecture.families.encoder_blocks import (
     LAYER_NORM,
     BlockShape,
-    function_named,
-    head_count,
-    part,
+    block_shape,
+    ends,
+    feed_forward,
     transformer_blocks,
 )
+from advisor.architecture.stack import layers as nn
 from advisor.architecture.stack.compile import Stack, StackInput
-from advisor.architecture.stack.layers import (
-    Activation,
-    Branch,
-    Dropout,
-    Embedding,
-    Layer,
-    Learned,
-    Linear,
-    Repeat,
-)
 from advisor.architecture.table.operators import Part
 from advisor.architecture.table.sample import Unit
 
-MOST_POSITIONS = 10_000_000
+MOST_POSITIONS: Final = 10_000_000
+
+DISTILLED: Final = {
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "vocab_size": "vocab_size",
+    "max_position_embeddings": "max_position_embeddings",
+}
+"""Fields of DistilBERT by BERT's names."""
 
 
 def label_count(fields: ConfigFields) -> int:
@@ -37,25 +39,26 @@ def label_count(fields: ConfigFields) -> int:
     return len(labels) if labels else fields.count("num_labels", 2)
 
 
-def vocabulary_head(vocab: int, *, tied: bool, twice: bool) -> tuple[Layer, ...]:
-    """Return the matrix that predicts tokens. Untied classes may store its bias ``twice``."""
-    second = (Learned(elements=vocab),) if twice and not tied else ()
-    return (Linear(out=vocab, tied=tied), *second)
+def vocabulary_head(fields: ConfigFields, width: int, function: nn.Function) -> nn.Layers:
+    """Return the layers that predict tokens. Untied classes store the last bias twice."""
+    vocab, tied = fields.count("vocab_size"), fields.flag("tie_word_embeddings")
+    second = () if tied else (nn.Learned(elements=vocab),)
+    start = (nn.Linear(out=width), nn.Activation(function=function), LAYER_NORM)
+    return (*start, nn.Linear(out=vocab, tied=tied), *second)
+
+
+def task_head(fields: ConfigFields, pooled: nn.Layers, *whole: str) -> nn.Layers:
+    """Return the head of a class that labels each token, or as ``whole`` ends, the pooled text."""
+    if ends(fields, "ForTokenClassification", "ForQuestionAnswering"):
+        return (nn.Linear(out=label_count(fields)),)
+    return (*pooled, nn.Linear(out=label_count(fields))) if ends(fields, *whole) else ()
 
 
 def distilbert(fields: ConfigFields) -> Stack:
     """DistilBERT: BERT without token types and pooler."""
-    names = {
-        "hidden_size": "dim",
-        "num_hidden_layers": "n_layers",
-        "num_attention_heads": "n_heads",
-        "intermediate_size": "hidden_dim",
-        "vocab_size": "vocab_size",
-        "max_position_embeddings": "max_position_embeddings",
-    }
     read: dict[str, object] = {
         name: fields.count(own, maximum=LIMITS.get(name, DEFAULT_LIMIT))
-        for name, own in names.items()
+        for name, own in DISTILLED.items()
     }
     read |= {
         "type_vocab_size": 0,
@@ -70,149 +73,231 @@ def distilbert(fields: ConfigFields) -> Stack:
 def bert(fields: ConfigFields, *, pooler: bool = True) -> Stack:
     """BERT, RoBERTa and XLM-RoBERTa: post-norm encoder; the class decides pooler and head."""
     refuse_cross_attention(fields)
-    shape, vocab = post_norm_blocks(fields), fields.count("vocab_size")
-    hidden, tied = shape.hidden_size, fields.flag("tie_word_embeddings")
+    shape = post_norm_blocks(fields)
+    hidden = nn.Linear(out=shape.hidden_size)
     predicts = ends(fields, "ForMaskedLM", "ForPreTraining", "LMHeadModel", "ForCausalLM")
-    head: list[Layer] = []
+    head = task_head(fields, (hidden,), "ForSequenceClassification")
+    if not head and predicts:
+        head = vocabulary_head(fields, shape.hidden_size, shape.function)
+        # DistilBERT stores the last bias once.
+        head = head if pooler else head[:4]
+    elif not head and pooler:
+        head = (hidden,)
     if ends(fields, "ForPreTraining"):
-        head.append(Branch(name="next_sentence", layers=(Linear(out=hidden), Linear(out=2))))
-    if ends(fields, "ForQuestionAnswering", "ForTokenClassification"):
-        head.append(Linear(out=label_count(fields)))
-    elif ends(fields, "ForSequenceClassification"):
-        head += [Linear(out=hidden), Linear(out=label_count(fields))]
-    elif not predicts:
-        head += [Linear(out=hidden)] if pooler else []
-    else:
-        head += [
-            *(Linear(out=hidden), Activation(function=shape.function), LAYER_NORM),
-            *vocabulary_head(vocab, tied=tied, twice=pooler),
-        ]
-    embedding = text_embedding(fields, hidden, vocab, tied=predicts and tied)
-    blocks = transformer_blocks(shape)
-    return encoder_stack(embedding, blocks, tuple(head), shape, vocab if predicts else None, tied)
-
-
-def ends(fields: ConfigFields, *endings: str) -> bool:
-    """Return whether the file's class name ends in one of these."""
-    return any(name.endswith(endings) for name in fields.names("architectures"))
+        head = (nn.branch("next_sentence", hidden, nn.Linear(out=2)), *head)
+    embedding = text_embedding(fields, shape.hidden_size, predicts=predicts)
+    return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
 
 
 def electra(fields: ConfigFields) -> Stack:
     """ELECTRA: BERT with a narrower embedding, as generator, discriminator or classifier."""
-    shape, tied = post_norm_blocks(fields), fields.flag("tie_word_embeddings")
-    hidden = shape.hidden_size
-    narrow, vocab = fields.count("embedding_size"), fields.count("vocab_size")
+    shape, narrow = post_norm_blocks(fields), fields.count("embedding_size")
+    hidden, gelu = nn.Linear(out=shape.hidden_size), nn.Activation(function="gelu")
     predicts = ends(fields, "ForMaskedLM", "ForCausalLM")
-    head: tuple[Layer, ...] = ()
+    head = task_head(fields, (hidden,), "ForSequenceClassification")
     if predicts:
-        head = (
-            *(Linear(out=narrow), Activation(function="gelu"), LAYER_NORM),
-            Linear(out=vocab, tied=tied),
-        )
+        head = vocabulary_head(fields, narrow, "gelu")[:4]
     elif ends(fields, "ForPreTraining"):
-        head = (Linear(out=hidden), Activation(function="gelu"), Linear(out=1))
-    elif ends(fields, "ForSequenceClassification"):
-        head = (Linear(out=hidden), Linear(out=label_count(fields)))
-    elif ends(fields, "ForTokenClassification", "ForQuestionAnswering"):
-        head = (Linear(out=label_count(fields)),)
-    embedding = text_embedding(fields, narrow, vocab, tied=predicts and tied)
-    project = (Linear(out=hidden),) if narrow != hidden else ()
-    return encoder_stack(
-        (*embedding, *project),
-        transformer_blocks(shape),
-        head,
-        shape,
-        vocab if predicts else None,
-        tied,
-    )
+        head = (hidden, gelu, nn.Linear(out=1))
+    embedding = text_embedding(fields, narrow, predicts=predicts)
+    if narrow != shape.hidden_size:
+        embedding = (*embedding, hidden)
+    return encoder_stack(fields, shape, embedding, transformer_blocks(shape), head, predicts)
 
 
 def albert(fields: ConfigFields) -> Stack:
     """ALBERT: all layers of a group share their weights, and the embedding is narrow."""
-    shape = post_norm_blocks(fields)
-    hidden, narrow = shape.hidden_size, fields.count("embedding_size")
-    tied = fields.flag("tie_word_embeddings")
-    vocab = fields.count("vocab_size")
+    shape, narrow = post_norm_blocks(fields), fields.count("embedding_size")
     groups = fields.count("num_hidden_groups", maximum=shape.layers)
     inner = fields.count("inner_group_num")
     block = transformer_blocks(shape.model_copy(update={"layers": inner}))
     # The class distributes layers like this if groups do not divide them.
     spread = Counter(index * groups // shape.layers for index in range(shape.layers))
-    encoder = tuple(Repeat(times=times, layers=block, shared=True) for times in spread.values())
-    pooler: tuple[Layer, ...] = (Linear(out=hidden),)
+    encoder = tuple(nn.Repeat(times=times, layers=block, shared=True) for times in spread.values())
     predicts = ends(fields, "ForMaskedLM", "ForPreTraining")
-    head: tuple[Layer, ...] = pooler
+    pooler = (nn.Linear(out=shape.hidden_size),)
+    head = task_head(fields, pooler, "ForSequenceClassification", "ForMultipleChoice") or pooler
     if predicts:
-        head = (
-            *(Linear(out=narrow), Activation(function="gelu_new"), LAYER_NORM),
-            *vocabulary_head(vocab, tied=tied, twice=True),
-        )
+        head = vocabulary_head(fields, narrow, "gelu_new")
     if ends(fields, "ForPreTraining"):
-        order = Branch(name="order", layers=(*pooler, Linear(out=label_count(fields))))
+        order = nn.branch("order", *pooler, nn.Linear(out=label_count(fields)))
         head = (order, *head)
-    elif ends(fields, "ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification"):
-        pooled = () if ends(fields, "ForTokenClassification") else pooler
-        head = (*pooled, Linear(out=label_count(fields)))
-    elif ends(fields, "ForQuestionAnswering"):
-        head = (Linear(out=label_count(fields)),)
-    embedding = (*text_embedding(fields, narrow, vocab, tied=predicts and tied), Linear(out=hidden))
-    return encoder_stack(embedding, encoder, head, shape, vocab if predicts else None, tied)
+    embedding = (*text_embedding(fields, narrow, predicts=predicts), *pooler)
+    return encoder_stack(fields, shape, embedding, encoder, head, predicts)
 
 
 def post_norm_blocks(fields: ConfigFields) -> BlockShape:
     """Return the blocks of BERT."""
-    hidden = fields.count("hidden_size")
-    heads = head_count(fields, hidden)
-    return BlockShape(
-        layers=fields.count("num_hidden_layers"),
-        hidden_size=hidden,
-        heads=heads,
-        head_dim=hidden // heads,
-        width=fields.count("intermediate_size"),
-        function=function_named(fields),
-        post_norm=True,
-        dropout=True,
-    )
+    return block_shape(fields, post_norm=True, dropout=True)
 
 
 def text_embedding(
-    fields: ConfigFields, narrow: int, vocab: int, *, tied: bool, wide: int | None = None
-) -> tuple[Layer, ...]:
+    fields: ConfigFields, narrow: int, *, predicts: bool, wide: int | None = None
+) -> nn.Layers:
     """Return the tables of tokens, positions and types, and their norm, at the width ``wide``."""
-    kinds = fields.count("type_vocab_size", minimum=0)
+    vocab, kinds = fields.count("vocab_size"), fields.count("type_vocab_size", minimum=0)
     positions = fields.count("max_position_embeddings", maximum=MOST_POSITIONS)
     if not fields.flag("position_biased_input", True):
         positions = 0
-    project = (Linear(out=wide, bias=False),) if wide is not None and wide != narrow else ()
+    tied = predicts and fields.flag("tie_word_embeddings")
+    project = (nn.Linear(out=wide, bias=False),) if wide is not None and wide != narrow else ()
     return (
-        Embedding(entries=vocab, width=narrow, tied=tied),
-        *((Learned(elements=positions * narrow),) if positions else ()),
-        *((Learned(elements=kinds * narrow),) if kinds else ()),
-        *project,
-        LAYER_NORM,
-        Dropout(),
+        nn.Embedding(entries=vocab, width=narrow, tied=tied),
+        *(nn.Learned(elements=rows * narrow) for rows in (positions, kinds) if rows),
+        *(*project, LAYER_NORM, nn.Dropout()),
     )
 
 
 def encoder_stack(
-    embedding: tuple[Layer, ...],
-    encoder: tuple[Layer, ...],
-    head: tuple[Layer, ...],
+    fields: ConfigFields,
     shape: BlockShape,
-    vocab: int | None,
-    tied: bool,
+    embedding: nn.Layers,
+    encoder: nn.Layers,
+    head: nn.Layers,
+    predicts: bool,
 ) -> Stack:
-    """Return the network. With ``vocab`` it predicts tokens, with a tied table or its own."""
+    """Return the network, which predicts tokens if it ``predicts``, else labels or vectors."""
     return Stack(
         unit=Unit.TOKEN,
         input=StackInput(),
         layers=(
-            part("embedding", *embedding, of=Part.EMBEDDING),
-            part("encoder", *encoder),
-            part("head", *head, of=Part.HEAD),
+            nn.section("embedding", *embedding, part=Part.EMBEDDING),
+            nn.section("encoder", *encoder),
+            nn.section("head", *head, part=Part.HEAD),
         ),
         blocks=shape.layers,
         hidden_size=shape.hidden_size,
-        outputs=vocab or 1,
-        tied=tied and vocab is not None,
+        outputs=fields.count("vocab_size") if predicts else 1,
+        tied=predicts and fields.flag("tie_word_embeddings"),
     )
+
+
+def deberta(fields: ConfigFields, *, fused: bool) -> Stack:
+    """DeBERTa: attention to contents and to distances.
+
+    Version 1 fuses the projections of queries, keys and values. Versions 2 and 3 put distances in
+    buckets, and version 3 shares their projections with the contents. The work leaves out the
+    products with distances and counts only their projections.
+    """
+    shape = post_norm_blocks(fields)
+    hidden = shape.hidden_size
+    narrow = fields.count("embedding_size", hidden)
+    extra = _distance_projections(fields, shape, fused=fused)
+    convolved = () if fused else _convolved(fields, hidden)
+    predicts = ends(fields, "ForMaskedLM")
+    if predicts and not fields.flag("legacy"):
+        fields.refuse("legacy", "is not supported", False, "true")
+    pooled = (nn.Linear(out=fields.count("pooler_hidden_size", hidden)),)
+    head = task_head(fields, pooled, "ForSequenceClassification")
+    if predicts:
+        head = vocabulary_head(fields, narrow, shape.function)
+    elif ends(fields, "ForMultipleChoice"):
+        head = (*pooled, nn.Linear(out=1))
+    encoder = (
+        *_distance_table(fields, hidden, fused=fused),
+        *(_disentangled(shape, extra, fused=fused), *convolved),
+    )
+    embedding = text_embedding(fields, narrow, predicts=predicts, wide=hidden)
+    return encoder_stack(fields, shape, embedding, encoder, head, predicts)
+
+
+def _distance_projections(fields: ConfigFields, shape: BlockShape, *, fused: bool) -> int:
+    """Return the elements of a layer's projections of distances, and of its talking heads."""
+    kinds = fields.text("pos_att_type", "") if fields.is_text("pos_att_type") else ""
+    toward = fields.names("pos_att_type") or tuple(kinds.split("|"))
+    hidden, extra = shape.hidden_size, 0
+    if fields.flag("relative_attention") and (fused or not fields.flag("share_att_key")):
+        # In version 1, the projection for distances of keys has no bias.
+        extra += ("c2p" in toward) * (hidden**2 + (0 if fused else hidden))
+        extra += ("p2c" in toward) * (hidden**2 + hidden)
+    if fused and fields.flag("talking_head"):
+        extra += 2 * shape.heads**2
+    return extra
+
+
+def _convolved(fields: ConfigFields, hidden: int) -> nn.Layers:
+    """Return a convolution over the sequence after the first layer: a matrix for each tap."""
+    kernel = fields.count("conv_kernel_size", 0, minimum=0)
+    groups = fields.count("conv_groups", 1)
+    if not kernel:
+        return ()
+    if groups > 1:
+        fields.refuse("conv_groups", "is not supported", groups, "1")
+    taps = (nn.Linear(out=hidden, bias=tap == 0) for tap in range(kernel))
+    return (nn.residual(*taps), LAYER_NORM)
+
+
+def _distance_table(fields: ConfigFields, hidden: int, *, fused: bool) -> nn.Layers:
+    """Return the table of distances in both directions, and its norm."""
+    normed = "layer_norm" in fields.text("norm_rel_ebd", "none").lower() and not fused
+    scale = (nn.Learned(elements=2 * hidden),) if normed else ()
+    if not fields.flag("relative_attention"):
+        return scale
+    most = int(fields.number("max_relative_positions", minimum=-1, maximum=MOST_POSITIONS))
+    if most < 1:
+        most = fields.count("max_position_embeddings", maximum=MOST_POSITIONS)
+    if not fused:
+        given = int(fields.number("position_buckets", -1, minimum=-1, maximum=MOST_POSITIONS))
+        most = given if given > 0 else most
+    return (nn.Learned(elements=2 * most * hidden), *scale)
+
+
+def _disentangled(shape: BlockShape, extra: int, *, fused: bool) -> nn.Repeat:
+    attention = nn.Attention(heads=shape.heads, key_bias=not fused, dropout=True, materialised=True)
+    positions = (nn.Learned(elements=extra),) if extra else ()
+    return nn.repeat(
+        shape.layers,
+        *(nn.residual(attention, *positions, nn.Dropout()), LAYER_NORM),
+        *(nn.residual(*feed_forward(shape), nn.Dropout()), LAYER_NORM),
+    )
+
+
+def modernbert(fields: ConfigFields) -> Stack:
+    """ModernBERT: pre-norm, gated, windows on two of three layers, no learned positions."""
+    # A scale and a shift, or only a scale.
+    norm = LAYER_NORM if fields.flag("norm_bias") else nn.Normalization(kind="rms")
+    shape = block_shape(fields, gated=True, bias=fields.flag("mlp_bias"))
+    predicts = ends(fields, "ForMaskedLM")
+    hidden, vocab = shape.hidden_size, fields.count("vocab_size")
+    tied = fields.flag("tie_word_embeddings")
+    middle = (nn.Linear(out=hidden, bias=fields.flag("classifier_bias")), norm)
+    head: nn.Layers = ()
+    if predicts:
+        last = nn.Linear(out=vocab, bias=fields.flag("decoder_bias"), tied=tied)
+        head = (*middle, last)
+    elif task_head(fields, (), "ForSequenceClassification"):
+        head = (*middle, nn.Linear(out=label_count(fields)))
+    table = (nn.Embedding(entries=vocab, width=hidden, tied=predicts and tied), norm)
+    encoder: nn.Layers = (*_windowed_blocks(fields, shape, norm), norm)
+    return encoder_stack(fields, shape, table, encoder, head, predicts)
+
+
+def _windowed_blocks(
+    fields: ConfigFields, shape: BlockShape, norm: nn.Normalization
+) -> list[nn.Repeat]:
+    """Return ModernBERT's blocks: the first without a norm, then all full and all windowed ones."""
+    period = fields.count("global_attn_every_n_layers", 3)
+    types = fields.texts("layer_types", length=shape.layers, allowed=(FULL, SLIDING))
+    if types is None:
+        types = tuple(SLIDING if index % period else FULL for index in range(shape.layers))
+    window, bias = fields.count("local_attention"), fields.flag("attention_bias")
+
+    def blocks(kind: str, count: int, *, first: bool = False) -> nn.Repeat:
+        attention = nn.Attention(
+            heads=shape.heads,
+            bias=bias,
+            key_bias=bias,
+            output_bias=bias,
+            window=window if kind == SLIDING else None,
+        )
+        # The embedding's norm serves the first layer.
+        start = () if first else (norm,)
+        return nn.repeat(
+            count, nn.residual(*start, attention), nn.residual(norm, *feed_forward(shape))
+        )
+
+    later = [(kind, types[1:].count(kind)) for kind in (FULL, SLIDING)]
+    return [
+        blocks(types[0], 1, first=True),
+        *(blocks(kind, count) for kind, count in later if count),
+    ]

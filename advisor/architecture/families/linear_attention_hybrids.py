@@ -77,10 +77,7 @@ def olmo_hybrid(fields: ConfigFields) -> TransformerShape:
     keys = fields.count("linear_num_key_heads", heads)
     dim = fields.count("linear_key_head_dim", max(3 * hidden // (4 * keys), 1))
     attention = parts.attention_shape(
-        fields,
-        layers=types.count(FULL),
-        bias=fields.flag("attention_bias"),
-        query_key_norm="width",
+        fields, layers=types.count(FULL), bias=fields.flag("attention_bias"), query_key_norm="width"
     )
     recurrent = _gated_delta(fields, types.count(LINEAR), heads=(keys, heads), dims=(dim, 2 * dim))
     return parts.decoder(

@@ -301,5 +301,34 @@ Layer = (
     | Repeat
     | Section
 )
+Layers = tuple[Layer, ...]
 for _model in (Residual, Branch, Repeat, Section):
     _model.model_rebuild()
+
+
+def residual(*body: Layer, shortcut: tuple[Layer, ...] = ()) -> Residual:
+    """Return layers whose output is added to their input, or to the shortcut's output."""
+    return Residual(body=body, shortcut=shortcut)
+
+
+def repeat(times: int, *layers: Layer) -> Repeat:
+    """Return layers that are repeated with separate weights."""
+    return Repeat(times=times, layers=layers)
+
+
+def branch(name: str, *layers: Layer) -> Branch:
+    """Return layers beside the main path."""
+    return Branch(name=name, layers=layers)
+
+
+def section(name: str, *layers: Layer, part: Part = Part.BLOCK) -> Section:
+    """Return layers with a common name prefix."""
+    return Section(name=name, part=part, layers=layers)
+
+
+def feed_forward(
+    width: int, inner: int, middle: Layer, *, bias: bool = True, mask: Layers = ()
+) -> Layers:
+    """Return two matrices with an activation between them; ``inner`` is what the first makes."""
+    up = Linear(out=inner, bias=bias, target="up")
+    return (up, middle, *mask, Linear(out=width, bias=bias, target="down"))
