@@ -132,18 +132,24 @@ def post_norm_blocks(fields: ConfigFields) -> BlockShape:
 
 
 def text_embedding(
-    fields: ConfigFields, narrow: int, *, predicts: bool, wide: int | None = None
+    fields: ConfigFields,
+    narrow: int,
+    *,
+    predicts: bool,
+    placed: bool = True,
+    wide: int | None = None,
 ) -> nn.Layers:
-    """Return the tables of tokens, positions and types, and their norm, at the width ``wide``."""
+    """Return the tables of tokens, positions and types, and their norm, at the width ``wide``.
+
+    Without ``placed``, there is no table of positions.
+    """
     vocab, kinds = fields.count("vocab_size"), fields.count("type_vocab_size", minimum=0)
     positions = fields.count("max_position_embeddings", maximum=MOST_POSITIONS)
-    if not fields.flag("position_biased_input", True):
-        positions = 0
     tied = predicts and fields.flag("tie_word_embeddings")
     project = (nn.Linear(out=wide, bias=False),) if wide is not None and wide != narrow else ()
     return (
         nn.Embedding(entries=vocab, width=narrow, tied=tied),
-        *(nn.Learned(elements=rows * narrow) for rows in (positions, kinds) if rows),
+        *(nn.Learned(elements=rows * narrow) for rows in (placed * positions, kinds) if rows),
         *(*project, LAYER_NORM, nn.Dropout()),
     )
 
@@ -197,7 +203,8 @@ def deberta(fields: ConfigFields, *, fused: bool) -> Stack:
         *_distance_table(fields, hidden, fused=fused),
         *(_disentangled(shape, extra, fused=fused), *convolved),
     )
-    embedding = text_embedding(fields, narrow, predicts=predicts, wide=hidden)
+    placed = fields.flag("position_biased_input")
+    embedding = text_embedding(fields, narrow, predicts=predicts, placed=placed, wide=hidden)
     return encoder_stack(fields, shape, embedding, encoder, head, predicts)
 
 
