@@ -23,6 +23,19 @@ WIDTH_STEP: Final = 16
 CHANNEL_STEP: Final = 8
 
 
+def pruned(network: TransformerShape | Stack, share: float) -> tuple[TransformerShape | Stack, str]:
+    """Return a network without a share of its heads and inner widths, and a note on the change.
+
+    Raises
+    ------
+    InputError
+        If the share removes nothing from the network.
+    """
+    if isinstance(network, TransformerShape):
+        return pruned_transformer(network, share)
+    return pruned_stack(network, share)
+
+
 def pruned_stack(stack: Stack, share: float) -> tuple[Stack, str]:
     """Return a network of layers without a share of its heads and inner widths.
 

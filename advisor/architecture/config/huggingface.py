@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -19,7 +19,7 @@ from advisor.architecture.families.registry import (
     refused_types,
     supported_types,
 )
-from advisor.architecture.mixers.shapes import TransformerShape
+from advisor.architecture.mixers.shapes import Tower, TransformerShape
 from advisor.architecture.mixers.shapes_of_mixers import CompressedAttention
 from advisor.architecture.mixers.transformer import routed, transformer_operators
 from advisor.architecture.table.model import ModelArchitecture
@@ -27,6 +27,9 @@ from advisor.architecture.table.sample import SampleSize
 from advisor.errors import UnsupportedArchitectureError
 from advisor.foundation.names import display_name
 from advisor.foundation.quantities import Evidence
+
+if TYPE_CHECKING:
+    from advisor.architecture.stack.compile import Stack
 
 LLAMA_FIELDS: Final = (
     "hidden_size",
@@ -75,7 +78,7 @@ def architecture_from_config(
     hub_id : str, optional
         Repository that published the model.
     source : str
-        ``preset`` or ``config``.
+        ``preset``, ``config`` or ``weights``.
     sample : SampleSize, optional
         Size of one input, for networks whose table depends on it.
     pruning : float
@@ -97,71 +100,59 @@ def architecture_from_config(
     outer = ConfigFields(config).text("model_type", "").lower()
     if outer in refused_types():
         raise _unsupported(outer)
-    text, assumptions, towers = text_tower(config)
+    text, notes, towers = text_tower(config)
     kind = named_type(ConfigFields(text))
     sizes = family_of(kind).sized_by_class if kind in supported_types() else False
-    sizes = text is not config or sizes
-    fields = ConfigFields(text, class_defaults(kind, sizes=sizes))
+    fields = ConfigFields(text, class_defaults(kind, sizes=text is not config or sizes))
     family, guessed = _family(kind, fields)
-    try:
-        shape = family.read(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        fields.fail(
-            "the config has a layer that is out of bounds", where, first["input"], first["msg"]
-        )
-    if isinstance(shape, TransformerShape):
-        shape = shape.model_copy(update={"towers": towers})
+    shape = _shape(family, fields, towers)
+    defaulted = _defaulted(text, fields) if text is not config else ()
     trimmed: tuple[str, ...] = ()
     if pruning:
-        from advisor.architecture.pruning import pruned_stack, pruned_transformer
+        from advisor.architecture.pruning import pruned
 
-        if isinstance(shape, TransformerShape):
-            shape, note = pruned_transformer(shape, pruning)
-        else:
-            shape, note = pruned_stack(shape, pruning)
+        shape, note = pruned(shape, pruning)
         trimmed = (note,)
     published = text if "quantization_config" in text else config
-    stored, notes = weight_format(published)
-    assumptions = (
-        *(*assumptions, *(_defaulted(text, fields) if text is not config else ()), *guessed),
-        *(*trimmed, *_left_out(fields), *notes),
-    )
-    shown = display_name(
-        name or _published_name(fields) or kind or "pasted config", field="the model's name"
-    )
-    if not isinstance(shape, TransformerShape):
+    stored, rounded = weight_format(published)
+    shown = name or _published_name(fields) or kind or "pasted config"
+    facts: dict[str, Any] = {
+        "name": display_name(shown, field="the model's name"),
+        "family": family.title,
+        "hub_id": hub_id,
+        "source": source,
+        "max_position_embeddings": _positions(fields, family),
+        "weight_format": stored,
+    }
+    notes = (*notes, *defaulted, *guessed, *trimmed, *_left_out(fields), *rounded)
+    if isinstance(shape, TransformerShape):
+        evidence = Evidence.ASSUMED if guessed else Evidence.DERIVED
+        model = assembled(shape, assumptions=notes, evidence=evidence, **facts)
+    else:
         from advisor.architecture.stack.compile import stack_architecture
 
-        model = stack_architecture(
-            shape,
-            name=shown,
-            family=family.title,
-            hub_id=hub_id,
-            source=source,
-            sample=sample,
-            assumptions=assumptions,
-            max_position_embeddings=_positions(fields, family),
-            weight_format=stored,
-        )
-    else:
-        model = assembled(
-            shape,
-            name=shown,
-            family=family.title,
-            hub_id=hub_id,
-            source=source,
-            evidence=Evidence.ASSUMED if guessed else Evidence.DERIVED,
-            assumptions=assumptions,
-            max_position_embeddings=_positions(fields, family),
-            weight_format=stored,
-        )
+        model = stack_architecture(shape, sample=sample, assumptions=notes, **facts)
     if not ConfigFields(published).has("quantization_config"):
         return model
     from advisor.architecture.weights.stored_weights import with_stored_bytes
 
     return model.model_copy(update={"operators": with_stored_bytes(model.operators, published)})
+
+
+def _shape(
+    family: Family, fields: ConfigFields, towers: tuple[Tower, ...]
+) -> TransformerShape | Stack:
+    """Return what the family's reader makes of the fields, with the towers beside it."""
+    try:
+        shape = family.read(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = "the config has a layer that is out of bounds"
+        fields.fail(what, where, first["input"], first["msg"])
+    if isinstance(shape, TransformerShape):
+        return shape.model_copy(update={"towers": towers})
+    return shape
 
 
 def _positions(fields: ConfigFields, family: Family) -> int | None:
@@ -176,43 +167,25 @@ def _published_name(fields: ConfigFields) -> str:
     return path.rpartition("/")[2]
 
 
-def assembled(
-    shape: TransformerShape,
-    *,
-    name: str,
-    family: str,
-    source: str,
-    evidence: Evidence,
-    assumptions: tuple[str, ...],
-    max_position_embeddings: int | None,
-    weight_format: str = "bf16",
-    hub_id: str | None = None,
-) -> ModelArchitecture:
-    """Build the architecture of a shape. The parameters are those of its fields."""
+def assembled(shape: TransformerShape, **facts: object) -> ModelArchitecture:
+    """Build the architecture of a shape; ``facts`` are its other fields, such as the name."""
     experts = routed(shape)
     heads, key_value_heads = _display_heads(shape)
-    return ModelArchitecture(
-        name=name,
-        family=family,
-        hub_id=hub_id,
-        source=source,
-        evidence=evidence,
-        assumptions=assumptions,
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=heads,
-        num_key_value_heads=key_value_heads,
-        vocab_size=shape.vocab_size,
-        max_position_embeddings=max_position_embeddings,
-        learned_positions=shape.positions > 0,
-        num_experts=experts.experts if experts else 1,
-        experts_per_token=experts.active if experts else 1,
-        weight_format=weight_format,
-        tied_embeddings=shape.tied,
-        branches_per_layer=1 if shape.single_branch else 2,
-        other_towers=("tower",) if shape.towers else (),
-        operators=transformer_operators(shape),
-    )
+    built: dict[str, object] = {
+        "hidden_size": shape.hidden_size,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": key_value_heads,
+        "vocab_size": shape.vocab_size,
+        "learned_positions": shape.positions > 0,
+        "num_experts": experts.experts if experts else 1,
+        "experts_per_token": experts.active if experts else 1,
+        "tied_embeddings": shape.tied,
+        "branches_per_layer": 1 if shape.single_branch else 2,
+        "other_towers": ("tower",) if shape.towers else (),
+        "operators": transformer_operators(shape),
+    }
+    return ModelArchitecture.model_validate({**built, **facts})
 
 
 def _display_heads(shape: TransformerShape) -> tuple[int, int]:
@@ -237,11 +210,8 @@ def _defaulted(text: Mapping[str, object], fields: ConfigFields) -> tuple[str, .
 
 def _left_out(fields: ConfigFields) -> tuple[str, ...]:
     """Return notes on the parts of the published checkpoint that are not counted."""
-    predicted = fields.count("num_nextn_predict_layers", 0, minimum=0)
-    if not predicted:
-        predicted = fields.count("num_mtp_modules", 0, minimum=0)
-    if not predicted:
-        predicted = fields.count("mtp_num_hidden_layers", 0, minimum=0)
+    names = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers")
+    predicted = next(filter(None, (fields.count(name, 0, minimum=0) for name in names)), 0)
     notes = []
     if predicted:
         notes.append(f"{predicted} multi-token prediction layer(s) of the checkpoint are left out")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from advisor.architecture.table.operators import (
     Division,
@@ -13,8 +14,8 @@ from advisor.architecture.table.operators import (
     Part,
     SavedFormat,
     SavedTensor,
-    SavedWhen,
 )
+from advisor.architecture.table.rows import COMPUTE, STREAM, kept
 from advisor.errors import InputError
 
 MAX_ROWS: Final = 1000
@@ -25,8 +26,6 @@ MAX_ELEMENTS: Final = 10**15
 """Most elements of one matrix or of one sample's tensor, far more than any memory holds."""
 
 FIELD: Final = "model.stack"
-
-COMPUTE, STREAM = SavedFormat.COMPUTE, SavedFormat.STREAM
 
 
 @dataclass(slots=True)
@@ -144,50 +143,47 @@ class Build:
         """Repeat the rows from ``start`` on: each counts for ``times`` as many layers."""
         if times * max((row.layers for row in self.rows[start:]), default=1) > MAX_LAYERS:
             self.fail("the stack has too many layers", times, f"{MAX_LAYERS:,} alike")
-        self.rows[start:] = [
-            row.model_copy(update={"layers": row.layers * times}) for row in self.rows[start:]
-        ]
+        self._change(start, lambda row: {"layers": row.layers * times})
 
     def share_rows(self, start: int) -> None:
         """Let the rows from ``start`` on share weights that earlier rows count."""
-        self.rows[start:] = [
-            row.model_copy(update={"parameters": 0, "active_parameters": 0})
-            for row in self.rows[start:]
-        ]
+        self._change(start, lambda _: {"parameters": 0, "active_parameters": 0})
 
     def wait_beside(self, start: int, source: Signal) -> None:
         """Keep the gradient of ``source`` during the backward pass of rows from ``start`` on."""
-        self.rows[start:] = [
-            row.model_copy(update={"waiting_elements": row.waiting_elements + source.elements})
-            for row in self.rows[start:]
-        ]
+        waiting = source.elements
+        self._change(start, lambda row: {"waiting_elements": row.waiting_elements + waiting})
 
     def close_segment(self, start: int, source: Signal) -> None:
         """Make the rows from ``start`` on one block, which is recomputed from its input."""
         self.in_segment = False
         self.segments += 1
+        self._change(start, lambda _: {"segment": self.segments, "segment_input": None})
         entry = kept("block_input", source.elements, source.format)
-        self.rows[start:] = [
-            row.model_copy(
-                update={"segment": self.segments, "segment_input": None if place else entry}
-            )
-            for place, row in enumerate(self.rows[start:])
+        self.rows[start : start + 1] = [
+            row.model_copy(update={"segment_input": entry}) for row in self.rows[start : start + 1]
         ]
 
     def freeze_rows(self, start: int) -> None:
         """Freeze the rows from ``start`` on: training runs them forward only and keeps nothing."""
-        self.rows[start:] = [
-            row.model_copy(
-                update={
-                    "frozen": True,
-                    "input_gradient": False,
-                    "saved": (),
-                    "segment_input": None,
-                }
-            )
-            for row in self.rows[start:]
-        ]
+        kept_nothing = {"input_gradient": False, "saved": (), "segment_input": None}
+        self._change(start, lambda _: {"frozen": True, **kept_nothing})
         self.signal = fresh(self.signal, gradient=False)
+
+    def _change(self, start: int, update: Callable[[Operator], dict[str, object]]) -> None:
+        self.rows[start:] = [row.model_copy(update=update(row)) for row in self.rows[start:]]
+
+    def add_row(
+        self,
+        label: str,
+        kind: OperatorKind,
+        *,
+        division: Division = Division.REPLICATED,
+        **columns: object,
+    ) -> None:
+        """Append a row of one layer; ``columns`` are further fields of :class:`Operator`."""
+        named = {"name": self.name(label), "kind": kind, "part": self.part, "layers": 1}
+        self.add(Operator.model_validate({**named, "division": division, **columns}))
 
     def memory_bound(
         self,
@@ -195,28 +191,19 @@ class Build:
         *,
         moved: float,
         unfused: float | None = None,
-        launches: int = 1,
         kind: OperatorKind = OperatorKind.ELEMENTWISE,
         parameters: int = 0,
-        host_s: float = 0.0,
-        saved: tuple[SavedTensor, ...] = (),
+        **columns: Any,
     ) -> None:
-        """Append a memory-bound row."""
-        self.add(
-            Operator(
-                name=self.name(label),
-                kind=kind,
-                part=self.part,
-                layers=1,
-                division=Division.REPLICATED,
-                parameters=parameters,
-                active_parameters=parameters,
-                moved_elements_per_token=moved,
-                moved_elements_per_token_unfused=moved if unfused is None else unfused,
-                launches=launches,
-                host_s=host_s,
-                saved=saved,
-            )
+        """Append a memory-bound row; ``columns`` are further fields of :class:`Operator`."""
+        self.add_row(
+            label,
+            kind,
+            parameters=parameters,
+            active_parameters=parameters,
+            moved_elements_per_token=moved,
+            moved_elements_per_token_unfused=moved if unfused is None else unfused,
+            **columns,
         )
 
     def product(
@@ -230,39 +217,32 @@ class Build:
         biases: int = 0,
         kind: OperatorKind = OperatorKind.MATMUL,
         moved: float | None = None,
-        target: str | None = None,
         tied: bool = False,
         again: bool = False,
-        gradient: bool = True,
-        minimal: bool = False,
-        saved: tuple[SavedTensor, ...] = (),
+        **others: object,
     ) -> None:
-        """Append a product with ``positions`` rows, inner dimension ``depth``, ``columns``."""
+        """Append a product with ``positions`` rows, inner dimension ``depth``, ``columns``.
+
+        Its matrix is ``tied`` to a table, or used ``again``; ``others`` are fields of `Operator`.
+        """
         elements = depth * columns * groups
         if elements > MAX_ELEMENTS:
             self.fail("a layer has a matrix that no memory can hold", f"{elements:.3g} elements")
-        self.add(
-            Operator(
-                name=self.name(label),
-                kind=kind,
-                part=self.part,
-                layers=1,
-                division=Division.TENSOR,
-                parameters=(0 if tied or again else elements) + biases,
-                active_parameters=(0 if again else elements) + biases,
-                in_features=depth,
-                out_features=columns,
-                groups=groups,
-                minimal=minimal,
-                positions_per_token=float(positions),
-                target=target,
-                flops_per_token=2.0 * positions * elements,
-                input_gradient=gradient,
-                moved_elements_per_token=(
-                    positions * groups * (depth + columns) if moved is None else moved
-                ),
-                saved=saved,
-            )
+        self.add_row(
+            label,
+            kind,
+            division=Division.TENSOR,
+            parameters=(0 if tied or again else elements) + biases,
+            active_parameters=(0 if again else elements) + biases,
+            in_features=depth,
+            out_features=columns,
+            groups=groups,
+            positions_per_token=positions,
+            flops_per_token=2.0 * positions * elements,
+            moved_elements_per_token=positions * groups * (depth + columns)
+            if moved is None
+            else moved,
+            **others,
         )
 
     def fail(self, what: str, value: object, allowed: str = "less") -> NoReturn:
@@ -280,30 +260,6 @@ class Build:
             remedy="Correct the layer, or the size of the input.",
             field=FIELD,
         )
-
-
-def kept(
-    name: str,
-    elements: float,
-    form: SavedFormat,
-    *,
-    copy_of: SavedFormat | None = None,
-    read_by: tuple[str, ...] | None = None,
-    when: SavedWhen = SavedWhen.ALWAYS,
-    per_key: bool = False,
-    backward: float = 0.0,
-) -> SavedTensor:
-    """Return a tensor that the backward pass needs."""
-    return SavedTensor(
-        name=name,
-        elements_per_token=float(elements),
-        format=form,
-        copy_of=copy_of,
-        read_by=read_by,
-        when=when,
-        per_key=per_key,
-        backward=backward,
-    )
 
 
 def fresh(

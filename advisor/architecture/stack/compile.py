@@ -10,17 +10,11 @@ from pydantic import Field
 
 from advisor.architecture.stack import layers as vocabulary
 from advisor.architecture.stack import rows, sequence
-from advisor.architecture.stack.build import (
-    COMPUTE,
-    MAX_STEPS,
-    STREAM,
-    Build,
-    Signal,
-    fresh,
-)
+from advisor.architecture.stack.build import MAX_STEPS, Build, Signal, fresh
 from advisor.architecture.stack.layers import Label, Layer
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Operator, OperatorKind, Part
+from advisor.architecture.table.rows import COMPUTE, STREAM
 from advisor.architecture.table.sample import SampleSize, Unit
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence
@@ -130,23 +124,19 @@ def sized(stack: Stack, sample: SampleSize | None) -> SampleSize | None:
 def stack_architecture(
     stack: Stack,
     *,
-    name: str,
-    family: str,
-    source: str,
     sample: SampleSize | None = None,
     assumptions: tuple[str, ...] = (),
     max_position_embeddings: int | None = None,
-    weight_format: str = "bf16",
-    hub_id: str | None = None,
+    **facts: object,
 ) -> ModelArchitecture:
-    """Return the architecture of a list of layers. The parameters are the result's fields.
+    """Return the architecture of a list of layers.
 
     Parameters
     ----------
-    name, family, source, assumptions, max_position_embeddings, weight_format, hub_id
-        As in :class:`ModelArchitecture`.
     sample : SampleSize, optional
         Size of one input.
+    assumptions, max_position_embeddings, **facts
+        Further fields of :class:`ModelArchitecture`, such as the name.
 
     Raises
     ------
@@ -156,30 +146,27 @@ def stack_architecture(
     table = compile_stack(stack, sample)
     products = [op for op in table if op.out_features]
     heads = max((op.heads for op in table), default=0) or 1
-    blocks = [op for op in products if op.part is Part.BLOCK]
-    return ModelArchitecture(
-        name=name,
-        family=family,
-        hub_id=hub_id,
-        source=source,
-        evidence=Evidence.DERIVED,
-        assumptions=(*assumptions, *stack.notes),
-        hidden_size=stack.hidden_size or max((op.in_features for op in products[-1:]), default=1),
-        num_hidden_layers=stack.blocks or sum(op.layers for op in blocks) or 1,
-        num_attention_heads=heads,
-        num_key_value_heads=heads,
-        vocab_size=stack.outputs,
-        max_position_embeddings=max_position_embeddings,
-        learned_positions=max_position_embeddings is not None,
-        weight_format=weight_format,
-        tied_embeddings=stack.tied,
-        guided=stack.guided,
-        upcast_logits=False,
-        unit=stack.unit,
-        sample=sized(stack, sample),
-        other_towers=stack.other_towers,
-        operators=table,
-    )
+    blocks = sum(op.layers for op in products if op.part is Part.BLOCK)
+    built: dict[str, object] = {
+        "evidence": Evidence.DERIVED,
+        "assumptions": (*assumptions, *stack.notes),
+        "hidden_size": stack.hidden_size
+        or max((op.in_features for op in products[-1:]), default=1),
+        "num_hidden_layers": stack.blocks or blocks or 1,
+        "num_attention_heads": heads,
+        "num_key_value_heads": heads,
+        "vocab_size": stack.outputs,
+        "max_position_embeddings": max_position_embeddings,
+        "learned_positions": max_position_embeddings is not None,
+        "tied_embeddings": stack.tied,
+        "guided": stack.guided,
+        "upcast_logits": False,
+        "unit": stack.unit,
+        "sample": sized(stack, sample),
+        "other_towers": stack.other_towers,
+        "operators": table,
+    }
+    return ModelArchitecture.model_validate({**built, **facts})
 
 
 def _signal(source: StackInput, size: SampleSize) -> Signal:

@@ -11,8 +11,9 @@ from typing import Final
 
 from advisor.architecture.mixers.feed_forward import ACTIVATIONS
 from advisor.architecture.stack import layers as vocabulary
-from advisor.architecture.stack.build import COMPUTE, STREAM, Build, Signal, fresh, kept
+from advisor.architecture.stack.build import Build, Signal, fresh
 from advisor.architecture.table.operators import OperatorKind, SavedFormat, SavedTensor, SavedWhen
+from advisor.architecture.table.rows import COMPUTE, STREAM, kept
 
 KEEPS_OUTPUT: Final = frozenset({"relu", "relu6", "sigmoid", "tanh", "hardsigmoid"})
 """Functions whose gradient needs only their output."""
@@ -57,7 +58,7 @@ def convolution(layer: vocabulary.Convolution, build: Build) -> None:
         biases=out if layer.bias and not layer.shared else 0,
         moved=signal.elements + result.elements,
         again=layer.shared,
-        gradient=signal.gradient,
+        input_gradient=signal.gradient,
         minimal=(layer.kernel, layer.stride, groups) == (3, 1, 1),
         saved=build.keep(signal, COMPUTE, ("convolution",)),
     )
@@ -90,7 +91,7 @@ def linear(layer: vocabulary.Linear, build: Build) -> None:
         biases=layer.out if layer.bias else 0,
         target=layer.target,
         tied=layer.tied,
-        gradient=signal.gradient,
+        input_gradient=signal.gradient,
         saved=build.keep(signal, COMPUTE, (reader,)),
     )
     build.put(fresh(signal, width=layer.out, form=COMPUTE))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from advisor.architecture.stack import layers as vocabulary
-from advisor.architecture.stack.build import COMPUTE, STREAM, Build, Signal, fresh, kept
+from advisor.architecture.stack.build import Build, Signal, fresh
 from advisor.architecture.stack.rows import activated
 from advisor.architecture.table.operators import (
     Division,
-    Operator,
     OperatorKind,
     SavedFormat,
     SavedTensor,
     SavedWhen,
 )
+from advisor.architecture.table.rows import COMPUTE, STREAM, kept
 
 GATES = {"lstm": 4, "gru": 3}
 """Matrices of a cell. Each has an input part and a recurrent part."""
@@ -49,7 +51,7 @@ def recurrent(layer: vocabulary.Recurrent, build: Build) -> None:
         columns=gates,
         positions=1,
         biases=gates,
-        gradient=signal.gradient,
+        input_gradient=signal.gradient,
         saved=build.keep(signal, COMPUTE, ("linear",)),
     )
     elements = gates + CELL_TENSORS[layer.cell] * hidden
@@ -88,7 +90,7 @@ def attention(layer: vocabulary.Attention, build: Build) -> None:
             positions=source.positions,
             biases=width if biased else 0,
             target=name[0],
-            gradient=source.gradient,
+            input_gradient=source.gradient,
             saved=build.keep(source, COMPUTE, readers)
             if name == "query" or (name == "key" and not own)
             else (),
@@ -141,53 +143,42 @@ def _scores(
     keys: int,
 ) -> None:
     queries, read = width * signal.positions, width * memory.positions
-    scores = layer.heads * signal.positions
-    eager, flash = SavedWhen.EAGER_ATTENTION, SavedWhen.FLASH_ATTENTION
-    if layer.materialised:
-        eager = SavedWhen.ALWAYS
-    saved: tuple[SavedTensor, ...] = (
-        kept("query", queries, COMPUTE),
-        kept("key", read, COMPUTE),
-        kept("value", read, COMPUTE),
-        kept("output", queries, COMPUTE),
-        kept("log_sum_exp", scores, SavedFormat.FP32, when=flash),
-        kept("probabilities", scores, STREAM, when=eager, per_key=True, backward=2.0),
-    )
-    if layer.dropout:
-        saved += (
-            kept("dropout_mask", scores, SavedFormat.BYTE, when=eager, per_key=True, backward=-1.0),
-            kept("dropped", scores, COMPUTE, when=eager, per_key=True, backward=-1.0),
-        )
+    if build.whole or memory is not signal:
+        fixed = layer.window**2 if layer.window else keys
     else:
-        saved += (
-            kept(
-                "probabilities_cast",
-                scores,
-                COMPUTE,
-                copy_of=STREAM,
-                when=eager,
-                per_key=True,
-                backward=-1.0,
-            ),
-        )
-    fixed = layer.window**2 if layer.window else keys
-    build.add(
-        Operator(
-            name=build.name("scores"),
-            kind=OperatorKind.ATTENTION,
-            part=build.part,
-            layers=1,
-            division=Division.TENSOR,
-            positions_per_token=float(signal.positions),
-            flops_per_token_per_key=4.0 * queries,
-            causal=layer.causal and not build.whole,
-            keys=fixed if build.whole or memory is not signal else None,
-            moved_elements_per_token=2.0 * queries + 2.0 * read,
-            heads=layer.heads,
-            cache_heads=layer.heads if layer.cached else 0,
-            cache_elements_per_token=2.0 * read if layer.cached else 0.0,
-            saved=saved,
-        )
+        fixed = None
+    build.add_row(
+        "scores",
+        OperatorKind.ATTENTION,
+        division=Division.TENSOR,
+        positions_per_token=signal.positions,
+        flops_per_token_per_key=4.0 * queries,
+        causal=layer.causal and not build.whole,
+        keys=fixed,
+        moved_elements_per_token=2.0 * queries + 2.0 * read,
+        heads=layer.heads,
+        cache_heads=layer.heads if layer.cached else 0,
+        cache_elements_per_token=2.0 * read if layer.cached else 0.0,
+        saved=_score_tensors(layer, queries, read, layer.heads * signal.positions),
+    )
+
+
+def _score_tensors(
+    layer: vocabulary.Attention, queries: int, read: int, scores: int
+) -> tuple[SavedTensor, ...]:
+    """Return what the backward pass of softmax(q k) v needs."""
+    eager = SavedWhen.ALWAYS if layer.materialised else SavedWhen.EAGER_ATTENTION
+    per_key: dict[str, Any] = {"when": eager, "per_key": True}
+    freed: dict[str, Any] = {**per_key, "backward": -1.0}
+    after = [kept("probabilities_cast", scores, copy_of=STREAM, **freed)]
+    if layer.dropout:
+        mask = kept("dropout_mask", scores, SavedFormat.BYTE, **freed)
+        after = [mask, kept("dropped", scores, **freed)]
+    return (
+        *(kept("query", queries), kept("key", read), kept("value", read), kept("output", queries)),
+        kept("log_sum_exp", scores, SavedFormat.FP32, when=SavedWhen.FLASH_ATTENTION),
+        kept("probabilities", scores, STREAM, backward=2.0, **per_key),
+        *after,
     )
 
 
