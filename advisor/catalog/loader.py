@@ -104,7 +104,10 @@ def _stamp(path: Path) -> tuple[int, int]:
         status = path.stat()
     except FileNotFoundError:
         return ABSENT
-    except OSError:  # a name too long, a closed folder: its reader says so
+    except (
+        OSError,
+        ValueError,
+    ):  # a name too long or with NUL, a closed folder: its reader says so
         return UNKNOWN
     return status.st_mtime_ns, status.st_size
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from advisor.errors import InputError
 from advisor.foundation.files import read_file, too_large
+from advisor.foundation.noun import Noun
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.case import Case
 
@@ -37,9 +38,29 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
         source = read_case(Path(source))
     _refuse_many(source)
     try:
-        return Case.model_validate(source)
+        case = Case.model_validate(source)
     except ValidationError as error:
         raise input_error(error) from None
+    _refuse_booleans(source, case, "")
+    return case
+
+
+def _refuse_booleans(given: object, taken: object, field: str) -> None:
+    """Refuse yes and no where a number belongs: pydantic would take them as 1 and 0."""
+    if isinstance(given, bool) and isinstance(taken, int | float) and not isinstance(taken, bool):
+        raise InputError(
+            f"{field} is no number",
+            value=given,
+            allowed="a number",
+            remedy="Correct this field; 'gpu-advisor schema' prints what is allowed.",
+            field=field,
+        )
+    if isinstance(given, Mapping) and isinstance(taken, Noun):
+        for name, value in given.items():
+            _refuse_booleans(value, getattr(taken, str(name), None), f"{field}.{name}".lstrip("."))
+    elif isinstance(given, list | tuple) and isinstance(taken, tuple):
+        for one, other in zip(given, taken, strict=False):
+            _refuse_booleans(one, other, field)
 
 
 def _refuse_many(source: Mapping[str, Any]) -> None:

@@ -19,7 +19,8 @@ SIGNED: Final = re.compile(r"margin|saving|change")
 """What may be below zero, by name: what is spare or saved by one way over another."""
 QUOTED: Final = (
     *(".id", ".name", ".table", ".reason", ".case", ".key", ".region", ".system"),
-    *(".rows[].group", ".rows[].source", ".skipped[].quantity"),
+    *(".rows[].group", ".rows[].source", ".rows[].regime", ".summary[].regime"),
+    *(".skipped[].quantity", ".instance_type"),
 )
 """Where a user's own words stand: names, cells of a table, a probe's system."""
 AMOUNTS: Final = re.compile(r"(?:_bytes|_kwh|_usd|_s|_ms|_hours|_per_hour|_per_s|_ratio)$")
@@ -74,7 +75,7 @@ def check_figures(content: object, where: str = "") -> None:
         name = re.sub(r"\.(?:low|expected|high)$", "", where).rpartition(".")[2]
         if content < 0 and AMOUNTS.search(name) and not SIGNED.search(where):
             raise BrokenAnswerError(f"{where} is negative", repr(content))
-        if content == 0 and math.copysign(1.0, content) < 0:
+        if content == 0 and AMOUNTS.search(name) and math.copysign(1.0, content) < 0:
             raise BrokenAnswerError(f"{where} is a negative zero", repr(content))
 
 

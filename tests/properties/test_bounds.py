@@ -86,6 +86,14 @@ CASES: dict[str, tuple[str | bytes, str]] = {
     "a stack of 2,000 different layers": (stack(2_000), "too many different layers"),
     "too large": ("#" * 1_000_001, "too large"),
     "no text": (b"\xff\xfe\x00", "not UTF-8"),
+    "yes for a number": (
+        "model: {preset: gpt2}\nworkload: {kind: serving, concurrency: yes}",
+        "workload.concurrency is no number",
+    ),
+    "true for a count of own cards": (
+        CASE + "limits: {owned: [{accelerator: rtx-4090, count: true}]}",
+        "limits.owned.count is no number",
+    ),
     "no model": ("model:\nworkload:\n", "model is not usable"),
 }
 CONFIGS: dict[str, tuple[str | bytes, str]] = {
@@ -161,6 +169,7 @@ FLAGS = {
         "estimate --model resnet-50 --task pretrain --accelerator h100-sxm --storage-rate 1e-300",
         "storage_bytes_per_s",
     ),
+    "NUL in the path of a catalog": ("fits --accelerator rtx-4090 --catalog \0", "it is no path"),
     "a budget that buys millions of cards": (
         "own --model t5-base --task qlora --buy-budget 1e9",
         "budget_usd",
