@@ -130,7 +130,7 @@ def test_models_with_a_short_context_are_judged_by_their_own() -> None:
 def test_longest_takes_the_chord_of_the_first_bracket_that_ends_too_high() -> None:
     needs = np.array([[10.0, 90.0, 1.0], [20.0, 95.0, 2.0], [60.0, 99.0, 3.0]])
     # 20 at 101 and 60 at 301: 40 at 201. The second never fits, the third always.
-    assert longest([1, 101, 301], needs.__getitem__, 40.0).tolist() == [201.0, 0.0, 301.0]
+    assert longest(np.array([1.0, 101.0, 301.0]), needs, 40.0).tolist() == [201.0, 0.0, 301.0]
 
 
 def test_mistakes_are_told() -> None:

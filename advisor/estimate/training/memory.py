@@ -73,7 +73,11 @@ PARALLEL_LOSS_BYTES: Final = 16.0
 
 
 def training_memory(
-    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, facts: MemoryFacts
+    architecture: ModelArchitecture,
+    run: TrainingRun,
+    layout: LayoutArrays,
+    facts: MemoryFacts,
+    lengths: Floats | None = None,
 ) -> TrainingMemory:
     """Memory terms at the peak of a training step.
 
@@ -83,6 +87,8 @@ def training_memory(
         One element per configuration.
     facts : MemoryFacts
         Library workspaces.
+    lengths : ndarray, optional
+        Sequence length of each configuration, if it is not the run's. [tokens]
 
     Returns
     -------
@@ -95,13 +101,18 @@ def training_memory(
     """
     stages = stages_of(architecture, run, layout)
     layout = in_effect(layout)
-    blocks = _blocks(architecture, run, layout)
+    sequence = np.full_like(layout.tensor, run.sequence_length) if lengths is None else lengths
+    blocks = _blocks(architecture, run, layout, sequence)
+    loss = _loss_bytes(architecture, run, layout, sequence)
     walk = None
     if architecture.unit is not Unit.TOKEN:
         walk = backward_walk(architecture, run, facts)
     return functools.reduce(
         larger,
-        (_peak_of_stage(architecture, run, layout, stage, facts, blocks, walk) for stage in stages),
+        (
+            _peak_of_stage(architecture, run, layout, stage, facts, blocks, loss, walk)
+            for stage in stages
+        ),
     )
 
 
@@ -112,16 +123,17 @@ def _peak_of_stage(
     stage: Stage,
     facts: MemoryFacts,
     blocks: BlockBytes,
+    head_loss: Floats,
     walk: BackwardWalk | None,
 ) -> TrainingMemory:
     """Return one stage at its fullest moment, for like blocks or for rows of different size."""
     states = stage_states(architecture, run, layout, stage, facts)
     stored = blocks.stored * stage.layers * stage.in_flight
     states, stored = _with_host(run, layout, stage, states, stored)
-    loss = _loss_bytes(architecture, run, layout) * stage.has_head
+    loss = head_loss * stage.has_head
     two_tied = _two_tied_gradients(layout)
     if walk is not None:
-        samples = _tokens(run, layout)
+        samples = _tokens(run, layout, run.sequence_length)
         phases = sample_phases(walk, samples, layout.recompute, states, loss, two_tied)
     else:
         phases = block_phases(
@@ -169,9 +181,10 @@ def _tied_gradient(
     return fold.embedding_divided / layout.tensor * FORMAT_BYTES[run.recipe.working]
 
 
-def _tokens(run: TrainingRun, layout: LayoutArrays) -> Floats:
+def _tokens(run: TrainingRun, layout: LayoutArrays, sequence: Floats | float) -> Floats:
     """Tokens or samples of a micro-batch on one rank."""
-    return layout.micro_batch * run.tokens_per_sample / layout.context
+    sequences = run.tokens_per_sample // run.sequence_length
+    return layout.micro_batch * sequences * sequence / layout.context
 
 
 def stored_per_micro_batch(
@@ -182,10 +195,13 @@ def stored_per_micro_batch(
     share = np.asarray(
         stage_share(layers=layers, pipeline=layout.pipeline, virtual_stages=layout.virtual_stages)
     )
-    return np.asarray(_blocks(architecture, run, layout).stored * layers * share)
+    sequence = np.full_like(layout.tensor, run.sequence_length)
+    return np.asarray(_blocks(architecture, run, layout, sequence).stored * layers * share)
 
 
-def _loss_bytes(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays) -> Floats:
+def _loss_bytes(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, sequence: Floats
+) -> Floats:
     """Logits and the loss's tensors, on a rank with the head. [bytes]"""
     chosen = run.cross_entropy
     plain = chosen is CrossEntropy.PLAIN or (chosen is None and run.stack.plain_loss)
@@ -200,7 +216,7 @@ def _loss_bytes(architecture: ModelArchitecture, run: TrainingRun, layout: Layou
         entry = np.where(tensor > 1, PARALLEL_LOSS_BYTES, entry)
     return np.asarray(
         logits_bytes(
-            tokens=_tokens(run, layout) * answers_per_sample(architecture),
+            tokens=_tokens(run, layout, sequence) * answers_per_sample(architecture),
             vocabulary=float(architecture.vocab_size),
             bytes_per_entry=entry,
             tensor=spread,
@@ -208,16 +224,18 @@ def _loss_bytes(architecture: ModelArchitecture, run: TrainingRun, layout: Layou
     )
 
 
-def _blocks(architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays) -> BlockBytes:
+def _blocks(
+    architecture: ModelArchitecture, run: TrainingRun, layout: LayoutArrays, sequence: Floats
+) -> BlockBytes:
     """Activations of one layer, and of the head, on one rank."""
     layers = float(architecture.num_hidden_layers)
-    tokens = _tokens(run, layout)
+    tokens = _tokens(run, layout, sequence)
 
     def on_rank(saved: SavedBytes) -> Floats:
         return np.asarray(
             saved_activation_bytes(
                 tokens=tokens,
-                divided_bytes=saved.divided_bytes + run.sequence_length * saved.per_key_bytes,
+                divided_bytes=saved.divided_bytes + sequence * saved.per_key_bytes,
                 gathered_bytes=saved.gathered_bytes,
                 replicated_bytes=saved.replicated_bytes,
                 tensor=layout.tensor,

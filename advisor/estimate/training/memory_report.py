@@ -81,9 +81,16 @@ def evaluate_memory(
     run: TrainingRun,
     layout: LayoutArrays,
     calibration: Calibration,
+    lengths: Floats | None = None,
 ) -> Floats:
-    """High end of every configuration's total, which decides what fits. [bytes]"""
-    allocated = training_memory(architecture, run, layout, calibration.memory).allocated
+    """High end of every configuration's total, which decides what fits. [bytes]
+
+    Parameters
+    ----------
+    lengths : ndarray, optional
+        Sequence length of each configuration, if it is not the run's. [tokens]
+    """
+    allocated = training_memory(architecture, run, layout, calibration.memory, lengths).allocated
     return memory_totals(
         allocated,
         layout,

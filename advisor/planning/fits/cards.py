@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import product
 from typing import Final
 
@@ -263,13 +261,11 @@ def _trained(
 ) -> TrainedFit:
     """Return the longest sequences of one method, with and without recomputation."""
     levels = (Sharding.DDP,) if count == 1 else (Sharding.DDP, Sharding.ZERO3)
-    arrays = _stack(
-        [
-            ParallelLayout(data=count, sharding=sharding, recompute=recompute)
-            for recompute in (Recompute.NONE, Recompute.FULL)
-            for sharding in levels
-        ]
-    )
+    layouts = [
+        ParallelLayout(data=count, sharding=sharding, recompute=recompute)
+        for recompute in (Recompute.NONE, Recompute.FULL)
+        for sharding in levels
+    ]
     run = resolve_training(FineTuning(method=method), architecture, recipe_named(precision))
     # Every rank of a large count needs a sequence.
     run = replace(run, global_batch=max(run.global_batch, count))
@@ -278,15 +274,17 @@ def _trained(
     lengths = sorted({*(length for length in LENGTHS if length < limit), context, limit})
     usable = system.accelerator.memory_reported_bytes
 
-    @cache
-    def needed(place: int) -> Floats:
-        lengthened = replace(run, sequence_length=lengths[place])
-        return evaluate_memory(architecture, lengthened, arrays, calibration)
-
-    reached = longest(lengths, needed, usable)
+    needs = evaluate_memory(
+        architecture,
+        run,
+        _stack(layouts * len(lengths)),
+        calibration,
+        lengths=np.repeat(np.array(lengths, dtype=np.float64), len(layouts)),
+    ).reshape(len(lengths), len(layouts))
+    reached = longest(np.array(lengths, dtype=np.float64), needs, usable)
     kept, recomputed = reached[: len(levels)], reached[len(levels) :]
     best = int(np.argmax(recomputed))
-    at_context = needed(lengths.index(context))
+    at_context = needs[lengths.index(context)]
     least = float(at_context.min())
     return TrainedFit(
         method=method,
@@ -300,15 +298,15 @@ def _trained(
     )
 
 
-def longest(lengths: Sequence[int], needed: Callable[[int], Floats], usable_bytes: float) -> Floats:
+def longest(lengths: Floats, needs: Floats, usable_bytes: float) -> Floats:
     """Return the longest sequence that fits in the usable memory.
 
     Parameters
     ----------
-    lengths : sequence of int
+    lengths : ndarray, shape (n,)
         Rising sequence lengths. [tokens]
-    needed : callable
-        Memory of ``m`` configurations at a length, by its index. [bytes]
+    needs : ndarray, shape (n, m)
+        Memory of ``m`` configurations at each length. [bytes]
     usable_bytes : float
         Usable memory. [bytes]
 
@@ -321,27 +319,25 @@ def longest(lengths: Sequence[int], needed: Callable[[int], Floats], usable_byte
     -----
     The peak is the largest of moments that grow linearly with the length (quadratically where
     attention stores its scores), so it is convex: a chord lies above it, and the length at
-    which the chord crosses the limit always fits. It never falls, so a few lengths show the
-    two that the limit lies between.
+    which the chord crosses the limit always fits.
 
     Examples
     --------
-    >>> longest([1, 101], lambda place: np.array([100.0 * place]), 50.0)
+    >>> longest(np.array([1.0, 101.0]), np.array([[0.0], [100.0]]), 50.0)
     array([51.])
     """
-    places = range(len(lengths))
-
-    def reached(column: int) -> float:
-        above = bisect_left(places, True, key=lambda i: bool(needed(i)[column] > usable_bytes))
-        if above == 0:
-            return 0.0
-        low, high = lengths[above - 1], lengths[min(above, len(lengths) - 1)]
-        if low == high:
-            return low
-        need, more = needed(above - 1)[column], needed(above)[column]
-        return low + float((usable_bytes - need) / (more - need)) * (high - low)
-
-    return np.floor([reached(column) for column in range(len(needed(0)))])
+    result = np.zeros(needs.shape[1])
+    for column in range(needs.shape[1]):
+        need = needs[:, column]
+        fitting = np.flatnonzero(need <= usable_bytes)
+        if not fitting.size:
+            continue
+        last = int(fitting[-1])
+        result[column] = lengths[last]
+        if last + 1 < len(lengths):
+            share = (usable_bytes - need[last]) / (need[last + 1] - need[last])
+            result[column] += share * (lengths[last + 1] - lengths[last])
+    return np.floor(result)
 
 
 def _stack(layouts: Sequence[ParallelLayout]) -> LayoutArrays:
