@@ -114,6 +114,8 @@ def described(item: Declared) -> str:
     if told.sets:
         return told.help
     more = "; repeatable" if item.repeat else ""
+    if told.many:
+        return told.help + more
     names = [f"{name} (default)" if name == item.default else name for name in item.choices]
     if all(re.search(rf"\b{name}\b", told.help) for name in item.choices):
         return told.help + more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
@@ -22,11 +22,13 @@ from advisor.estimate.results import (
     FlopCount,
     MemoryBreakdown,
     ServingEstimate,
+    SoftwareUse,
     StepTime,
 )
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
 from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.serving.times import cache_format
+from advisor.estimate.software import able_tools, engine_of, tool_of
 from advisor.estimate.spot import interrupted_time
 from advisor.estimate.training.loading import host_note
 from advisor.estimate.training.memory_report import describe_memory, on_accelerator
@@ -46,6 +48,7 @@ from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 from advisor.nouns.stacks import beyond_stack
+from advisor.nouns.tools import Tool
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Pretraining, Serving, Training, Workload
 
@@ -74,6 +77,23 @@ class Placement:
     owned: bool = False
     interrupted: Range | None = None
     """Spot: hours of the run for each hour of work."""
+    tool: Tool | None = None
+    """What does the work; None leaves the choice to the case."""
+
+    def equipped(self, case: Case, architecture: ModelArchitecture) -> Placement:
+        """Return the placement with the tool that does the work of a case."""
+        if self.tool is not None:
+            return self
+        form = self.precision if isinstance(case.workload, Serving) else None
+        return replace(self, tool=tool_of(case, architecture, self.accelerator, form))
+
+    def training(self, case: Case, architecture: ModelArchitecture) -> TrainingRun:
+        """Return the resolved training workload of a case under this placement's tool."""
+        if isinstance(case.workload, Serving):
+            msg = "serving has no training run"
+            raise TypeError(msg)
+        tool = self.equipped(case, architecture).tool
+        return resolve_training(case.workload, architecture, recipe_named(self.precision), tool)
 
 
 def _described_batch(workload: Serving, architecture: ModelArchitecture) -> str:
@@ -236,7 +256,7 @@ def _trained(
     accelerator, layout = placement.accelerator, placement.layout
     recipe = recipe_named(placement.precision)
     check_trains(accelerator, workload, recipe)
-    run = run or resolve_training(workload, architecture, recipe)
+    run = run or resolve_training(workload, architecture, recipe, placement.tool)
     check_batch(layout, run)
     time = describe_time(architecture, run, layout, accelerator, placement.node, calibration)
     if placement.interrupted is not None:
@@ -292,10 +312,37 @@ def _training_notes(
         *calibration.beyond_training(
             placement.accelerator, compute=run.recipe.compute, count=placement.count
         ),
-        *beyond_stack(run.stack, placement.layout),
+        *_beyond(run, placement),
         *_few_runs(run, placement, architecture, calibration),
         f"{startup} of start-up before the first step",
     )
+
+
+def _software(placement: Placement) -> SoftwareUse | None:
+    tool = placement.tool
+    if tool is None:
+        return None
+    backend, support = tool.support(placement.accelerator) or ("", None)
+    return SoftwareUse(
+        name=tool.name,
+        title=tool.title,
+        release=tool.release,
+        backend=backend,
+        note=" ".join(item for item in (tool.ended, support.note if support else "") if item),
+    )
+
+
+def _beyond(run: TrainingRun, placement: Placement) -> tuple[str, ...]:
+    """Say what the layout asks that the software does not offer."""
+    offer = None if placement.tool is None else placement.tool.training
+    if placement.tool is None or offer is None:
+        return beyond_stack(run.stack, placement.layout)
+    missing = offer.lacking(placement.layout, four_bit=run.four_bit)
+    if not missing:
+        return ()
+    able = able_tools(placement.tool, placement.accelerator, placement.layout, run)
+    does = f"; {' or '.join(able)} does" if able else ""
+    return (f"{placement.tool.title} offers no {' and no '.join(missing)}{does}",)
 
 
 def estimate_configuration(
@@ -323,8 +370,10 @@ def estimate_configuration(
     check_layout(placement.layout, architecture)
     workload = case.workload
     calibration = on_accelerator(calibration, placement.accelerator)
+    placement = placement.equipped(case, architecture)
     if isinstance(workload, Serving):
-        work = _served(workload, placement, architecture, calibration)
+        engine = engine_of(placement.tool, placement.accelerator)
+        work = _served(workload, placement, architecture, calibration.under(engine))
     else:
         work = _trained(workload, placement, architecture, calibration, run)
     cost = cost_breakdown(
@@ -355,6 +404,7 @@ def estimate_configuration(
         layout=placement.layout,
         stated=tuple(sorted(case.layout.model_fields_set)) if case.layout else (),
         precision=placement.precision,
+        software=_software(placement),
         parameters=parameters_of(architecture, work.run),
         memory=work.memory,
         flops=work.flops,

@@ -194,6 +194,23 @@ class Neighbour(Noun):
     """Slower links that the tensor-parallel group needs, if any."""
 
 
+class SoftwareUse(Noun):
+    """The tool that does the work: a row of ``data/tools.yaml``."""
+
+    name: str
+    title: str
+    release: str
+    """Empty if none is known."""
+    backend: str
+    """Backend under which it runs on the card; empty if it does not run there."""
+    note: str = ""
+
+    @property
+    def named(self) -> str:
+        """Return title and release, e.g. ``TRL 1.5.0``."""
+        return f"{self.title} {self.release}".strip()
+
+
 class Estimate(Noun):
     """The full estimate of one configuration."""
 
@@ -208,6 +225,8 @@ class Estimate(Noun):
     """Fields of the layout that the case states; the search chose the others."""
     precision: str
     """Recipe (training) or weight format (serving)."""
+    software: SoftwareUse | None = None
+    """None if no known software does the work on the card."""
     parameters: Parameters
     memory: MemoryBreakdown
     flops: FlopCount

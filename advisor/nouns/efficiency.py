@@ -267,6 +267,15 @@ class Calibration(Noun):
             return self.engines[GGUF_ENGINE]
         return self.serving
 
+    def under(self, engine: str | None) -> Calibration:
+        """Return the constants with those of another engine as the default ones.
+
+        An engine without fitted constants takes those of the default engine.
+        """
+        if engine is None or engine not in self.engines:
+            return self
+        return self.model_copy(update={"serving": self.engines[engine]})
+
     def served_kernels(
         self,
         accelerator: Accelerator,

@@ -141,6 +141,8 @@ class Input:
     """Values, where the type does not name them."""
     labels: Callable[[], Mapping[str, str]] | None = None
     """Labels of these values, for the page."""
+    many: bool = False
+    """The values are too many for the command's help, which says where they are."""
     tasks: frozenset[Task] = TASKS
     """Tasks that have the field, among those of the noun that holds it."""
     networks: frozenset[Network] = NETWORKS

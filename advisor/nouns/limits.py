@@ -11,6 +11,14 @@ from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.inputs import SERVING, TEXT, TRAINING, Input, Labelled, Reads
 from advisor.nouns.kernels import KernelEfficiency
+from advisor.nouns.software_names import (
+    ALLOWED,
+    FRAMEWORKS,
+    VENDORS,
+    FrameworkName,
+    ToolName,
+    VendorName,
+)
 
 LEAST_RATE, MOST_RATE = 0.01, 100.0
 """Of the euro, far beyond its past; others make prices that round to nothing. [USD/EUR]"""
@@ -125,6 +133,12 @@ class Constraints(Noun):
         Input("allow only this accelerator", "--accelerator", "Accelerators", metavar="KEY"),
     ] = ()
     """Allow only these catalog keys; empty allows all."""
+    vendors: Annotated[tuple[VendorName, ...], VENDORS] = ()
+    """Allow only accelerators of these; empty allows all."""
+    frameworks: Annotated[tuple[FrameworkName, ...], FRAMEWORKS] = ()
+    """Allow only software on these; empty allows all."""
+    software: Annotated[tuple[ToolName, ...], ALLOWED] = ()
+    """Allow only these tools; empty allows all that are usual."""
     max_accelerators: Annotated[
         int,
         Field(ge=1, le=16384),

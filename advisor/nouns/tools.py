@@ -7,38 +7,23 @@ for each duty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import data_path, entry_names
-from advisor.nouns.hardware import Accelerator, Segment
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator
 from advisor.nouns.inputs import Labelled
-from advisor.nouns.layout import Recompute, Sharding
-from advisor.nouns.precision import WEIGHT_FORMATS
-from advisor.nouns.stacks import Degree
-from advisor.nouns.training_choices import (
-    AttentionKernel,
-    CrossEntropy,
-    FineTuningMethod,
-    Optimizer,
-    Preference,
-)
+from advisor.nouns.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 
 TOOLS: Final = "tools.yaml"
 CHOICE: Final = "tool_choice.yaml"
-GGUF: Final = "gguf"
-"""Stands for every format of a GGUF file in ``Support.weights``."""
-
-Chip = Annotated[str, Field(min_length=1, max_length=40)]
 Words = Annotated[str, Field(min_length=1, max_length=600)]
-Capability = Annotated[str, Field(pattern=r"^\d+\.\d$")]
-"""Of CUDA, e.g. 8.9."""
 
 
 class Duty(Labelled):
@@ -76,112 +61,6 @@ class Status(StrEnum):
     RETIRED = "retired"
 
 
-class Support(Noun):
-    """The cards and versions on which a tool runs, under one backend."""
-
-    lowest: Capability | None = None
-    """Lowest compute capability; None has no limit."""
-    last: Capability | None = None
-    """Highest compute capability."""
-    chips: tuple[Chip, ...] = ()
-    """Targets (gfx942), architectures (CDNA3) or catalog keys (tpu-v5e). Empty: all of the
-    backend."""
-    plugin: str = ""
-    """Package that adds the backend to the tool."""
-    driver: str = ""
-    """Lowest driver."""
-    cuda: str = ""
-    cudnn: str = ""
-    rocm: str = ""
-    """Lowest versions."""
-    python: str = ""
-    """Versions, if they differ from the tool's."""
-    without: tuple[FineTuningMethod, ...] = ()
-    """Methods that the tool offers elsewhere, but not here."""
-    weights: dict[str, Capability | tuple[Chip, ...] | None] = Field(default_factory=dict)
-    """Served weight formats: lowest compute capability, or chips, or None for every card.
-    ``gguf`` stands for all formats of GGUF files."""
-    note: str = ""
-
-    def runs_on(self, card: Accelerator) -> bool:
-        """Whether the tool runs on a card of this backend.
-
-        A card without a stated compute capability is newer than all limits.
-        """
-        if self.chips:
-            return _is_one_of(card, self.chips)
-        return _within(card, self.lowest, self.last)
-
-    def serves(self, card: Accelerator, weight_format: str) -> bool:
-        """Whether the tool serves a weight format on a card."""
-        mixture = WEIGHT_FORMATS[weight_format].mixture
-        name = GGUF if mixture else weight_format
-        if name not in self.weights:
-            return False
-        needed = self.weights[name]
-        if isinstance(needed, tuple):
-            return _is_one_of(card, needed)
-        return _within(card, needed, None)
-
-
-def _is_one_of(card: Accelerator, chips: tuple[str, ...]) -> bool:
-    return bool({card.compute_capability, card.architecture, card.key} & {*chips})
-
-
-def _numbers(capability: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in capability.split("."))
-
-
-def _within(card: Accelerator, lowest: str | None, last: str | None) -> bool:
-    own = card.compute_capability
-    if own is None or not own[0].isdigit():
-        return True
-    number = _numbers(own)
-    return (lowest is None or number >= _numbers(lowest)) and (
-        last is None or number <= _numbers(last)
-    )
-
-
-class TrainingOffer(Noun):
-    """What a training tool offers."""
-
-    methods: tuple[FineTuningMethod, ...] = ()
-    """Ways to fine-tune."""
-    preference: tuple[Preference, ...] = ()
-    divides: tuple[Degree, ...] = ()
-    """Degrees of a layout besides data parallelism."""
-    recompute: tuple[Recompute, ...] = (Recompute.NONE,)
-    sharding: tuple[Sharding, ...] = (Sharding.DDP,)
-    sharding_4bit: tuple[Sharding, ...] = (Sharding.DDP,)
-    """The same with 4-bit weights: a tool that first loads the whole model on every card is not
-    sharded."""
-    sharded_by: str = ""
-    """What shards: FSDP, DeepSpeed ZeRO …"""
-    hybrid_sharding: bool = False
-    """Whether it can shard within a node and replicate over nodes (HSDP)."""
-    offloads: bool = False
-    """Whether states and parameters can stay in the host's memory."""
-    computes: tuple[str, ...] = ("fp32", "fp16", "bf16")
-    """Formats of matrix products, on cards that have them."""
-    optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
-    optimizer_in_backward: bool = False
-    packing: bool = False
-    attention: tuple[AttentionKernel, ...] = (AttentionKernel.FLASH, AttentionKernel.EAGER)
-    losses: tuple[CrossEntropy, ...] = (CrossEntropy.PLAIN,)
-    """The first is the tool's own choice."""
-
-
-class ServingOffer(Noun):
-    """What a serving tool offers. Weight formats are in ``Support``."""
-
-    divides: tuple[Degree, ...] = ()
-    batches_continuously: bool = False
-    file_formats: tuple[str, ...] = ()
-    """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
-    api: str = ""
-    """Interface that it serves."""
-
-
 class Tool(Noun):
     """One tool: a row of ``data/tools.yaml``."""
 
@@ -201,6 +80,8 @@ class Tool(Noun):
     released: Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")] | None = None
     stack: str | None = None
     """Stack that estimates its training."""
+    stacks_too: tuple[str, ...] = ()
+    """Other stacks that it becomes by its options (``torch_compile`` of Hugging Face's Trainer)."""
     engine: Literal["vllm", "sglang", "tensorrt_llm", "llama_cpp"] | None = None
     """Engine whose constants estimate its serving; None takes the default for the weights."""
     python: str = ""
@@ -223,9 +104,13 @@ class Tool(Noun):
 
     def support(self, card: Accelerator) -> tuple[str, Support] | None:
         """Return the backend under which the tool runs on a card, or None."""
-        found = ((name, self.backends.get(name)) for name in backends_of(card))
+        return _support(self.name, Kind.of(card))
+
+    def supports(self, kind: Kind) -> tuple[str, Support] | None:
+        """Return :meth:`support` of a kind of card, without a cache."""
+        found = ((name, self.backends.get(name)) for name in _backends(kind))
         return next(
-            ((name, item) for name, item in found if item is not None and item.runs_on(card)), None
+            ((name, item) for name, item in found if item is not None and item.runs_on(kind)), None
         )
 
     def still_does(self, duty: Duty) -> bool:
@@ -331,7 +216,8 @@ def tool_choice() -> ToolChoice:
     return choice
 
 
-def _spelled(name: str) -> str:
+def spelled(name: str) -> str:
+    """Return a name as the table spells it, however a person types it."""
     return "".join("-" if letter in "_ ." else letter for letter in name.casefold())
 
 
@@ -348,7 +234,7 @@ def tool_named(name: str) -> Tool:
     >>> tool_named("mxnet").status.value
     'retired'
     """
-    found = known_tools().get(_spelled(name))
+    found = known_tools().get(spelled(name))
     if found is None:
         raise InputError(
             "unknown software",
@@ -360,44 +246,37 @@ def tool_named(name: str) -> Tool:
 
 
 @cache
-def _backends_of(vendor: str, architecture: str, processor: bool) -> tuple[str, ...]:
+def _backends(kind: Kind) -> tuple[str, ...]:
     return tuple(
         name
         for name, item in tool_choice().backends.items()
-        if item.reaches(vendor, architecture, processor=processor)
+        if item.reaches(kind.vendor, kind.architecture, processor=kind.processor)
     )
 
 
-def backends_of(card: Accelerator) -> tuple[str, ...]:
-    """Return the names of a card's backends, the usual first."""
-    return _backends_of(card.vendor, card.architecture, card.segment is Segment.CPU)
+@cache
+def _support(name: str, kind: Kind) -> tuple[str, Support] | None:
+    return known_tools()[name].supports(kind)
 
 
-def usual_tools(card: Accelerator, duty: Duty) -> Iterator[Tool]:
-    """Yield the tools that do a duty on a card, the usual first."""
-    if duty.trains and card.inference_only:
-        return
+@cache
+def _usual(kind: Kind, duty: Duty) -> tuple[Tool, ...]:
     usual = tool_choice().usual.get(duty, {})
-    for backend in backends_of(card):
+    found: dict[str, Tool] = {}
+    for backend in _backends(kind):
         for name in usual.get(backend, ()):
             tool = known_tools()[name]
             support = tool.backends.get(backend)
-            if tool.still_does(duty) and support is not None and support.runs_on(card):
-                yield tool
+            if tool.still_does(duty) and support is not None and support.runs_on(kind):
+                found.setdefault(name, tool)
+    return tuple(found.values())
+
+
+def usual_tools(card: Accelerator, duty: Duty) -> tuple[Tool, ...]:
+    """Return the tools that do a duty on a card, the usual first."""
+    return () if duty.trains and card.inference_only else _usual(Kind.of(card), duty)
 
 
 def tools_on(card: Accelerator) -> tuple[Tool, ...]:
     """Return all tools that run on a card, in the order of the table."""
     return tuple(tool for tool in known_tools().values() if tool.support(card) is not None)
-
-
-def _known(name: str) -> str:
-    return tool_named(name).name
-
-
-def _listed(schema: dict[str, Any]) -> None:
-    schema["enum"] = list(entry_names(TOOLS))
-
-
-ToolName = Annotated[str, AfterValidator(_known), Field(json_schema_extra=_listed)]
-"""Name of a tool: checked against the table, and listed in the schema."""

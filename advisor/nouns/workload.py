@@ -8,7 +8,6 @@ from pydantic import Field, field_validator, model_validator
 
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
-from advisor.foundation.resources import entry_names
 from advisor.nouns.inputs import (
     ADAPTERS,
     DIFFUSION,
@@ -20,7 +19,7 @@ from advisor.nouns.inputs import (
     Reads,
 )
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
-from advisor.nouns.stacks import SOFTWARE, StackName, known_stacks
+from advisor.nouns.software_names import SERVED_BY, TRAINED_BY, EngineName, SoftwareName
 from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,
@@ -152,19 +151,9 @@ class _Training(_Sized):
     attention: Annotated[
         AttentionKernel, Input("kernel of attention", "--attention", metavar="KERNEL")
     ] = AttentionKernel.FLASH
-    software: Annotated[
-        StackName | None,
-        Input(
-            "what runs the training",
-            "--software",
-            "Software",
-            metavar="STACK",
-            choices=lambda: entry_names(SOFTWARE),
-            labels=lambda: {name: stack.title for name, stack in known_stacks().items()},
-            blank="Usual for the task",
-        ),
-    ] = None
-    """None takes the default of the task."""
+    software: Annotated[SoftwareName | None, TRAINED_BY] = None
+    """A training tool, or a stack for any tool that it estimates. None takes the usual tool of card
+    and task."""
     cross_entropy: Annotated[
         CrossEntropy | None,
         Input(
@@ -295,6 +284,11 @@ class FineTuning(_Training):
     ] = None
     """Pairs of answers: ``global_batch`` and ``micro_batch`` count pairs, of two sequences each."""
 
+    @property
+    def four_bit(self) -> bool:
+        """Whether the frozen weights have 4 bits."""
+        return self.method is FineTuningMethod.QLORA
+
 
 class Serving(_Sized):
     """Answering requests: continuous batching of text, batches of ``concurrency`` images."""
@@ -352,6 +346,8 @@ class Serving(_Sized):
         ),
     ] = None
     """None: as pipelines of the model do it."""
+    engine: Annotated[EngineName | None, SERVED_BY] = None
+    """A serving tool. None takes the usual one of card and model."""
     weight_format: Annotated[
         Name | None,
         Input(

@@ -21,6 +21,7 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
 from advisor.nouns.money import Owning
+from advisor.nouns.workload import Serving
 from advisor.owning.bought import Kind
 from advisor.owning.results import ProcessorOption
 from advisor.planning.search.precisions import search
@@ -142,9 +143,18 @@ def _estimated(
     calibration: Calibration,
 ) -> Estimate | None:
     """Estimate a case on one processor; None if it has no rate in the asked format."""
-    limits = case.limits.model_copy(update={"price_kind": PriceKind.ON_DEMAND})
+    limits = case.limits.model_copy(
+        update={"price_kind": PriceKind.ON_DEMAND, "software": (), "frameworks": ()}
+    )
+    # Software that was chosen for another card seldom runs on a processor.
+    usual = "engine" if isinstance(case.workload, Serving) else "software"
     alone = case.model_copy(
-        update={"hardware": Hardware(accelerator=card.key), "layout": None, "limits": limits}
+        update={
+            "hardware": Hardware(accelerator=card.key),
+            "layout": None,
+            "limits": limits,
+            "workload": case.workload.model_copy(update={usual: None}),
+        }
     )
     try:
         placement = best_placement(

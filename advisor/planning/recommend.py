@@ -11,6 +11,7 @@ from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate
+from advisor.estimate.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import parameters_of
 from advisor.nouns.case import Case
@@ -98,7 +99,7 @@ def recommend(
     return Recommendation(
         case=case,
         answer=answer,
-        parameters=parameters_of(architecture, next(iter(searched.result.runs.values()), None)),
+        parameters=parameters_of(architecture, next(iter(searched.result.runs), None)),
         batches=searched.batches,
         rankings=rankings,
         frontier=tuple(item for item in candidates if item.on_frontier),
@@ -156,7 +157,7 @@ class _Searched:
                 placement(option, self.systems[option.system]),
                 architecture=self.architecture,
                 calibration=self.calibration,
-                run=self.result.runs.get(option.precision),
+                run=option.run,
             )
         return self.estimates[option]
 
@@ -185,7 +186,7 @@ class _Searched:
             placement(option, self.systems[option.system]),
             architecture=self.architecture,
             calibration=self.calibration,
-            run=self.result.runs.get(option.precision),
+            run=option.run,
         )
         self.estimates[option] = estimate.model_copy(update={"neighbours": around})
 
@@ -227,7 +228,6 @@ class _Searched:
             fewest(self.feasible, self.systems),
             self.systems,
             architecture=self.architecture,
-            runs=self.result.runs,
             limits=case.limits,
             calibration=self.calibration,
             stated=case.layout,
@@ -271,12 +271,13 @@ class _Searched:
             formats=result.formats,
             memory_remedy=memory_remedy(case),
             answer=answer if isinstance(case.workload, Serving) else "",
+            lack=ToolRules.of(case, self.architecture).lack,
         )
 
     def assumptions(self) -> tuple[str, ...]:
         """Return every assumption once."""
         stated = list(self.architecture.assumptions)
-        for run in self.result.runs.values():
+        for run in self.result.runs if not self.estimates else ():
             stated.extend(run.assumptions)
         for estimate in self.estimates.values():
             stated.extend(estimate.assumptions)
@@ -302,6 +303,7 @@ def placement(option: Option, system: System) -> Placement:
         instances=option.instances,
         owned=system.owned,
         interrupted=option.interrupted,
+        tool=system.tool,
     )
 
 
@@ -310,7 +312,7 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
         return plans[0].sentence
     codes = {"deadline", "budget", "latency", "memory"}
     if limits.accelerators:
-        codes |= {"not_offered", "format", "inference_only"}
+        codes |= {"not_offered", "format", "inference_only", "software"}
     nearest = sorted(
         (item for item in rejections if item.code.value in codes), key=lambda item: item.miss
     )

@@ -22,6 +22,8 @@ class RejectionCode(StrEnum):
     LATENCY = "latency"
     INFERENCE_ONLY = "inference_only"
     """No software trains on it."""
+    SOFTWARE = "software"
+    """No allowed software does the work on it."""
     FORMAT = "format"
     """No supported number format that the workload asks for."""
     NOT_OFFERED = "not_offered"

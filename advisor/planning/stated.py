@@ -15,15 +15,18 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate
+from advisor.estimate.software import Lack, ToolRules
 from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import recipe_named, resolve_training, software_of
+from advisor.estimate.training.run import recipe_named, resolve_training
 from advisor.foundation import cents
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.workload import Serving
+from advisor.nouns.tool_offers import TrainingOffer
+from advisor.nouns.tools import Tool
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
@@ -170,8 +173,9 @@ def best_placement(
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator, architecture)
     )
+    tool = stated_tool(case, architecture, accelerator)
     found_in, result = search_and_host(case, architecture, systems, calibration)
-    least = _leanest(architecture, count, case)
+    least = _leanest(architecture, count, case, tool)
     options: Sequence[Option] = result.options
     if options:
         systems = found_in
@@ -203,6 +207,32 @@ def best_placement(
         instances=instances,
         owned=system.owned,
         interrupted=interruptions.hours(instances) if interruptions and offer else None,
+        tool=tool,
+    )
+
+
+def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accelerator) -> Tool:
+    """Return the tool that does a case's work on its card.
+
+    A stated layout that no tool offers is still estimated; the estimate says so.
+
+    Raises
+    ------
+    InputError
+        If no known software does the work on the card.
+    """
+    found = ToolRules.of(case, architecture).choose(accelerator)
+    if isinstance(found, Lack) and case.layout is not None:
+        free = case.model_copy(update={"layout": None})
+        found = ToolRules.of(free, architecture).choose(accelerator)
+    if not isinstance(found, Lack):
+        return found
+    raise InputError(
+        f"no software does this on {accelerator.name}: {found.reason}",
+        value=accelerator.key,
+        allowed="an accelerator with software for the work",
+        remedy=found.remedy,
+        field="hardware.accelerator",
     )
 
 
@@ -224,7 +254,8 @@ def _arranged(
     recipe = recipe_named(precision)
     if matmul_peak(systems[0].accelerator, recipe.compute) is None:
         return []
-    run = resolve_training(case.workload, architecture, recipe)
+    tool = stated_tool(case, architecture, systems[0].accelerator)
+    run = resolve_training(case.workload, architecture, recipe, tool)
     kernels, _ = calibration.kernels_for(systems[0].accelerator)
     layouts = LayoutArrays.of(layout)
     candidates = Candidates(
@@ -239,7 +270,7 @@ def _arranged(
     interruptions = interruptions_of(case, calibration)
     return priced_options(
         [
-            Configuration(index, count, precision, layouts, 0, time, time * high)
+            Configuration(index, count, precision, layouts, 0, time, time * high, run=run)
             for index, time in enumerate(hours.tolist())
             if np.isfinite(time)
         ],
@@ -247,17 +278,14 @@ def _arranged(
     )
 
 
-def _leanest(architecture: ModelArchitecture, count: int, case: Case) -> ParallelLayout:
-    """Return the stated fields with the least memory in all others."""
+def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool) -> ParallelLayout:
+    """Return the stated fields with the least memory in all others that the tool offers."""
     stated = {} if case.layout is None else case.layout.model_dump(exclude_unset=True)
     workload = case.workload
-    serving = isinstance(workload, Serving)
     others = math.prod(stated.get(name, 1) for name in ("pipeline", "context"))
     samples = architecture.unit is not Unit.TOKEN
-    splits = not samples and (
-        isinstance(workload, Serving)
-        or "tensor" in software_of(workload, architecture.unit).divides
-    )
+    offer = tool.serving if isinstance(workload, Serving) else tool.training
+    splits = not samples and (offer is None or "tensor" in offer.divides)
     # A stated degree of data parallelism leaves the others to the rest of the accelerators.
     free = splits and not stated.keys() & {"tensor", "data"}
     tensor = stated.get("tensor") or max(
@@ -267,10 +295,11 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case) -> Paralle
     )
     data = stated.get("data") or max(1, count // (tensor * others))
     least: dict[str, object] = {"tensor": tensor, "data": data}
-    if not serving:
+    if isinstance(offer, TrainingOffer):
         blocks = not samples or any(op.segment for op in architecture.operators)
-        least["sharding"] = Sharding.ZERO3 if data > 1 else Sharding.DDP
-        least["recompute"] = Recompute.FULL if blocks else Recompute.NONE
+        four_bit = isinstance(workload, FineTuning) and workload.four_bit
+        least["sharding"] = offer.shardings(four_bit=four_bit)[-1] if data > 1 else Sharding.DDP
+        least["recompute"] = offer.recompute[-1] if blocks else Recompute.NONE
     # Contradictions are refused where the layout is estimated.
     return ParallelLayout().model_copy(update=least | stated)
 

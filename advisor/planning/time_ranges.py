@@ -53,6 +53,14 @@ class TimeSpreads:
             self._known[key] = self._resolved(accelerator, precision, count)
         return self._known[key]
 
+    def proven(self, accelerator: Accelerator) -> bool:
+        """Whether published runs on cards of this generation are behind the range."""
+        if accelerator.key not in self._kernels:
+            kernels, measured = self._calibration.kernels_for(accelerator)
+            self._kernels[accelerator.key] = (kernels.evidence, measured)
+        measured = self._kernels[accelerator.key][1]
+        return measured and (self._serving or accelerator.architecture in self._calibration.trained)
+
     def _resolved(self, accelerator: Accelerator, precision: str, count: int) -> Range:
         architecture, calibration = self._architecture, self._calibration
         if accelerator.key not in self._kernels:

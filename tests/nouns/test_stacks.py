@@ -96,7 +96,7 @@ def test_a_case_and_its_schema_know_the_stacks_of_the_table(
     with pytest.raises(InputError, match=r"huggingface, plain.*, mine"):
         estimated("yours")
     field = Case.model_json_schema()["$defs"]["Pretraining"]["properties"]["software"]
-    assert field["anyOf"][0]["enum"] == [*rows, "mine"]
+    assert field["anyOf"][0]["enum"][: len(rows) + 1] == [*rows, "mine"]
 
 
 @pytest.mark.parametrize(

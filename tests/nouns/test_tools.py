@@ -17,6 +17,7 @@ from advisor.foundation import resources
 from advisor.nouns import tools
 from advisor.nouns.layout import Recompute, Sharding
 from advisor.nouns.stacks import known_stacks
+from advisor.nouns.tool_offers import TrainingOffer
 from advisor.nouns.tools import Duty, Status, known_tools, tool_choice, tool_named, usual_tools
 
 CATALOG = load_catalog()
@@ -62,10 +63,10 @@ def test_the_first_engine_for_text(card: str, engine: str) -> None:
         ("trainium1", Duty.TUNE, "optimum-neuron"),
         ("apple-m4-max", Duty.TUNE, "mlx-lm"),
         ("mi300x", Duty.PRETRAIN, "primus"),
-        ("rx-7900-xtx", Duty.PRETRAIN, "pytorch"),
+        ("rx-7900-xtx", Duty.PRETRAIN, "accelerate"),
         ("epyc-9654", Duty.TRAIN_SAMPLES, "pytorch"),
         # Megatron-Core's install guide: Turing or later.
-        ("v100-sxm2-16gb", Duty.PRETRAIN, "pytorch"),
+        ("v100-sxm2-16gb", Duty.PRETRAIN, "accelerate"),
         # The README of Text Embeddings Inference: Volta is not supported.
         ("v100-sxm2-16gb", Duty.ENCODE, "pytorch"),
         ("a100-sxm-40gb", Duty.ENCODE, "tei"),
@@ -133,7 +134,7 @@ def test_published_limits_of_tools() -> None:
     assert offer(found["optimum-neuron"]).divides == ("tensor", "pipeline")
 
 
-def offer(tool: tools.Tool) -> tools.TrainingOffer:
+def offer(tool: tools.Tool) -> TrainingOffer:
     assert tool.training is not None
     return tool.training
 

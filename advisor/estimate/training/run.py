@@ -9,8 +9,20 @@ from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
 from advisor.estimate.training.loading import Loading, resolve_loading
+from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
-from advisor.nouns.stacks import SoftwareStack, Work, stack_named, usual_stack
+from advisor.nouns.stacks import (
+    DEGREES,
+    Degree,
+    SoftwareStack,
+    Work,
+    known_stacks,
+    stack_named,
+    undivided,
+    usual_stack,
+)
+from advisor.nouns.tool_offers import TrainingOffer
+from advisor.nouns.tools import Tool, tool_named
 from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,
@@ -105,11 +117,43 @@ class TrainingRun:
     """How images are loaded; None if the step waits for none."""
     unit: Unit = Unit.TOKEN
     """The unit of ``tokens``. If it is not a token, ``sequence_length`` is 1."""
+    offers: tuple[TrainingOffer, ...] = ()
+    """What the tools offer that may run it; empty restricts layouts to what the stack divides."""
 
     @property
     def stack(self) -> SoftwareStack:
         """Facts of the software."""
         return stack_named(self.software)
+
+    @property
+    def divides(self) -> tuple[Degree, ...]:
+        """Degrees of a layout that the software offers besides data parallelism."""
+        if not self.offers:
+            return self.stack.divides
+        return tuple(name for name in DEGREES if any(name in one.divides for one in self.offers))
+
+    @property
+    def four_bit(self) -> bool:
+        """Whether the base weights have 4 bits."""
+        return self.method is FineTuningMethod.QLORA
+
+    @property
+    def shardings(self) -> tuple[tuple[Sharding, ...], ...]:
+        """Sharding levels for these weights, for each tool."""
+        if not self.offers:
+            return (tuple(Sharding),)
+        return tuple(offer.shardings(four_bit=self.four_bit) for offer in self.offers)
+
+    @property
+    def offloads(self) -> bool:
+        """Whether the software can use the host's memory."""
+        return not self.offers or any(offer.offloads for offer in self.offers)
+
+    def allows(self, layout: ParallelLayout) -> bool:
+        """Whether the software offers all that a layout asks."""
+        if not self.offers:
+            return not undivided(self.stack, layout)
+        return any(not one.lacking(layout, four_bit=self.four_bit) for one in self.offers)
 
     @property
     def frozen(self) -> bool:
@@ -138,7 +182,10 @@ class TrainingRun:
 
 
 def resolve_training(
-    workload: Training, architecture: ModelArchitecture, recipe: PrecisionRecipe
+    workload: Training,
+    architecture: ModelArchitecture,
+    recipe: PrecisionRecipe,
+    tool: Tool | None = None,
 ) -> TrainingRun:
     """Fill in the fields that the user left open, and note each assumption.
 
@@ -146,6 +193,8 @@ def resolve_training(
     ----------
     recipe : PrecisionRecipe
         The recipe to use; the caller chooses it if the workload does not.
+    tool : Tool, optional
+        What runs the training. Default: the stack alone, without its tools' limits.
 
     Raises
     ------
@@ -167,10 +216,13 @@ def resolve_training(
     if batch is None:
         whole = max(1, int(tokens // sequence))
         batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
-    software = software_of(workload, architecture.unit)
-    if workload.software is None:
-        adapters = method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
-        assumptions.append((adapters and software.sentence_with_adapters) or software.sentence)
+    software = software_of(workload, architecture.unit, tool)
+    adapters = method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
+    sentence = (adapters and software.sentence_with_adapters) or software.sentence
+    if tool is not None:
+        assumptions.append(f"{tool.named}, estimated as {sentence}")
+    elif workload.software is None:
+        assumptions.append(sentence)
     loading = resolve_loading(workload, architecture, assumptions)
     return TrainingRun(
         tokens=float(tokens) * (workload.epochs or 1.0),
@@ -188,6 +240,7 @@ def resolve_training(
         preference=workload.preference if isinstance(workload, FineTuning) else None,
         loading=loading,
         unit=architecture.unit,
+        offers=() if tool is None or tool.training is None else (tool.training,),
         evaluation_tokens=float(workload.evaluation_tokens or 0.0),
         switches=MemorySwitches(
             reduce_format=workload.reduce_format, gradient_sync=workload.gradient_sync
@@ -195,10 +248,15 @@ def resolve_training(
     )
 
 
-def software_of(workload: Training, unit: Unit) -> SoftwareStack:
-    """Return the software of a run: the asked one, or the most common one for the task."""
-    if workload.software is not None:
-        return stack_named(workload.software)
+def software_of(workload: Training, unit: Unit, tool: Tool | None = None) -> SoftwareStack:
+    """Return the stack that estimates a run: the asked, the tool's, or the usual of the task."""
+    asked = workload.software
+    if asked is not None and asked in known_stacks():
+        return stack_named(asked)
+    if asked is not None and tool is None:
+        tool = tool_named(asked)
+    if tool is not None and tool.stack is not None:
+        return stack_named(tool.stack)
     if unit is not Unit.TOKEN:
         return usual_stack(Work.SAMPLES)
     tuned = isinstance(workload, FineTuning)

@@ -12,7 +12,6 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.curve_results import Curve, CurvePoint, Variable
 from advisor.estimate.results import Estimate
-from advisor.estimate.training.run import recipe_named, resolve_training
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.workload import Serving
@@ -74,7 +73,7 @@ def memory_curves(
                 )
             )
         return tuple(curves)
-    run = resolve_training(workload, architecture, recipe_named(placement.precision))
+    run = placement.training(case, architecture)
 
     def with_micro_batch(value: int) -> Estimate:
         arranged = layout.model_copy(update={"micro_batch": value})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from advisor.catalog import Catalog
 from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.software import Lack
 from advisor.foundation.formatting import (
     memory,
     memory_against,
@@ -49,6 +50,7 @@ def reject(
     formats: tuple[str, ...],
     memory_remedy: str,
     answer: str,
+    lack: Callable[[Accelerator], Lack | None],
 ) -> tuple[Rejection, ...]:
     """Return one rejection for every accelerator of the catalog that is in no plan.
 
@@ -74,6 +76,8 @@ def reject(
         What lowers the memory need of this workload.
     answer : str
         Unit of the shown time: ``token`` or ``batch``; empty for training, shown in hours.
+    lack : callable
+        Why no software does the work on an accelerator; None if some does.
 
     Returns
     -------
@@ -101,6 +105,10 @@ def reject(
             rejections.append(_excluded(accelerator))
         elif accelerator.inference_only and not answer:
             rejections.append(_inference_only(accelerator))
+        elif limits.vendors and accelerator.vendor not in limits.vendors:
+            rejections.append(_other_vendor(accelerator, limits))
+        elif (missing := lack(accelerator)) is not None:
+            rejections.append(_no_software(accelerator, missing))
         elif key not in outcome.rentable:
             rejections.append(_not_offered(accelerator, catalog, limits))
         elif key not in outcome.searched:
@@ -139,6 +147,24 @@ def _inference_only(accelerator: Accelerator) -> Rejection:
         RejectionCode.INFERENCE_ONLY,
         f"{accelerator.name} serves models only: no training software runs on it.",
         "Choose another accelerator for training; compare it for serving.",
+    )
+
+
+def _other_vendor(accelerator: Accelerator, limits: Constraints) -> Rejection:
+    return Rejection.of(
+        accelerator,
+        RejectionCode.EXCLUDED,
+        f"{accelerator.name} is from {accelerator.vendor}; you allow {', '.join(limits.vendors)}.",
+        f"Allow {accelerator.vendor}.",
+    )
+
+
+def _no_software(accelerator: Accelerator, missing: Lack) -> Rejection:
+    return Rejection.of(
+        accelerator,
+        RejectionCode.SOFTWARE,
+        f"No software does this on {accelerator.name}: {missing.reason}.",
+        missing.remedy,
     )
 
 

@@ -11,7 +11,6 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.configuration import Placement
 from advisor.estimate.training.report import binding, evaluate_run_hours, run_goodput
-from advisor.estimate.training.run import recipe_named, resolve_training
 from advisor.estimate.training.step_time import TrainingTime
 from advisor.foundation.noun import Noun
 from advisor.nouns.case import Case
@@ -83,7 +82,7 @@ def scaling(
             field="workload.kind",
         )
     accelerator, node = placement.accelerator, placement.node
-    run = resolve_training(case.workload, architecture, recipe_named(placement.precision))
+    run = placement.training(case, architecture)
     numbers = {1, 2, 4, *(step * node.accelerators for step in LADDER)}
     reach = MOST_ACCELERATORS if node.inter_bytes_per_s is not None else node.accelerators
     counts = tuple(sorted(number for number in numbers if number <= reach))

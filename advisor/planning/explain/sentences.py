@@ -51,6 +51,7 @@ BOUND_WORDS = {
 }
 
 
+UNPROVEN: Final = "No published run on this card."
 CURVE_TITLES: Final = {
     "micro_batch": "Micro-batch",
     "concurrency": "Requests at a time",
@@ -120,6 +121,10 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
     host = estimate.memory.host_bytes
     beside = f", and {memory(host)} of its host's memory" if host.expected else ""
     fill = f"Uses {memory(total)} of {memory(usable)} on each{beside}."
+    if estimate.software is not None:
+        fill += f" Software: {estimate.software.named}."
+    if not option.proven:
+        fill += f" {UNPROVEN}"
     rent = estimate.cost.rent_usd
     start = title(option, system)
     if estimate.time is not None:

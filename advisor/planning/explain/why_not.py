@@ -102,10 +102,13 @@ def _where_it_wins(
         return f"It takes {fastest.time / best.time:.1f} times as long, whatever its rent."
     if best.cost_usd <= 0:
         return "Choose it if the best plan's hardware is not free."
-    if not answer and any(option.cost_usd < best.cost_usd for option in options):
+    ranges = not answer or not cheapest.proven
+    if ranges and any(option.cost_usd < best.cost_usd for option in options):
         upper = money(round_significant(cheapest.cost_high_usd, 2))
+        same = " a month for as much output" if answer else ""
         return (
-            f"It may cost up to {upper}: time a few steps on it before you rely on the lower one."
+            f"It may cost up to {upper}{same}: time a few steps on it before you rely on the "
+            "lower one."
         )
     rank = RANKED_BY[objective]
     ratio = rank(best)[0] / min(map(rank, options))[0]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints
@@ -52,7 +51,6 @@ def fewest_machines(
     systems: Sequence[System],
     *,
     architecture: ModelArchitecture,
-    runs: dict[str, TrainingRun],
     limits: Constraints,
     calibration: Calibration,
     prices: Sequence[Price],
@@ -64,8 +62,6 @@ def fewest_machines(
     ----------
     options : sequence of Option
         Of each accelerator, the fewest of the searched numbers that meet the limits.
-    runs : dict of str to TrainingRun
-        By recipe.
     prices : sequence of Price
         Of each system.
     stated : ParallelLayout, optional
@@ -81,6 +77,7 @@ def fewest_machines(
     A number that does not divide the batch can be slower than a smaller one, so fewer machines may
     meet the limits somewhere below a number that misses them; such islands are not looked for.
     """
+    runs = {id(option.run): option.run for option in options if option.run is not None}
     frozen = any(run.frozen for run in runs.values())
     spreads = TimeSpreads(architecture, calibration, serving=False, frozen=frozen)
     gaps = []
@@ -89,9 +86,10 @@ def fewest_machines(
         machine = 1 if system.owned else system.node.accelerators
         below = max((count for count in system.counts if count < option.count), default=0)
         gaps.append(_Between(below // machine, option, machine))
-    for precision in dict.fromkeys(option.precision for option in options):
-        run, hosted = runs[precision], any(option.layout.offload for option in options)
-        open_gaps = [gap for gap in gaps if gap.enough.precision == precision and gap.tried]
+    hosted = any(option.layout.offload for option in options)
+    for run in runs.values():
+        precision = run.recipe.name
+        open_gaps = [gap for gap in gaps if gap.enough.run is run and gap.tried]
         while open_gaps:
             tried = [
                 replace(systems[gap.enough.system], counts=tuple(gap.tried)) for gap in open_gaps
@@ -113,6 +111,8 @@ def fewest_machines(
                     * spreads.of(
                         tried[item.system].accelerator, precision=precision, count=item.count
                     ).high,
+                    run=run,
+                    proven=open_gaps[item.system].enough.proven,
                 )
                 for item in found
             ]

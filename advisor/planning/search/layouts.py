@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
@@ -19,7 +21,16 @@ from advisor.estimate.candidates import (
     LayoutArrays,
 )
 from advisor.estimate.training.run import TrainingRun
-from advisor.nouns.layout import Offload, ParallelLayout, Schedule, Sharding, most_chunks
+from advisor.nouns.layout import (
+    Offload,
+    ParallelLayout,
+    Recompute,
+    Schedule,
+    Sharding,
+    most_chunks,
+)
+from advisor.nouns.stacks import DEGREES
+from advisor.nouns.tool_offers import TrainingOffer
 from advisor.planning.search.simple import complexity
 
 TENSOR_DEGREES = (1, 2, 4, 8)
@@ -45,7 +56,7 @@ CONTEXT_FROM_TOKENS = 16_384
 """Sequences from this length on are split over any number of context-parallel ranks."""
 CONTEXT_CHUNK_TOKENS = 4_096
 """Shorter ones only into chunks of at least this length."""
-RECOMPUTE_LEVELS = 3
+RECOMPUTE_LEVELS: Final = len(Recompute)
 FULL_STATES_BYTES: Final = 16.0
 """Weights, gradients and states of one parameter in mixed precision (Rajbhandari et al. 2020,
 arXiv:1910.02054, section 3.1). [bytes]"""
@@ -104,13 +115,18 @@ def _degrees(
     many = architecture.num_experts >= MANY_EXPERTS
     wide = WIDE_EXPERT_DEGREES if many else EXPERT_DEGREES
     # Only data parallelism divides networks that take whole images or samples.
-    offered = run.stack.divides if architecture.unit is Unit.TOKEN else ()
+    offered = run.divides if architecture.unit is Unit.TOKEN else ()
 
     def tried(name: str, degrees: Iterable[int]) -> tuple[int, ...]:
         return (stated[name],) if name in stated else tuple(degrees)
 
     contexts = tried(
-        "context", (degree for degree in CONTEXT_DEGREES if worth_splitting(run, degree))
+        "context",
+        (
+            degree
+            for degree in (CONTEXT_DEGREES if "context" in run.divides else (1,))
+            if worth_splitting(run, degree)
+        ),
     )
     experts = tried(
         "expert", wide if architecture.num_experts > 1 and "expert" in offered else (1,)
@@ -136,6 +152,20 @@ def _degrees(
                     if 1 < expert < WIDE_FROM < rest and many and "expert" not in stated:
                         continue
                     yield tensor, pipeline, context, data, expert
+
+
+def offered(grid: LayoutGrid, offer: TrainingOffer, *, four_bit: bool) -> NDArray[np.bool_]:
+    """Return which layouts a tool offers: recompute policies x rows of the grid."""
+    rows = grid.layouts.take(slice(0, grid.rows))
+    levels = [SHARDING_LEVEL[one] for one in offer.shardings(four_bit=four_bit)]
+    able = np.isin(rows.sharding, levels)
+    for name in DEGREES:
+        if name not in offer.divides:
+            able &= getattr(rows, name) == 1
+    if not offer.offloads:
+        able &= rows.offload == 0
+    policies = np.array([policy in offer.recompute for policy in Recompute])
+    return np.asarray(policies[:, None] & able)
 
 
 def worth_splitting(run: TrainingRun, context: int) -> bool:
@@ -182,6 +212,8 @@ def _moved(run: TrainingRun, stated: Stated, *, hosted: bool) -> tuple[int, ...]
         return (stated["offload"],) if hosted == (stated["offload"] > 0) else ()
     if not hosted:
         return (0,)
+    if not run.offloads:
+        return ()
     order = list(Offload)[1:] if run.frozen else list(Offload)
     bits = [int(OFFLOAD_BITS[what]) for what in order]
     return tuple(sum(bits[: place + 1]) for place in range(len(bits)))
@@ -193,7 +225,7 @@ def _levels(
     degrees: tuple[int, int, int, int, int],
     stated: Stated,
 ) -> tuple[int, ...]:
-    """Return the levels of sharding to try, for a model with ``states`` bytes.
+    """Return the levels of sharding to try that software offers, for ``states`` bytes of model.
 
     ZeRO-1 never costs more than DDP, and ZeRO-3 never takes less time than ZeRO-1; DDP and ZeRO-2
     are tried because they are simpler, where nothing else divides the model.
@@ -207,7 +239,18 @@ def _levels(
         levels = (1, WHOLE)
     else:
         levels = (0, 1, 2, WHOLE)
-    return levels if pipeline == 1 < data * context else levels[:1]
+    levels = levels if pipeline == 1 < data * context else levels[:1]
+    return _offered_levels(run.shardings, levels)
+
+
+@cache
+def _offered_levels(
+    shardings: tuple[tuple[Sharding, ...], ...], levels: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return those of some levels that tools offer; the first falls back to DDP."""
+    able = [{SHARDING_LEVEL[level] for level in one} for one in shardings]
+    found = {level for one in able for level in levels if level in one}
+    return tuple(sorted(found | {0 for one in able if levels[0] not in one}))
 
 
 def _chunks(architecture: ModelArchitecture, pipeline: int, stated: Stated) -> tuple[int, ...]:

@@ -15,15 +15,15 @@ from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Neighbour
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import cache_format, compute_format, serving_times
+from advisor.estimate.software import engine_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.report import evaluate_run_hours
-from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.estimate.training.run import TrainingRun, recipe_named
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Node
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, Sharding
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
-from advisor.nouns.stacks import undivided
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
 
@@ -56,15 +56,17 @@ def neighbours(
     if isinstance(case.workload, Serving):
         if not generates(architecture):
             return ()
+        placement = placement.equipped(case, architecture)
+        calibration = calibration.under(engine_of(placement.tool, placement.accelerator))
         return _served(case.workload, placement, architecture, calibration)
     recipe = recipe_named(placement.precision)
-    run = run or resolve_training(case.workload, architecture, recipe)
+    run = run or placement.training(case, architecture)
     moves = [
         (words, layout)
         for words, layout in _moved(placement.layout, _training_moves(placement.layout))
         if _divides(layout, architecture)
         and _fed(layout, placement.layout, run)
-        and not undivided(run.stack, layout)
+        and run.allows(layout)
     ]
     kernels, _ = calibration.kernels_for(placement.accelerator)
     arrays = LayoutArrays.stack([placement.layout, *(layout for _, layout in moves)])
@@ -92,7 +94,9 @@ def _served(
         for words, layout in _moved(
             placement.layout, _degree_moves(placement.layout, ("tensor", "pipeline", "data"))
         )
-        if _divides(layout, architecture) and layout.data <= workload.concurrency
+        if _divides(layout, architecture)
+        and layout.data <= workload.concurrency
+        and _offered(layout, placement)
     ]
     kernels, _ = calibration.served_kernels(placement.accelerator, weight_format)
     compute = compute_format(placement.accelerator, weight_format)
@@ -106,6 +110,15 @@ def _served(
     times = serving_times(served, ServingLoad.of(workload), candidates, calibration)
     need, fits = times.capacity.high_bytes, times.capacity.fits
     return _described(moves, times.tpot_s, need, fits, placement.node)
+
+
+def _offered(layout: ParallelLayout, placement: Placement) -> bool:
+    """Return whether the serving tool divides the model this way."""
+    serving = placement.tool.serving if placement.tool else None
+    return serving is None or all(
+        name in serving.divides or getattr(layout, name) == 1
+        for name in ("tensor", "pipeline", "expert")
+    )
 
 
 def _described(

@@ -11,6 +11,7 @@ import numpy as np
 
 from advisor.equations.pricing import rent_usd
 from advisor.estimate.candidates import LayoutArrays
+from advisor.estimate.training.run import TrainingRun
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
@@ -64,9 +65,14 @@ class Option:
     cost_usd: float
     """Run (training) or month (serving). [USD]"""
     cost_high_usd: float
-    """Upper end of the cost of a run; a month of serving has a list price. [USD]"""
+    """Upper end of the cost of a run. A month of serving has a list price; without a published run
+    on the card, it is that of the machines which then still give the expected rate. [USD]"""
     interrupted: Range | None = None
     """Spot: hours of the run for an hour of work; ``time`` includes them."""
+    run: TrainingRun | None = None
+    """The resolved workload; None for serving."""
+    proven: bool = True
+    """Whether published runs on cards of this generation are behind the range of the time."""
 
     @property
     def layout(self) -> ParallelLayout:
@@ -155,6 +161,9 @@ class Configuration:
     first_token_s: float | None = None
     """Serving only: the price is then for a month."""
     tokens_per_s: float | None = None
+    run: TrainingRun | None = None
+    """Training only."""
+    proven: bool = True
 
 
 def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> list[Option]:
@@ -186,7 +195,11 @@ def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> l
             else (item.time * longer.expected, item.time_high * longer.high)
         )
     if found and found[0].first_token_s is not None:
-        costs = [(usd * HOURS_PER_MONTH,) * 2 for usd in per_hour]
+        months = [usd * HOURS_PER_MONTH for usd in per_hour]
+        costs = [
+            (usd, usd if item.proven else usd * item.time_high / item.time)
+            for usd, item in zip(months, found, strict=True)
+        ]
     else:
         offers = [prices[item.system].offer for item in found]
         costs = [(usd, high) for usd, high in run_rents(offers, times, per_hour)]
@@ -207,6 +220,8 @@ def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> l
             cost_usd=costs[place][0],
             cost_high_usd=costs[place][1] * prices[item.system].factor,
             interrupted=interrupted[place],
+            run=item.run,
+            proven=item.proven,
         )
         for place, item in enumerate(found)
     ]

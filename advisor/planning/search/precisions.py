@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -11,18 +11,26 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.refusals import check_context
 from advisor.estimate.serving.times import cache_format, serves_in, stored_format
+from advisor.estimate.software import ToolRules, engine_of, serves
 from advisor.estimate.training.flops import model_flops_per_token
-from advisor.estimate.training.run import TrainingRun, resolve_training
+from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
+from advisor.nouns.precision import (
+    KV_CACHE_FORMATS,
+    RECIPES,
+    WEIGHT_FORMATS,
+    PrecisionRecipe,
+)
+from advisor.nouns.stacks import Work
+from advisor.nouns.tools import Tool
 from advisor.nouns.workload import Pretraining, Serving, Training
 from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
-from advisor.planning.search.serving import replica_table, search_serving
+from advisor.planning.search.serving import ServingSearch, replica_table, search_serving
 from advisor.planning.search.systems import System, by_host_memory
 from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
@@ -49,8 +57,8 @@ class SearchResult:
     with_format: frozenset[str]
     """Accelerators that have one of the asked number formats."""
     formats: tuple[str, ...]
-    runs: dict[str, TrainingRun]
-    """Resolved training workloads by recipe; empty for serving."""
+    runs: tuple[TrainingRun, ...]
+    """Resolved training workloads, the usual first; empty for serving."""
 
 
 @dataclass(slots=True)
@@ -76,7 +84,7 @@ class _Findings:
             self.misses[key] = min(self.misses.get(key, miss), miss)
 
     def result(
-        self, able: Iterable[int], formats: Iterable[str], runs: dict[str, TrainingRun]
+        self, able: Iterable[int], formats: Iterable[str], runs: Iterable[TrainingRun] = ()
     ) -> SearchResult:
         """Return the result; ``able`` are the systems that have one of the asked formats."""
         return SearchResult(
@@ -86,7 +94,7 @@ class _Findings:
             misses=self.misses,
             with_format=frozenset(self.systems[index].accelerator.key for index in able),
             formats=tuple(dict.fromkeys(formats)),
-            runs=runs,
+            runs=tuple(runs),
         )
 
 
@@ -121,9 +129,10 @@ def search_and_host(
     Returns
     -------
     sequence of System, SearchResult
-        The searched systems and the result. If the host's memory is used, systems are separate
-        for each host memory size.
+        The searched systems, each with its tool, and the result. If the host's memory is used,
+        systems are separate for each host memory size.
     """
+    systems = equipped(case, architecture, systems)
     result = search(case, architecture, systems, calibration)
     serving = isinstance(case.workload, Serving)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
@@ -135,6 +144,15 @@ def search_and_host(
         return systems, result
     # Cards that still do not fit show their need without host memory.
     return parted, replace(hosted, misses=result.misses)
+
+
+def equipped(
+    case: Case, architecture: ModelArchitecture, systems: Sequence[System]
+) -> list[System]:
+    """Return the systems on which a tool does the work, each with it."""
+    rules = ToolRules.of(case, architecture)
+    chosen = [(system, rules.choose(system.accelerator)) for system in systems]
+    return [replace(system, tool=tool) for system, tool in chosen if isinstance(tool, Tool)]
 
 
 def proven_recipes(architecture: ModelArchitecture) -> tuple[str, ...]:
@@ -153,60 +171,109 @@ def _search_training(
 ) -> SearchResult:
     asked = workload.precision
     proven = (asked,) if asked else proven_recipes(architecture)
-    # Stacks for 8-bit training are made for language models.
-    text = architecture.unit is Unit.TOKEN
-    lower = LOW_PRECISION_RECIPES if text and isinstance(workload, Pretraining) else ()
-    lower = () if asked or hosted else lower
-    runs = {
-        name: resolve_training(workload, architecture, RECIPES[name]) for name in (*proven, *lower)
-    }
-    # Recipes that few cards need have few numbers of accelerators, so small spaces.
-    spaces: dict[frozenset[int], LayoutSpace] = {}
-    served: set[int] = set()
+    # The usual stack for pretraining language models is made for 8-bit training.
+    text = architecture.unit is Unit.TOKEN and isinstance(workload, Pretraining)
+    advising = text and not asked and not hosted
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
     findings = _Findings(systems, prices)
-    frozen = next(iter(runs.values())).frozen
-    spreads = TimeSpreads(architecture, calibration, serving=False, frozen=frozen)
-    for name, run in runs.items():
-        advised = name in lower
-        indices = [
-            index
-            for index, system in enumerate(systems)
-            if matmul_peak(system.accelerator, run.recipe.compute) is not None
-            and (advised or index not in served)
-        ]
-        counts = frozenset(count for index in indices for count in systems[index].counts)
-        if counts not in spaces:
-            spaces[counts] = LayoutSpace(
-                architecture, run, counts, calibration, stated=case.layout, hosted=hosted
-            )
-        recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration)
-        recipe.try_reachable(systems, indices)
-        if not advised:
-            recipe.try_left_out(systems, indices)
-            served.update(indices)
-            findings.miss(recipe.misses)
-        findings.searched += recipe.searched
-        findings.price(
-            (
-                Configuration(
-                    index,
-                    found.count,
-                    found.precision,
-                    found.layouts,
-                    found.row,
-                    found.hours,
-                    found.hours
-                    * spreads.of(
-                        systems[index].accelerator, precision=name, count=found.count
-                    ).high,
+    runs: dict[tuple[str, str], TrainingRun] = {}
+    served: set[int] = set()
+    spreads: TimeSpreads | None = None
+    for members in _alike(workload, architecture, systems):
+        alike = [systems[index] for index in members]
+        # Recipes that few cards need have few numbers of accelerators, so small spaces.
+        spaces: dict[frozenset[int], LayoutSpace] = {}
+        stack = software_of(workload, architecture.unit, alike[0].tool)
+        lower = LOW_PRECISION_RECIPES if advising and Work.PRETRAINING in stack.default_for else ()
+        for name in (*proven, *lower):
+            advised = name in lower
+            run = _run_of_all(workload, architecture, RECIPES[name], alike)
+            indices = [
+                index
+                for index in members
+                if computes(systems[index], run.recipe) and (advised or index not in served)
+            ]
+            if not indices and runs:
+                continue
+            counts = frozenset(count for index in indices for count in systems[index].counts)
+            if counts not in spaces:
+                spaces[counts] = LayoutSpace(
+                    architecture, run, counts, calibration, stated=case.layout, hosted=hosted
                 )
-                for index, found in recipe.found
-            ),
-            advised=advised,
+            recipe = _RecipeSearch(case, architecture, run, spaces[counts], calibration)
+            recipe.try_reachable(systems, indices)
+            if not advised:
+                recipe.try_left_out(systems, indices)
+                served.update(indices)
+                findings.miss(recipe.misses)
+            findings.searched += recipe.searched
+            for index in indices or members[:1]:
+                tool = systems[index].tool
+                key = name, "" if tool is None else tool.name
+                if key not in runs:
+                    runs[key] = resolve_training(workload, architecture, RECIPES[name], tool)
+            spreads = spreads or TimeSpreads(
+                architecture, calibration, serving=False, frozen=run.frozen
+            )
+            findings.price(_trained(recipe, systems, runs, spreads), advised=advised)
+    if not runs:
+        runs["", ""] = resolve_training(workload, architecture, RECIPES[proven[0]])
+    return findings.result(served, (RECIPES[name].compute for name in proven), runs.values())
+
+
+def _alike(
+    workload: Training, architecture: ModelArchitecture, systems: Sequence[System]
+) -> list[list[int]]:
+    """Group systems by the stack that estimates their tool: they share layouts and their memory."""
+    groups: dict[str, list[int]] = {}
+    for index, system in enumerate(systems):
+        stack = software_of(workload, architecture.unit, system.tool).name
+        groups.setdefault(stack, []).append(index)
+    return list(groups.values())
+
+
+def _run_of_all(
+    workload: Training,
+    architecture: ModelArchitecture,
+    recipe: PrecisionRecipe,
+    members: Sequence[System],
+) -> TrainingRun:
+    """Return the workload with what any of the tools of some systems offers."""
+    run = resolve_training(workload, architecture, recipe, members[0].tool)
+    offers = (None if one.tool is None else one.tool.training for one in members)
+    return replace(run, offers=tuple(dict.fromkeys(one for one in offers if one is not None)))
+
+
+def computes(system: System, recipe: PrecisionRecipe) -> bool:
+    """Return whether card and tool have the format of a recipe."""
+    offer = None if system.tool is None else system.tool.training
+    offered = offer is None or recipe.compute in offer.computes
+    return offered and matmul_peak(system.accelerator, recipe.compute) is not None
+
+
+def _trained(
+    recipe: _RecipeSearch,
+    systems: Sequence[System],
+    runs: Mapping[tuple[str, str], TrainingRun],
+    spreads: TimeSpreads,
+) -> Iterator[Configuration]:
+    """Yield what the search of one recipe found, with the run of each system's tool."""
+    name = recipe.run.recipe.name
+    for index, found in recipe.found:
+        system = systems[index]
+        spread = spreads.of(system.accelerator, precision=name, count=found.count)
+        yield Configuration(
+            index,
+            found.count,
+            found.precision,
+            found.layouts,
+            found.row,
+            found.hours,
+            found.hours * spread.high,
+            run=runs[name, "" if system.tool is None else system.tool.name],
+            proven=spreads.proven(system.accelerator),
         )
-    return findings.result(served, (RECIPES[name].compute for name in proven), runs)
 
 
 @dataclass(slots=True)
@@ -278,15 +345,16 @@ def _search_serving(
     own = [served_format(workload, architecture, system.accelerator) for system in systems]
     caches = [cache_format(workload, system.accelerator) for system in systems]
     # Formats of equal size share a search: bf16 and fp16 differ only in name.
-    groups: dict[tuple[float, float], list[int]] = {}
+    groups: dict[tuple[float, float, str | None], list[int]] = {}
     for index, system in enumerate(systems):
         if serves_in(system.accelerator, own[index]):
             sizes = WEIGHT_FORMATS[own[index]].bytes_per_parameter, KV_CACHE_FORMATS[caches[index]]
-            groups.setdefault(sizes, []).append(index)
+            engine = engine_of(system.tool, system.accelerator)
+            groups.setdefault((*sizes, engine), []).append(index)
     prices = [Price.of(system, case.limits.price_kind) for system in systems]
     findings = _Findings(systems, prices)
     spreads = TimeSpreads(architecture, calibration, serving=True)
-    for (size, _), indices in groups.items():
+    for (size, _, engine), indices in groups.items():
         members = [systems[index] for index in indices]
         table = replica_table(
             architecture, members, workload.concurrency, stated_values(case.layout)
@@ -294,6 +362,8 @@ def _search_serving(
         smaller = [name for name in lower if WEIGHT_FORMATS[name].bytes_per_parameter < size]
         for name in (own[indices[0]], *smaller):
             advised = name in smaller
+            if advised and not any(_serves(system, name) for system in members):
+                continue
             result = search_serving(
                 architecture,
                 workload,
@@ -302,31 +372,58 @@ def _search_serving(
                 members,
                 table,
                 case.limits,
-                calibration,
+                calibration.under(engine),
             )
             findings.searched += result.searched
             findings.price(
-                (
-                    Configuration(
-                        index,
-                        found.count,
-                        name if advised else own[index],
-                        found.layouts,
-                        found.row,
-                        found.tpot_s,
-                        found.tpot_s
-                        * spreads.of(
-                            systems[index].accelerator, precision=name, count=found.count
-                        ).high,
-                        found.ttft_s,
-                        found.tokens_per_s,
-                    )
-                    for found in result.found
-                    for index in [indices[found.system]]
-                ),
+                _served(systems, indices, result, spreads, name if advised else None, own),
                 advised=advised,
             )
             if not advised:
                 findings.miss({indices[at]: miss for at, miss in result.misses.items()})
     able = (index for indices in groups.values() for index in indices)
-    return findings.result(able, (WEIGHT_FORMATS[name].compute for name in own), {})
+    return findings.result(able, (WEIGHT_FORMATS[name].compute for name in own))
+
+
+def _serves(system: System, name: str) -> bool:
+    """Return whether a system's tool serves a weight format there."""
+    return system.tool is None or serves(system.tool, system.accelerator, name)
+
+
+def _served(
+    systems: Sequence[System],
+    indices: Sequence[int],
+    result: ServingSearch,
+    spreads: TimeSpreads,
+    advised: str | None,
+    own: Sequence[str],
+) -> Iterator[Configuration]:
+    """Yield what the search of one weight format found, where the tool serves the format.
+
+    Parameters
+    ----------
+    advised : str or None
+        The format, if it is only advice; None takes each system's own.
+    own : sequence of str
+        Format of each system.
+    """
+    able = {index: advised is None or _serves(systems[index], advised) for index in indices}
+    for found in result.found:
+        index = indices[found.system]
+        system = systems[index]
+        name = advised or own[index]
+        if not able[index]:
+            continue
+        spread = spreads.of(system.accelerator, precision=name, count=found.count)
+        yield Configuration(
+            index,
+            found.count,
+            name,
+            found.layouts,
+            found.row,
+            found.tpot_s,
+            found.tpot_s * spread.high,
+            found.ttft_s,
+            found.tokens_per_s,
+            proven=spreads.proven(system.accelerator),
+        )

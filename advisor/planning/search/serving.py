@@ -82,11 +82,13 @@ def replica_table(
     rows: set[tuple[int, int, int, int, int, int]] = set()
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
+        tensors = TENSOR_DEGREES if divided and system.divides("tensor") else (1,)
+        pipelines = PIPELINE_DEGREES if divided and system.divides("pipeline") else (1,)
         for count in system.counts:
-            for tensor in tried("tensor", TENSOR_DEGREES if divided else (1,)):
+            for tensor in tried("tensor", tensors):
                 if heads % tensor or (tensor > reach and "tensor" not in stated):
                     continue
-                for pipeline in tried("pipeline", PIPELINE_DEGREES if divided else (1,)):
+                for pipeline in tried("pipeline", pipelines):
                     replica = tensor * pipeline
                     replicas = min(count // replica, concurrency)
                     if replicas != stated.get("data", replicas):
@@ -94,7 +96,8 @@ def replica_table(
                     used = replicas * replica
                     if pipeline > layers or used <= max(0, count - system.node.accelerators):
                         continue
-                    degrees = tried("expert", {1, min(WIDE_EXPERTS, replicas), replicas})
+                    spread = {1, min(WIDE_EXPERTS, replicas), replicas}
+                    degrees = tried("expert", spread if system.divides("expert") else (1,))
                     rows.update(
                         (index, used, replicas, tensor, pipeline, expert)
                         for expert in degrees

@@ -11,6 +11,8 @@ from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.limits import Constraints, OwnedHardware
+from advisor.nouns.stacks import Degree
+from advisor.nouns.tools import Tool
 
 LADDER = tuple(sorted({step * 2**power for step in (1, 3) for power in range(15)}))
 """Searched numbers of instances: powers of two, and three times powers of two."""
@@ -35,6 +37,13 @@ class System:
     owned: bool = False
     host_bytes: float | None = None
     """Memory of one machine that layouts may fill; None if it has no limit. [bytes]"""
+    tool: Tool | None = None
+    """What does the work on it; None before the search has chosen."""
+
+    def divides(self, degree: Degree) -> bool:
+        """Whether its serving tool divides a model this way; without a tool, all do."""
+        serving = None if self.tool is None else self.tool.serving
+        return serving is None or degree in serving.divides
 
 
 def price_usd_per_hour(offer: Offer, kind: PriceKind) -> float | None:
@@ -101,6 +110,11 @@ def check_names(limits: Constraints, catalog: Catalog) -> None:
 def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
     """Yield the credible offers that the limits allow, of their price kind, of one region each."""
     allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    if limits.vendors:
+        kept = {card.key for card in catalog.accelerators if card.vendor in limits.vendors}
+        allowed = (allowed or kept) & kept
+        if not allowed:
+            return
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
     doubtful = implausible_offers(catalog, limits.price_kind)

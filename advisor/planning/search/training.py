@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,15 +24,19 @@ from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, Sharding
+from advisor.nouns.tool_offers import TrainingOffer
 from advisor.planning.search.bound import StepBound
 from advisor.planning.search.layout_space import CHUNK, LayoutSpace
-from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid
+from advisor.planning.search.layouts import RECOMPUTE_LEVELS, LayoutGrid, offered
 from advisor.planning.search.options import Miss
 from advisor.planning.search.simple import RECOMPUTED, TIE, simplest
 from advisor.planning.search.systems import System
 
 BLOCK = 262_144
 """Configurations whose memory is compared at a time."""
+
+FEW: Final = 4096
+"""Up to so many configurations, timing all is faster than bounding them first."""
 
 NO_POLICY: Final = RECOMPUTE_LEVELS
 """Marks a layout that fits under no recompute policy."""
@@ -110,7 +115,8 @@ def search_training(
     fitting = _Fitting(run, [systems[i] for i in usable], space)
     places = {key: place for place, key in enumerate(cards)}
     card = np.array([places[systems[index].accelerator.key] for index in usable])
-    bound = StepBound(
+    bound = partial(
+        StepBound,
         architecture,
         run,
         grid,
@@ -169,14 +175,17 @@ class _Fitting:
         self._need, self._host = space.high_bytes(run), space.host_bytes(run)
         self._any_reach = "tensor" in space.stated
         rows = space.grid.layouts.take(slice(0, space.grid.rows))
-        policy = space.stated.get("recompute")
-        if policy is None:
+        stated = space.stated.get("recompute")
+        if stated is None:
             # Full recomputation is faster than fetching activations from the host.
             self._need[:-1, offloads(rows, Offload.ACTIVATIONS)] = np.inf
         else:
-            self._need[np.arange(RECOMPUTE_LEVELS) != policy] = np.inf
+            self._need[np.arange(RECOMPUTE_LEVELS) != stated] = np.inf
         # A schedule that overlaps two micro-batches does not recompute everything.
         self._need[-1, rows.overlapped] = np.inf
+        offers = [None if one.tool is None else one.tool.training for one in systems]
+        distinct = list(dict.fromkeys(offers))
+        self._needs = [self._offered(run, offer) for offer in distinct]
         kinds = [
             (
                 system.accelerator.memory_reported_bytes,
@@ -184,15 +193,25 @@ class _Fitting:
                 np.inf
                 if system.host_bytes is None
                 else system.host_bytes / system.node.accelerators,
+                distinct.index(offer),
             )
-            for system in systems
+            for system, offer in zip(systems, offers, strict=True)
         ]
         self._kinds = list(dict.fromkeys(kinds))
         self._kind = np.array([self._kinds.index(kind) for kind in kinds])
         self._table = np.concatenate([self._first_policy(*kind) for kind in self._kinds])
 
-    def _first_policy(self, capacity: float, reach: int, host: float) -> NDArray[np.int8]:
-        none, selective, full = (self._need <= capacity) & (self._host <= host)
+    def _offered(self, run: TrainingRun, offer: TrainingOffer | None) -> Floats:
+        """Return the need of each layout that a tool offers; infinite for the others. [bytes]"""
+        if offer is None:
+            return self._need
+        able = offered(self._grid, offer, four_bit=run.four_bit)
+        return np.where(able, self._need, np.inf)
+
+    def _first_policy(
+        self, capacity: float, reach: int, host: float, offer: int
+    ) -> NDArray[np.int8]:
+        none, selective, full = (self._needs[offer] <= capacity) & (self._host <= host)
         first = np.where(none, 0, np.where(selective, 1, np.where(full, 2, NO_POLICY)))
         reached = self._any_reach | (self._grid.tensor <= reach)
         return np.where(reached, first, NO_POLICY).astype(np.int8)
@@ -203,13 +222,13 @@ class _Fitting:
 
     def least_bytes(self, place: int) -> float:
         """Smallest need of any layout of a system; infinite without layouts. [bytes]"""
-        _, reach, _ = self._kinds[self._kind[place]]
-        least = np.inf
+        _, reach, _, offer = self._kinds[self._kind[place]]
+        least, need = np.inf, self._needs[offer]
         for count in self._systems[place].counts:
             rows = slice(*self._grid.start[count])
             allowed = self._any_reach | (self._grid.tensor[rows] <= reach)
             if allowed.any():
-                least = min(least, float(self._need[:, rows][:, allowed].min()))
+                least = min(least, float(need[:, rows][:, allowed].min()))
         return least
 
 
@@ -250,7 +269,7 @@ def _fastest(
     run: TrainingRun,
     grid: LayoutGrid,
     hardware: HardwareArrays,
-    bound: StepBound,
+    bound: Callable[[], StepBound],
     system: Indices,
     policy: Indices,
     row: Indices,
@@ -265,7 +284,6 @@ def _fastest(
     """
     if not len(row):
         return np.zeros(0, dtype=np.intp), np.zeros(0)
-    least = bound.step_s(system, policy, row)
 
     def timed(chosen: Indices) -> tuple[Floats, Floats, Floats]:
         hours, steps, busy = (np.empty(len(chosen)) for _ in range(3))
@@ -286,10 +304,32 @@ def _fastest(
     change = (system[1:] != system[:-1]) | (count[1:] != count[:-1])
     begins = np.concatenate(([0], np.flatnonzero(change) + 1))
     segment = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(row)))
-    # What cannot beat the most promising layouts is dropped, first by the bound, then by the
-    # tighter one. The first leaves out what gathering sharded parameters may add, so the most
-    # promising layout without that is timed too. What may be nearly as fast stays: it may be
-    # simpler.
+    worth = np.arange(len(row))
+    if len(row) > FEW:
+        worth = _worth(bound(), grid, segment, begins, system, policy, row, timed)
+    hours, steps, busy = timed(worth)
+    points = grid.complexity[row[worth]] + RECOMPUTED[policy[worth]]
+    winners = simplest(points, steps, busy, segment[worth])
+    return worth[winners], hours[winners]
+
+
+def _worth(
+    bound: StepBound,
+    grid: LayoutGrid,
+    segment: Indices,
+    begins: Indices,
+    system: Indices,
+    policy: Indices,
+    row: Indices,
+    timed: Callable[[Indices], tuple[Floats, Floats, Floats]],
+) -> Indices:
+    """Return the configurations that can be nearly as fast as the fastest of their segment.
+
+    What cannot beat the most promising layouts is dropped, first by the bound, then by the tighter
+    one. The first leaves out what gathering sharded parameters may add, so the most promising
+    layout without that is timed too. What may be nearly as fast stays: it may be simpler.
+    """
+    least = bound.step_s(system, policy, row)
     gathers = grid.layouts.sharding[row] >= SHARDING_LEVEL[Sharding.ZERO3]
     groups = (least, np.where(gathers, np.inf, least))
     tried = np.unique(np.concatenate([_first_least(item, segment, begins) for item in groups]))
@@ -306,11 +346,7 @@ def _fastest(
     )
     begins = np.flatnonzero(np.diff(segment[worth], prepend=-1))
     _, reached, _ = timed(worth[_first_least(tight, segment[worth], begins)])
-    worth = worth[tight <= TIE * reached[segment[worth]]]
-    hours, steps, busy = timed(worth)
-    points = grid.complexity[row[worth]] + RECOMPUTED[policy[worth]]
-    winners = simplest(points, steps, busy, segment[worth])
-    return worth[winners], hours[winners]
+    return np.asarray(worth[tight <= TIE * reached[segment[worth]]])
 
 
 def _first_least(values: Floats, segment: Indices, begins: Indices) -> Indices:

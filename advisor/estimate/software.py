@@ -1,0 +1,303 @@
+"""The tool that does a case's work on a card, or why none does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
+from advisor.architecture.table.sample import Unit
+from advisor.errors import InputError
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.serving.times import serves_in, stored_format
+from advisor.estimate.training.run import TrainingRun
+from advisor.foundation.quantities import Evidence
+from advisor.nouns.case import Case
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.stacks import known_stacks
+from advisor.nouns.tool_offers import Kind, Support
+from advisor.nouns.tools import (
+    Duty,
+    Status,
+    Tool,
+    known_tools,
+    tool_choice,
+    tool_named,
+    usual_tools,
+)
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import FineTuning, Serving, Workload
+
+DEFAULT_ENGINE: Final = "vllm"
+"""Its constants are the default ones."""
+
+
+@cache
+def estimating_stacks() -> frozenset[str]:
+    """Return the stacks that estimate at least one tool."""
+    tools = known_tools().values()
+    return frozenset(name for tool in tools for name in (tool.stack, *tool.stacks_too) if name)
+
+
+def duty_of(workload: Workload, architecture: ModelArchitecture) -> Duty:
+    """Return the kind of work, by the tools that do it."""
+    recurrent = any(op.kind is OperatorKind.RECURRENCE for op in architecture.operators)
+    if not isinstance(workload, Serving):
+        if architecture.denoises:
+            return Duty.TRAIN_DIFFUSION
+        if architecture.unit is not Unit.TOKEN or recurrent:
+            return Duty.TRAIN_SAMPLES
+        return Duty.TUNE if isinstance(workload, FineTuning) else Duty.PRETRAIN
+    if generates(architecture):
+        return Duty.RECUR if recurrent else Duty.GENERATE
+    if architecture.unit is Unit.TOKEN:
+        return Duty.ENCODE
+    if architecture.unit is Unit.SAMPLE:
+        speech = architecture.family in tool_choice().speech
+        return Duty.TRANSCRIBE if speech else Duty.PAIR
+    return Duty.DENOISE if architecture.denoises else Duty.CLASSIFY
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Why no tool does the work on a card."""
+
+    reason: str
+    """What is missing, to follow ``on this card``; without a full stop."""
+    remedy: str
+
+
+@dataclass(frozen=True)
+class ToolRules:
+    """What a case asks of its software. It chooses the tool for each card."""
+
+    case: Case
+    architecture: ModelArchitecture
+    duty: Duty
+    _chosen: dict[tuple[Kind, bool, str | None], Tool | Lack] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
+        """Return the rules of a case.
+
+        Raises
+        ------
+        InputError
+            If the stated tool was retired or does other work.
+        """
+        rules = cls(case, architecture, duty_of(case.workload, architecture))
+        rules._check_asked()
+        return rules
+
+    @property
+    def asked(self) -> str | None:
+        """The stated tool, or the stack whose tools may do the work."""
+        workload = self.case.workload
+        name = workload.engine if isinstance(workload, Serving) else workload.software
+        if name is None or name in known_tools() or name in estimating_stacks():
+            return name
+        return None  # a stack that no row of the table names: any tool may have its constants
+
+    def choose(self, card: Accelerator, weight_format: str | None = None) -> Tool | Lack:
+        """Return the first tool that does the work on a card, or why there is none.
+
+        Parameters
+        ----------
+        weight_format : str, optional
+            Of serving; None takes the asked one, or the model's own on the card.
+        """
+        stored = weight_format
+        if isinstance(self.case.workload, Serving) and stored is None:
+            stored = self.case.workload.weight_format
+            stored = stored or stored_format(card, self.architecture.weight_format)
+        key = Kind.of(card), card.inference_only, stored
+        if key not in self._chosen:
+            self._chosen[key] = self._first(card, stored)
+        return self._chosen[key]
+
+    def lack(self, card: Accelerator) -> Lack | None:
+        """Return why no tool does the work on a card; None if one does."""
+        found = self.choose(card)
+        return found if isinstance(found, Lack) else None
+
+    def _first(self, card: Accelerator, weight_format: str | None) -> Tool | Lack:
+        misses: list[tuple[Tool, str]] = []
+        for tool, support in self._candidates(card):
+            miss = self._miss(tool, support, card, weight_format)
+            if not miss:
+                return tool
+            misses.append((tool, miss))
+        return self._lack(card, misses)
+
+    def _candidates(self, card: Accelerator) -> Iterator[tuple[Tool, Support]]:
+        """Yield the allowed tools that do the duty on a card, the usual first."""
+        limits = self.case.limits
+        if self.duty.trains and card.inference_only:
+            return
+        free = self.asked is None and not limits.software and not limits.frameworks
+        usual = usual_tools(card, self.duty)
+        others: Iterable[Tool] = ()
+        if not free or self._states_layout:
+            others = (
+                tool
+                for tool in known_tools().values()
+                if tool not in usual and tool.still_does(self.duty)
+            )
+        for tool in (*usual, *others):
+            if self._allows(tool) and (found := tool.support(card)) is not None:
+                yield tool, found[1]
+
+    @property
+    def _states_layout(self) -> bool:
+        return self.case.layout is not None and not isinstance(self.case.workload, Serving)
+
+    def _allows(self, tool: Tool) -> bool:
+        limits, asked = self.case.limits, self.asked
+        return (
+            (asked is None or asked in (tool.name, tool.stack, *tool.stacks_too))
+            and (not limits.software or tool.name in limits.software)
+            and (not limits.frameworks or tool.framework in limits.frameworks)
+        )
+
+    def _miss(
+        self, tool: Tool, support: Support, card: Accelerator, weight_format: str | None
+    ) -> str:
+        """Return what the work asks beyond a tool; empty if nothing."""
+        model, workload = self.architecture, self.case.workload
+        families = tool.families if model.evidence is not Evidence.ASSUMED else ()
+        text = self.duty in (Duty.PRETRAIN, Duty.TUNE)
+        if families and text and model.family not in families:
+            return f"does not train {model.family} models"
+        if isinstance(workload, Serving):
+            if weight_format is not None and not serves_in(card, weight_format):
+                return ""  # refused for its format, whatever the software
+            served = weight_format is not None and support.serves(card, weight_format)
+            return "" if served else f"does not serve {weight_format} weights there"
+        offer = tool.training
+        if offer is None:
+            return "does not train"
+        if workload.optimizer not in offer.optimizers:
+            return f"has no {workload.optimizer.label}"
+        if isinstance(workload, FineTuning):
+            method = workload.method
+            adapts = method is not FineTuningMethod.FULL
+            if (adapts or text) and (method not in offer.methods or method in support.without):
+                return f"offers no {method.value} there"
+            if text and workload.preference and workload.preference not in offer.preference:
+                return f"offers no {workload.preference.value}"
+        return self._beyond(tool)
+
+    def _beyond(self, tool: Tool) -> str:
+        """Return what the stated fields of a layout ask beyond a tool."""
+        layout, workload = self.case.layout, self.case.workload
+        if layout is None or tool.training is None:
+            return ""
+        four_bit = isinstance(workload, FineTuning) and workload.four_bit
+        beyond = tool.training.lacking(layout, four_bit=four_bit)
+        return f"offers no {' and no '.join(beyond)}" if beyond else ""
+
+    def _lack(self, card: Accelerator, misses: list[tuple[Tool, str]]) -> Lack:
+        work = self.duty.label
+        if self.duty.trains and card.inference_only:
+            return Lack("it serves models only", "Choose another accelerator for training.")
+        if misses:
+            told = "; ".join(f"{tool.title} {miss}" for tool, miss in misses[:2])
+            return Lack(told, self._remedy(card))
+        if self.asked is not None and self.asked not in known_tools():
+            title = known_stacks()[self.asked].title
+            return Lack(f"no {title} software does {work} there", self._remedy(card))
+        if self.asked is not None:
+            tool = tool_named(self.asked)
+            return Lack(f"{tool.title} does not run there", self._remedy(card))
+        limits = self.case.limits
+        if limits.software or limits.frameworks:
+            names = ", ".join((*limits.software, *limits.frameworks))
+            return Lack(f"none of {names} does {work} there", self._remedy(card))
+        return Lack(f"no known software does {work} there", self._remedy(card))
+
+    def _remedy(self, card: Accelerator) -> str:
+        """Return what would do the work on this card, or on another."""
+        able = [
+            tool
+            for tool in usual_tools(card, self.duty)
+            if not isinstance(self.case.workload, Serving) or self._formats(tool, card)
+        ]
+        if able and isinstance(self.case.workload, Serving):
+            formats = ", ".join(self._formats(able[0], card)[:4])
+            return f"Use {able[0].title} with weights in {formats}."
+        if able:
+            return f"Use {able[0].title}, or change what it does not offer."
+        return "Choose another accelerator."
+
+    def _formats(self, tool: Tool, card: Accelerator) -> list[str]:
+        found = tool.support(card)
+        if found is None:
+            return []
+        names = (name for name in found[1].weights if name != "gguf")
+        able = [name for name in names if found[1].serves(card, name)]
+        return [*able, *(["q4_k_m"] if found[1].serves(card, "q4_k_m") else [])]
+
+    def _check_asked(self) -> None:
+        asked = self.asked
+        if asked is None or asked not in known_tools() or asked in known_stacks():
+            return
+        tool = tool_named(asked)
+        if tool.still_does(self.duty):
+            return
+        able = [item.name for item in known_tools().values() if item.still_does(self.duty)]
+        serving = isinstance(self.case.workload, Serving)
+        raise InputError(
+            tool.ended or f"{tool.title} does no {self.duty.label}",
+            value=tool.name,
+            allowed=", ".join(able),
+            remedy=f"Choose one of these, or leave --{'engine' if serving else 'software'} out.",
+            field=f"workload.{'engine' if serving else 'software'}",
+        )
+
+
+def serves(tool: Tool, card: Accelerator, weight_format: str) -> bool:
+    """Return whether a tool serves a weight format on a card."""
+    found = tool.support(card)
+    return found is not None and found[1].serves(card, weight_format)
+
+
+def engine_of(tool: Tool | None, card: Accelerator) -> str | None:
+    """Return the engine whose constants estimate a serving tool on a card.
+
+    None takes the default. A processor takes it too: engines' own kernels were fitted on other
+    accelerators.
+    """
+    if tool is None or card.segment is Segment.CPU or tool.engine == DEFAULT_ENGINE:
+        return None
+    return tool.engine
+
+
+def tool_of(
+    case: Case,
+    architecture: ModelArchitecture,
+    card: Accelerator,
+    weight_format: str | None = None,
+) -> Tool | None:
+    """Return the tool that a case uses on a card; None if no tool does the work there."""
+    found = ToolRules.of(case, architecture).choose(card, weight_format)
+    return found if isinstance(found, Tool) else None
+
+
+def able_tools(
+    tool: Tool, card: Accelerator, layout: ParallelLayout, run: TrainingRun
+) -> tuple[str, ...]:
+    """Return the names of the tools that do a tool's work on a card in a layout."""
+    duties = {duty for duty in tool.does if duty.trains}
+    return tuple(
+        item.name
+        for item in known_tools().values()
+        if item.training is not None
+        and item.status is not Status.RETIRED
+        and duties & {*item.does}
+        and item.support(card) is not None
+        and not item.training.lacking(layout, four_bit=run.four_bit)
+    )

@@ -1,0 +1,185 @@
+"""What a tool offers: the cards on which it runs, ways to train, and weights that it serves."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import Field
+
+from advisor.foundation.noun import Noun
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.stacks import DEGREES, Degree
+from advisor.nouns.training_choices import (
+    AttentionKernel,
+    CrossEntropy,
+    FineTuningMethod,
+    Optimizer,
+    Preference,
+)
+
+GGUF: Final = "gguf"
+"""Stands for every format of a GGUF file in ``Support.weights``."""
+
+SHARDING_WORDS: Final = {
+    Sharding.DDP: "plain data parallelism",
+    Sharding.ZERO1: "ZeRO-1",
+    Sharding.ZERO2: "ZeRO-2",
+    Sharding.ZERO3: "ZeRO-3 or FSDP",
+}
+
+Chip = Annotated[str, Field(min_length=1, max_length=40)]
+Capability = Annotated[str, Field(pattern=r"^\d+\.\d$")]
+"""Of CUDA, e.g. 8.9."""
+
+
+class Kind(NamedTuple):
+    """What decides which software runs on a card."""
+
+    vendor: str
+    architecture: str
+    capability: str | None
+    """Compute capability, or AMD's target."""
+    key: str
+    """In the catalog; empty where the capability decides."""
+    processor: bool
+
+    @classmethod
+    def of(cls, card: Accelerator) -> Kind:
+        """Return the kind of a card."""
+        capability = card.compute_capability
+        key = "" if capability else card.key
+        return cls(card.vendor, card.architecture, capability, key, card.segment is Segment.CPU)
+
+
+class Support(Noun):
+    """The cards and versions on which a tool runs, under one backend."""
+
+    lowest: Capability | None = None
+    """Lowest compute capability; None has no limit."""
+    last: Capability | None = None
+    """Highest compute capability."""
+    chips: tuple[Chip, ...] = ()
+    """Targets (gfx942), architectures (CDNA3) or catalog keys (tpu-v5e). Empty: all of the
+    backend."""
+    plugin: str = ""
+    """Package that adds the backend to the tool."""
+    driver: str = ""
+    """Lowest driver."""
+    cuda: str = ""
+    cudnn: str = ""
+    rocm: str = ""
+    """Lowest versions."""
+    python: str = ""
+    """Versions, if they differ from the tool's."""
+    without: tuple[FineTuningMethod, ...] = ()
+    """Methods that the tool offers elsewhere, but not here."""
+    weights: dict[str, Capability | tuple[Chip, ...] | None] = Field(default_factory=dict)
+    """Served weight formats: lowest compute capability, or chips, or None for every card.
+    ``gguf`` stands for all formats of GGUF files."""
+    note: str = ""
+
+    def runs_on(self, kind: Kind) -> bool:
+        """Whether the tool runs on a kind of card of this backend.
+
+        A card without a stated compute capability is newer than all limits.
+        """
+        if self.chips:
+            return _is_one_of(kind, self.chips)
+        return _within(kind, self.lowest, self.last)
+
+    def serves(self, card: Accelerator, weight_format: str) -> bool:
+        """Whether the tool serves a weight format on a card."""
+        name = GGUF if WEIGHT_FORMATS[weight_format].mixture else weight_format
+        if name not in self.weights:
+            return False
+        needed, kind = self.weights[name], Kind.of(card)
+        return _is_one_of(kind, needed) if isinstance(needed, tuple) else _within(kind, needed)
+
+
+def _is_one_of(kind: Kind, chips: tuple[str, ...]) -> bool:
+    return bool({kind.capability, kind.architecture, kind.key} & {*chips})
+
+
+@cache
+def _numbers(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))
+
+
+def _within(kind: Kind, lowest: str | None, last: str | None = None) -> bool:
+    own = kind.capability
+    if own is None or not own[0].isdigit():
+        return True
+    number = _numbers(own)
+    return (lowest is None or number >= _numbers(lowest)) and (
+        last is None or number <= _numbers(last)
+    )
+
+
+class TrainingOffer(Noun):
+    """What a training tool offers."""
+
+    methods: tuple[FineTuningMethod, ...] = ()
+    """Ways to fine-tune."""
+    preference: tuple[Preference, ...] = ()
+    divides: tuple[Degree, ...] = ()
+    """Degrees of a layout besides data parallelism."""
+    recompute: tuple[Recompute, ...] = (Recompute.NONE,)
+    """Least first, as in all these."""
+    sharding: tuple[Sharding, ...] = (Sharding.DDP,)
+    sharding_4bit: tuple[Sharding, ...] = (Sharding.DDP,)
+    """The same with 4-bit weights: a tool that first loads the whole model on every card is not
+    sharded."""
+    sharded_by: str = ""
+    """What shards: FSDP, DeepSpeed ZeRO …"""
+    hybrid_sharding: bool = False
+    """Whether it can shard within a node and replicate over nodes (HSDP)."""
+    offloads: bool = False
+    """Whether states and parameters can stay in the host's memory."""
+    computes: tuple[str, ...] = ("fp32", "fp16", "bf16")
+    """Formats of matrix products, on cards that have them."""
+    optimizers: tuple[Optimizer, ...] = (Optimizer.ADAMW,)
+    optimizer_in_backward: bool = False
+    packing: bool = False
+    attention: tuple[AttentionKernel, ...] = (AttentionKernel.FLASH, AttentionKernel.EAGER)
+    losses: tuple[CrossEntropy, ...] = (CrossEntropy.PLAIN,)
+    """The first is the tool's own choice."""
+
+    def shardings(self, *, four_bit: bool) -> tuple[Sharding, ...]:
+        """Return the sharding levels with base weights of 4 bits, or of more."""
+        return self.sharding_4bit if four_bit else self.sharding
+
+    def lacking(self, layout: ParallelLayout, *, four_bit: bool) -> tuple[str, ...]:
+        """Return what a layout asks beyond this offer, in words; empty if nothing.
+
+        Parameters
+        ----------
+        four_bit : bool
+            The base weights have 4 bits.
+        """
+        beyond = [
+            f"{name} parallelism"
+            for name in DEGREES
+            if getattr(layout, name) > 1 and name not in self.divides
+        ]
+        if layout.recompute not in self.recompute:
+            beyond.append(f"{layout.recompute.value} recomputation")
+        if layout.sharding not in self.shardings(four_bit=four_bit):
+            bits = " with 4-bit weights" if four_bit else ""
+            beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")
+        if layout.offload and not self.offloads:
+            beyond.append("offloading to the host's memory")
+        return tuple(beyond)
+
+
+class ServingOffer(Noun):
+    """What a serving tool offers. Weight formats are in ``Support``."""
+
+    divides: tuple[Degree, ...] = ()
+    batches_continuously: bool = False
+    file_formats: tuple[str, ...] = ()
+    """Weight files in the words of their publishers: AWQ, GPTQ, GGUF, EXL3, MLX …"""
+    api: str = ""
+    """Interface that it serves."""
