@@ -297,6 +297,7 @@ def export(
     *,
     answer: Recommendation | Estimate | None = None,
     checkpoint: str | None = None,
+    log_to: str | None = None,
     link: str | None = None,
     catalog: Catalog | None = None,
 ) -> Export:
@@ -315,6 +316,8 @@ def export(
         can start.
     checkpoint : str, optional
         Hub id or folder of weights to load instead of the model's own.
+    log_to : str, optional
+        Tracker of experiments that training reports to: ``mlflow``.
     link : str, optional
         Address that opens the answer, for reports.
     catalog : Catalog, optional
@@ -344,6 +347,7 @@ def export(
         catalog=catalog,
         today=date.today(),
         checkpoint=checkpoint,
+        log_to=log_to,
         link=link,
     )
 

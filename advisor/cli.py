@@ -187,7 +187,9 @@ def _export(arguments: Namespace) -> None:
     from advisor import api
 
     _read_owned(mapping)
-    result = api.export(mapping, arguments.to, checkpoint=arguments.checkpoint)
+    result = api.export(
+        mapping, arguments.to, checkpoint=arguments.checkpoint, log_to=arguments.log_to
+    )
     output: str | None = arguments.output
     if output is not None:
         write_whole(Path(output), result.content.removesuffix("\n") + "\n")

@@ -184,13 +184,20 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="FORMAT",
         required=True,
-        help="to train: torchrun, accelerate or deepspeed; to serve: vllm, sglang, tensorrt-llm, "
+        help="to train: torchrun, accelerate, deepspeed, unsloth, axolotl, llama-factory, "
+        "torchtune, torchtitan, gaudi or maxtext; to serve: vllm, sglang, tensorrt-llm, "
         "llama-cpp, ollama, tei or infinity; on a cluster: slurm, kubernetes, compose, skypilot or "
         "dstack; or a report: markdown, html (a browser prints it as PDF), json or csv",
     )
     parser.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
     parser.add_argument(
         "--checkpoint", metavar="ID", help="hub id or folder of weights to load instead"
+    )
+    parser.add_argument(
+        "--log-to",
+        metavar="TRACKER",
+        choices=("mlflow",),
+        help="training reports to this tracker of experiments: mlflow (none)",
     )
     _add_json(parser)
 

@@ -10,6 +10,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
+from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Estimate
 from advisor.export.engines.choice import (
     duty_of,
@@ -31,13 +32,15 @@ from advisor.export.formats import (
 from advisor.export.hosts.names import clouds_of, takes
 from advisor.export.launchers import launch_file
 from advisor.export.report import report_file
-from advisor.export.setup import LAUNCHED_VENDORS, Setup
+from advisor.export.setup import Setup
+from advisor.export.training.tools import most_cards, trains_on
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.hardware import Accelerator, PriceKind
+from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared, resolved
 from advisor.planning.results import Recommendation
+from advisor.planning.spot import interruptions_of
 
 Answer = Recommendation | Estimate
 
@@ -52,6 +55,7 @@ def export_case(
     catalog: Catalog | None,
     today: date,
     checkpoint: str | None = None,
+    log_to: str | None = None,
     link: str | None = None,
 ) -> Export:
     """Return the answer to a case as a file.
@@ -67,6 +71,8 @@ def export_case(
         Answer a case without or with hardware.
     checkpoint : str, optional
         Weights to load instead of the model's own.
+    log_to : str, optional
+        Tracker of experiments that training reports to: ``mlflow``.
     link : str, optional
         Address that opens the answer, for reports.
 
@@ -95,7 +101,7 @@ def export_case(
     if answer is None:
         case = _rentable(case, to)
     full = prepared(case, catalog)[0]
-    writer = _Writer(full, to, catalog, calibration, model, checkpoint, estimate)
+    writer = _Writer(full, to, catalog, calibration, model, checkpoint, log_to, estimate)
     answer = answer or answered(case)
     if isinstance(answer, Estimate):
         return Export.of(to, writer.written(answer))
@@ -146,6 +152,7 @@ class _Writer:
     calibration: Calibration
     model: ModelArchitecture
     checkpoint: str | None
+    log_to: str | None
     estimate: Callable[[Case], Estimate]
 
     def first(self, plans: Iterable[Estimate], note: str | None = None) -> str:
@@ -186,11 +193,33 @@ class _Writer:
             calibration=self.calibration,
             checkpoint=self.checkpoint,
             spot=self.case.limits.price_kind is PriceKind.SPOT,
+            case=self.case,
+            placement=self._placement(plan, card, node, offer),
             offer=offer,
             program=program,
+            log_to=self.log_to,
             differences=differences,
         )
         return launch_file(setup, self.to)
+
+    def _placement(
+        self, plan: Estimate, card: Accelerator, node: Node, offer: Offer | None
+    ) -> Placement:
+        """Return where and at what price a plan runs."""
+        interruptions = interruptions_of(self.case, self.calibration)
+        instances, per_hour = plan.cost.instances or 0, plan.cost.usd_per_hour
+        return Placement(
+            accelerator=card,
+            node=node,
+            count=plan.count,
+            layout=plan.layout,
+            precision=plan.precision,
+            offer=offer,
+            usd_per_hour=per_hour.expected if per_hour else None,
+            instances=instances,
+            owned=bool(self.case.limits.owned),
+            interrupted=interruptions.hours(instances) if interruptions and offer else None,
+        )
 
     def narrowed(self, case: Case) -> Case | None:
         """Return the case with only the cards for which the format can be written.
@@ -205,16 +234,17 @@ class _Writer:
             for card in self.catalog.accelerators
             if (not given or card.key in given) and self._takes(card)
         )
-        if not keys or keys == given:
+        most = most_cards(self.to, case.limits.max_accelerators)
+        if not keys or (keys, most) == (given, case.limits.max_accelerators):
             return None
-        limits = case.limits.model_copy(update={"accelerators": keys})
+        limits = case.limits.model_copy(update={"accelerators": keys, "max_accelerators": most})
         return case.model_copy(update={"limits": limits})
 
     def _takes(self, card: Accelerator) -> bool:
         if not takes(self.to, card):
             return False
         if not isinstance(self.case.workload, Serving):
-            return card.vendor in LAUNCHED_VENDORS
+            return trains_on(self.to, card)
         try:
             program_for(self.to, self.case, self.model, card)
         except InputError:

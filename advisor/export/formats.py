@@ -27,6 +27,17 @@ class Format(StrEnum):
     """Configuration of Hugging Face Accelerate."""
     DEEPSPEED = "deepspeed"
     """Configuration of DeepSpeed."""
+    UNSLOTH = "unsloth"
+    """Python script that fine-tunes with Unsloth."""
+    AXOLOTL = "axolotl"
+    LLAMA_FACTORY = "llama-factory"
+    TORCHTUNE = "torchtune"
+    TORCHTITAN = "torchtitan"
+    """Shell script that pretrains with torchtitan."""
+    GAUDI = "gaudi"
+    """Shell script that trains with Optimum Habana."""
+    MAXTEXT = "maxtext"
+    """Shell script that trains with MaxText."""
     SLURM = "slurm"
     KUBERNETES = "kubernetes"
     SKYPILOT = "skypilot"
@@ -63,6 +74,13 @@ KINDS: Final = {
     Format.TORCHRUN: Kind("Launch with torchrun (shell)", "train.sh", "text/x-shellscript"),
     Format.ACCELERATE: Kind("Accelerate (YAML)", "accelerate.yaml", "application/yaml"),
     Format.DEEPSPEED: Kind("DeepSpeed (JSON)", "ds_config.json", "application/json"),
+    Format.UNSLOTH: Kind("Unsloth (Python)", "train_unsloth.py", "text/x-python"),
+    Format.AXOLOTL: Kind("Axolotl (YAML)", "axolotl.yaml", "application/yaml"),
+    Format.LLAMA_FACTORY: Kind("LLaMA-Factory (YAML)", "llama_factory.yaml", "application/yaml"),
+    Format.TORCHTUNE: Kind("torchtune (YAML)", "torchtune.yaml", "application/yaml"),
+    Format.TORCHTITAN: Kind("Launch with torchtitan (shell)", "train.sh", "text/x-shellscript"),
+    Format.GAUDI: Kind("Gaudi: Optimum Habana (shell)", "train.sh", "text/x-shellscript"),
+    Format.MAXTEXT: Kind("TPU: MaxText (shell)", "train.sh", "text/x-shellscript"),
     Format.SLURM: Kind("Slurm (sbatch)", "job.sbatch", "text/x-shellscript"),
     Format.KUBERNETES: Kind("Kubernetes (YAML)", "kubernetes.yaml", "application/yaml"),
     Format.SKYPILOT: Kind("SkyPilot (YAML)", "sky.yaml", "application/yaml"),
@@ -93,9 +111,18 @@ TRAINS: Final = (
     Format.TORCHRUN,
     Format.ACCELERATE,
     Format.DEEPSPEED,
+    Format.UNSLOTH,
+    Format.AXOLOTL,
+    Format.LLAMA_FACTORY,
+    Format.TORCHTUNE,
+    Format.TORCHTITAN,
+    Format.GAUDI,
+    Format.MAXTEXT,
     Format.SLURM,
     Format.KUBERNETES,
     Format.SKYPILOT,
+    Format.DSTACK,
+    Format.COMPOSE,
 )
 """Launch formats for training."""
 

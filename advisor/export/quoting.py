@@ -71,6 +71,17 @@ def json_text(content: Mapping[str, object]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
+def python_constants(values: Mapping[str, object]) -> list[str]:
+    r"""Return one line of Python for each constant: numbers, switches, texts and lists of texts.
+
+    Examples
+    --------
+    >>> python_constants({"MODEL": 'a"b', "STEPS": 3})
+    ['MODEL = \'a"b\'', 'STEPS = 3']
+    """
+    return [f"{name} = {value!a}" for name, value in values.items()]
+
+
 def kubernetes_text(script: str) -> str:
     """Return a script as an argument of a container.
 

@@ -21,9 +21,10 @@ MASTER_PORT: Final = 29_500
 
 @dataclass(frozen=True)
 class Variable:
-    """A word that is a shell variable."""
+    """A word that is a shell variable, perhaps after a text."""
 
     name: str
+    after: str = ""
 
 
 Word = str | Variable
@@ -36,7 +37,7 @@ class Launch:
     """A program to start on each machine."""
 
     program: tuple[str, ...]
-    """The program, or the script that ``torchrun`` starts."""
+    """The program, or what ``starter`` starts."""
     options: Options
     install: tuple[tuple[str, ...], ...]
     """Commands that install the needed packages."""
@@ -54,6 +55,11 @@ class Launch:
     """Content of the files that the options name."""
     notes: tuple[str, ...] = ()
     """Differences from the plan, for the head of the file."""
+    starter: tuple[str, ...] = ("torchrun",)
+    """Starts one process for each accelerator, with the options of ``torchrun``; empty if the
+    program needs none."""
+    config: str | None = None
+    """Name of the file that holds the whole configuration, if the program reads one."""
 
 
 def text_of(*parts: Iterable[str]) -> str:
@@ -64,7 +70,7 @@ def text_of(*parts: Iterable[str]) -> str:
 def preparation(launch: Launch) -> list[str]:
     """Return the shell lines that set variables and write files."""
     lines = [
-        f"{name}=${{{name}:-{shell_word(default)}}}  # {visible(meaning)}"
+        f"export {name}=${{{name}:-{shell_word(default)}}}  # {visible(meaning)}"
         for name, (default, meaning) in launch.variables.items()
     ]
     lines += [f"export {name}={shell_word(value)}" for name, value in launch.environment.items()]
@@ -93,13 +99,15 @@ def command(program: Iterable[Word], options: Options) -> list[str]:
 
 
 def _spelled(word: Word) -> str:
-    return f'"${word.name}"' if isinstance(word, Variable) else shell_word(word)
+    if not isinstance(word, Variable):
+        return shell_word(word)
+    return (shell_word(word.after) if word.after else "") + f'"${word.name}"'
 
 
-def torchrun(
+def started(
     launch: Launch, *, machines: int, per_machine: int, rank: Word, host: Word
 ) -> list[str]:
-    """Return the command that starts one process for each accelerator of a machine.
+    """Return the command that starts the program on one machine.
 
     Parameters
     ----------
@@ -108,6 +116,8 @@ def torchrun(
     host : str or Variable
         The first machine's name.
     """
+    if not launch.starter:
+        return command(launch.program, launch.options)
     where: Options = (("--standalone",),)
     if machines > 1:
         where = (
@@ -121,4 +131,4 @@ def torchrun(
         *where,
         launch.program,
     )
-    return command(("torchrun",), starter + launch.options)
+    return command(launch.starter, starter + launch.options)

@@ -6,26 +6,57 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
-from advisor.estimate.batch.forward import generates
+from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.export.engines.programs import Program
 from advisor.export.formats import SERVES, TRAINS, Format, cannot
+from advisor.export.versions import version_of
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Offer
 from advisor.nouns.workload import Serving, Training
 
+if TYPE_CHECKING:
+    from advisor.export.training.tool import Tool
+
 NAME_CHARACTERS: Final = 50
 """Longest job name. Kubernetes allows 63 (RFC 1035 labels); pods add a number. [characters]"""
-LAUNCHED_VENDORS: Final = ("NVIDIA", "AMD")
-"""Vendors whose cards run the CUDA and ROCm builds of the launched software."""
+
+
+NATIVE: Final = {
+    "Intel": "Intel's GPUs train with PyTorch's xpu device (docs.pytorch.org, Getting Started on "
+    "Intel GPU), which no export writes; export a report.",
+    "Google": "TPUs train with MaxText: choose --to maxtext.",
+    "AWS": "Trainium trains with Optimum Neuron (huggingface.co/docs/optimum-neuron, "
+    "optimum-cli neuron), which no export writes; export a report.",
+    "Apple": "Apple's chips train with MLX (mlx_lm.lora of mlx-lm), which no export writes; "
+    "export a report.",
+}
+"""Vendor -> the software that trains on its cards, and how to get a file for it."""
+GAUDI_EXAMPLES: Final = {
+    Unit.IMAGE: "image-classification",
+    Unit.SAMPLE: "speech-recognition",
+}
+"""Unit -> folder of optimum-habana v1.20.0 with scripts for such networks."""
+LOG_VARIABLES: Final = {
+    "mlflow": {
+        "MLFLOW_TRACKING_URI": (
+            "sqlite:///mlflow.db",
+            "address of the MLflow server, or a database",
+        ),
+        "MLFLOW_EXPERIMENT_NAME": ("gpu-advisor", "experiment that the run belongs to"),
+    }
+}
+"""Tracker -> the variables that it reads: default and meaning (mlflow.org, environment variables,
+read 2026-11-22)."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +76,17 @@ class Setup:
     calibration: Calibration
     checkpoint: str | None
     spot: bool
+    case: Case
+    """What ``estimate`` estimates."""
+    placement: Placement
     offer: Offer | None = None
     """The rented machine; None for the user's own."""
     program: Program | None = None
     """The program that serves; None in training."""
+    tool: Tool | None = None
+    """The training program whose file ``estimate`` holds for."""
+    log_to: str | None = None
+    """Tracker of experiments that training reports to."""
     differences: tuple[str, ...] = ()
     """Where the program's file differs from the plan, one sentence each."""
 
@@ -88,6 +126,30 @@ class Setup:
         return name
 
     @property
+    def native(self) -> str:
+        """What to do instead on cards whose vendor has its own training software."""
+        unit = self.model.unit
+        if self.accelerator.key.startswith("gaudi"):
+            if unit is Unit.TOKEN:
+                return "Gaudi trains with Optimum Habana: choose --to gaudi."
+            kind = "stable-diffusion" if self.model.denoises else GAUDI_EXAMPLES[unit]
+            return (
+                f"Optimum Habana's examples/{kind} train it on Gaudi, which no export writes; "
+                "choose an NVIDIA or AMD card, or export a report."
+            )
+        if self.accelerator.vendor == "Google" and unit is not Unit.TOKEN:
+            return (
+                "TPUs train it with MaxDiffusion (diffusion) or PyTorch/XLA, which no export "
+                "writes; choose an NVIDIA or AMD card, or export a report."
+            )
+        return NATIVE.get(self.accelerator.vendor, "Choose an NVIDIA card, or export a report.")
+
+    @property
+    def log_variables(self) -> dict[str, tuple[str, str]]:
+        """Shell variables that the tracker of experiments reads."""
+        return LOG_VARIABLES[self.log_to] if self.log_to else {}
+
+    @property
     def slug(self) -> str:
         """Name of the job: lower-case letters, digits and hyphens, as Kubernetes requires."""
         words = re.findall("[a-z0-9]+", self.model.name.lower())
@@ -116,6 +178,11 @@ class Setup:
             lines.append(
                 f"Written for {self.program.release(self.accelerator)}; its options were read on "
                 f"{self.program.date}."
+            )
+        if self.tool is not None:
+            lines.append(
+                f"Written for {self.tool.title} {version_of(self.tool.package)}; "
+                "the figures above hold for this file."
             )
         return (*lines, *self.differences)
 
@@ -153,27 +220,12 @@ def check_startable(setup: Setup, to: Format) -> None:
             allowed=", ".join(formats),
             remedy="Choose one of the allowed formats.",
         )
-    if not serving and (setup.model.unit is not Unit.TOKEN or not generates(setup.model)):
-        raise cannot(
-            "launch configurations exist only for models that write text",
-            value=setup.model.name,
-            allowed="reports: markdown, html, json, csv",
-            remedy="Export a report and launch the model with its own code.",
-        )
-    if not serving and setup.accelerator.vendor not in LAUNCHED_VENDORS:
-        raise cannot(
-            "launch configurations exist only for NVIDIA and AMD cards",
-            value=setup.accelerator.name,
-            allowed="reports: markdown, html, json, csv",
-            remedy="Export a report, or choose another card.",
-        )
-    if not estimate.memory.fits:
-        way = estimate.ways_out[0].change if estimate.ways_out else "Choose more or larger cards"
+    if serving and not estimate.memory.fits:
         raise cannot(
             "the plan does not fit, so it would not start",
             value=f"{memory(estimate.memory.total_bytes.high)} on each",
             allowed=f"up to {memory(estimate.memory.usable_bytes)}",
-            remedy=f"{way.rstrip('.')}.",
+            remedy=f"{way_out(estimate) or 'Choose more or larger cards'}.",
         )
     if estimate.count % setup.machines:
         raise cannot(
@@ -182,3 +234,8 @@ def check_startable(setup: Setup, to: Format) -> None:
             allowed=f"a multiple of {setup.machines}",
             remedy="Choose such a count.",
         )
+
+
+def way_out(estimate: Estimate) -> str | None:
+    """Return the first change that makes a plan fit; None if none is known."""
+    return estimate.ways_out[0].change.rstrip(".") if estimate.ways_out else None

@@ -30,6 +30,13 @@ class Package(Noun):
     source: Annotated[str, Field(min_length=1)]
 
 
+class Requirement(Package):
+    """A package of the package index."""
+
+    index_name: Annotated[str, Field(pattern=r"^[a-z][0-9a-z-]*(\[[a-z,-]+\])?$")] | None = None
+    """Its name there, with extras, if it differs from the key."""
+
+
 class Image(Package):
     """A container image at one version."""
 
@@ -47,7 +54,7 @@ class Image(Package):
 class Versions(Noun):
     """The whole of ``launch_versions.yaml``."""
 
-    packages: Annotated[dict[str, Package], Field(min_length=1)]
+    packages: Annotated[dict[str, Requirement], Field(min_length=1)]
     images: Annotated[dict[str, Image], Field(min_length=1)]
 
 
@@ -110,8 +117,12 @@ def image_named(name: str) -> str:
 
 def pip_install(*packages: str) -> tuple[str, ...]:
     """Return the command that installs the listed version of each package."""
-    pinned = (f"{name}=={version_of(name)}" for name in packages)
-    return ("pip", "install", *pinned)
+    return ("pip", "install", *(f"{_index_name(name)}=={version_of(name)}" for name in packages))
+
+
+def _index_name(package: str) -> str:
+    found = _versions().packages.get(package)
+    return (found.index_name if found else None) or package
 
 
 def _absent(part: str, name: str) -> str:

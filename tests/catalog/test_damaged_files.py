@@ -24,6 +24,8 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import CatalogError, ResourceError
+from advisor.export.training.rotary import rotary_of
+from advisor.export.training.torchtune import torchtune_models
 from advisor.export.versions import read_versions
 from advisor.foundation import resources
 from advisor.foundation.resources import data_path
@@ -316,6 +318,8 @@ LOADERS: dict[str, Callable[[], object]] = {
     "measurement_guesses.yaml": lambda: dict(model_names()),
     "engine_releases.yaml": histories,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
+    "rotary_bases.yaml": lambda: rotary_of("Llama-3.1"),
+    "torchtune_models.yaml": torchtune_models,
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{
         f"measurements/{name}.csv": functools.partial(published_runs, (name,))

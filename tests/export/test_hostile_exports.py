@@ -4,11 +4,13 @@ Every door either refuses a hostile name in one sentence, or the file that takes
 among stub programs in an empty folder.
 """
 
+import ast
 import csv
 import io
 import itertools
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -58,11 +60,14 @@ NUMBERS: dict[str, Any] = {
     "workload": {"kind": "pretraining", "samples": 1e6},
     "hardware": {"accelerator": "h100-sxm"},
 }
-IN_A_FILE = {"deepspeed", "ollama"}
+IN_A_FILE = {"deepspeed", "ollama", "axolotl", "llama-factory"}
 """Formats whose programs read the checkpoint's name from a file, or not at all."""
 REPORTS = ("markdown", "html", "csv", "json")
 LAUNCHES = {
-    "train": ("torchrun", "slurm", "kubernetes", "skypilot", "accelerate", "deepspeed"),
+    "train": (
+        *("torchrun", "slurm", "kubernetes", "skypilot", "compose", "dstack"),
+        *("accelerate", "deepspeed", "axolotl", "llama-factory"),
+    ),
     "serve": (
         *("vllm", "sglang", "tensorrt-llm", "llama-cpp", "ollama"),
         *("slurm", "kubernetes", "compose", "skypilot", "dstack"),
@@ -70,6 +75,7 @@ LAUNCHES = {
 }
 WRITTEN = {"ds_config.json", "job.sh", "serve.yaml", "Modelfile"}
 """Files that scripts say they write."""
+PINNED = re.compile(r"[a-z-]+(\[[a-z-]+\])?==[\d.]+|--no-build-isolation")
 TAGS = set(
     "html head meta title style body h1 h2 p table thead tbody tr th td ul li".split()  # noqa: SIM905
 )
@@ -151,6 +157,9 @@ def scripts(text: str, to: str) -> Iterator[str]:
             # Compose would replace what is left of the variables.
             assert not re.search(r"(?<!\$)(\$\$)*\$(?!\$)", script)
             yield in_place(script.replace("$$", "$"))
+    elif to in {"axolotl", "llama-factory"}:
+        lines = [line for line in text.splitlines() if line.startswith("#   ")]
+        yield "\n".join(line.removeprefix("#   ") for line in lines)
     elif to == "accelerate":
         settings = yaml.safe_load(text)
         assert settings["compute_environment"] == "LOCAL_MACHINE"
@@ -165,7 +174,9 @@ def scripts(text: str, to: str) -> Iterator[str]:
 
 def in_place(script: str) -> str:
     """A container's script without its volume."""
-    return script.replace("cd /weights\n", "").replace("/weights", ".")
+    for folder in ("/weights", "/training"):
+        script = script.replace(f"cd {folder}\n", "").replace(folder, ".")
+    return script
 
 
 def expanded(found: re.Match[str]) -> str:
@@ -280,6 +291,21 @@ def test_a_checkpoint_is_refused_or_one_word(name: str, stubs: Stubs) -> None:
             calls = runs_only_stubs(stubs, text, to)
             if to not in IN_A_FILE:
                 assert any(name in word for word in calls[-1])
+            elif to in {"axolotl", "llama-factory"}:
+                assert name in yaml.safe_load(text).values()
+
+
+@pytest.mark.parametrize("name", HARMLESS_WHEN_QUOTED.values(), ids=HARMLESS_WHEN_QUOTED)
+def test_a_python_script_holds_a_name_as_a_text(name: str) -> None:
+    full = {"model": {"preset": "llama-3.2-1b"}, **TRAIN}
+    full["hardware"] = {"accelerator": "h100-sxm", "count": 1}
+    text = advisor.export({**full, "layout": {}}, "unsloth", checkpoint=name).content
+    values = [
+        ast.literal_eval(line.value)
+        for line in ast.parse(text).body
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]).isupper()
+    ]
+    assert name in values
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
@@ -342,7 +368,7 @@ def test_images_and_packages_stand_at_a_version() -> None:
             text = advisor.export(full, to, checkpoint="org/name").content
             assert "latest" not in text
             for line in re.findall(r"pip install (.*)", text):
-                assert all(re.fullmatch(r"[a-z-]+==[\d.]+", word) for word in line.split())
+                assert all(PINNED.fullmatch(word) for word in shlex.split(line))
             if to in {"kubernetes", "compose", "dstack"}:
                 for image in re.findall(r"image: (.*)", text):
                     assert re.fullmatch(r"[a-z0-9./-]+:[\w.-]*\d[\w.-]*", image)

@@ -70,12 +70,6 @@ def command(text: str, start: str) -> str:
 @pytest.mark.parametrize(
     ("case", "to", "start", "programs"),
     [
-        (LORA, "torchrun", "torchrun", ("torchrun", "trl")),
-        (LORA, "accelerate", "accelerate", ("accelerate", "trl")),
-        (FULL, "slurm", "torchrun", ("torchrun", "trl")),
-        (FULL, "kubernetes", "torchrun", ("torchrun", "trl")),
-        (PRETRAIN, "torchrun", "torchrun", ("torchrun", "megatron")),
-        (PRETRAIN, "skypilot", "torchrun", ("torchrun", "megatron")),
         (SERVE, "vllm", "vllm", ("vllm",)),
         (SERVE, "kubernetes", "vllm", ("vllm",)),
     ],

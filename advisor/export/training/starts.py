@@ -1,0 +1,146 @@
+"""Files for one's own machines that start training: scripts, configurations, Slurm jobs."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from advisor.export.formats import KINDS, Format
+from advisor.export.quoting import comments
+from advisor.export.script import (
+    START,
+    STRICT,
+    Launch,
+    Variable,
+    Word,
+    command,
+    installation,
+    preparation,
+    started,
+    text_of,
+    written_file,
+)
+from advisor.export.setup import Setup
+from advisor.export.training.sharded import accelerate_config, deepspeed_config
+from advisor.export.training.trl import trl_launch
+
+FIRST_HOST: Final = Variable("MASTER_ADDR")
+RANK: Final = Variable("NODE_RANK")
+DAY_H: Final = 24
+
+
+def launch_of(setup: Setup) -> Launch:
+    """Return the program that trains as the file says."""
+    assert setup.tool is not None
+    return setup.tool.launch(setup)
+
+
+def start(setup: Setup, launch: Launch, *, rank: Word = RANK, host: Word = FIRST_HOST) -> list[str]:
+    """Return the command for one machine."""
+    return started(
+        launch, machines=setup.machines, per_machine=setup.per_machine, rank=rank, host=host
+    )
+
+
+def machine_lines(setup: Setup, launch: Launch) -> list[str]:
+    """Return the lines that ask for this machine's place among several."""
+    if setup.machines == 1 or not launch.starter:
+        return []
+    return [
+        ': "${NODE_RANK:?number of this machine, from 0}"',
+        ': "${MASTER_ADDR:?name of the first machine}"',
+    ]
+
+
+def _needs(launch: Launch) -> tuple[str, ...]:
+    return ("Needs: " + "; ".join(installation(launch)),)
+
+
+def shell_file(setup: Setup) -> str:
+    """Return a script for each machine."""
+    launch = launch_of(setup)
+    head = comments((*setup.header, *launch.notes, *_needs(launch)))
+    return text_of(
+        START,
+        head,
+        (STRICT,),
+        machine_lines(setup, launch),
+        preparation(launch),
+        start(setup, launch),
+    )
+
+
+def config_file(setup: Setup) -> str:
+    """Return the one file that a program reads, with the command that starts it above."""
+    launch = launch_of(setup)
+    assert launch.config is not None
+    several = setup.machines > 1
+    head = (
+        *setup.header,
+        *launch.notes,
+        *_needs(launch),
+        "On every machine, with its $NODE_RANK and the first one's $MASTER_ADDR:"
+        if several
+        else "Start it with:",
+        *(f"  {line.strip()}" for line in _exports(launch)),
+        *(f"  {line}" for line in start(setup, launch)),
+    )
+    return text_of(comments(head)) + launch.files[launch.config]
+
+
+def _exports(launch: Launch) -> list[str]:
+    """Return the lines of ``preparation`` beside the file itself."""
+    return [line for line in preparation(launch) if line.startswith("export ")]
+
+
+def accelerate_file(setup: Setup) -> str:
+    """Return Accelerate's configuration with the command that uses it above."""
+    launch = trl_launch(setup, sharded=False)
+    on_each = "On every machine, with its --machine_rank and --main_process_ip:"
+    name = KINDS[Format.ACCELERATE].file_name
+    use = command(("accelerate", "launch", "--config_file", name, *launch.program), launch.options)
+    head = (
+        *setup.header,
+        *launch.notes,
+        *_needs(launch),
+        on_each if setup.machines > 1 else "Start it with:",
+        *(f"  {line}" for line in (*preparation(launch), *use)),
+    )
+    return text_of(comments(head)) + accelerate_config(setup)
+
+
+def deepspeed_file(setup: Setup) -> str:
+    """Return DeepSpeed's configuration. JSON has no comments, so it has no head."""
+    return deepspeed_config(setup)
+
+
+def time_limit(setup: Setup) -> str:
+    """Return the run's high end in whole hours, as Slurm writes times."""
+    assert setup.estimate.time is not None
+    days, hours = divmod(ceil(setup.estimate.time.run_hours.high), DAY_H)
+    return f"{days}-{hours:02d}:00:00"
+
+
+def slurm_file(setup: Setup) -> str:
+    """Return a job with one task on each machine."""
+    launch = launch_of(setup)
+    orders = [
+        f"#SBATCH --job-name={setup.slug}",
+        f"#SBATCH --nodes={setup.machines}",
+        "#SBATCH --ntasks-per-node=1",
+        f"#SBATCH --gpus-per-node={setup.per_machine}",
+        "#SBATCH --exclusive",
+        f"#SBATCH --time={time_limit(setup)}",
+    ]
+    first = 'MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
+    # Every task expands its own rank, so the command needs its own script.
+    job = text_of((STRICT,), start(setup, launch, rank=Variable("SLURM_NODEID")))
+    return text_of(
+        START,
+        orders,
+        comments((*setup.header, *launch.notes, *_needs(launch))),
+        (STRICT,),
+        preparation(launch),
+        (first, "export MASTER_ADDR"),
+        [*written_file("job.sh", job), "srun bash job.sh"],
+    )

@@ -1,0 +1,76 @@
+"""Which training program starts a plan in which format."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor.architecture.table.sample import Unit
+from advisor.export.formats import Format
+from advisor.export.setup import Setup
+from advisor.export.training.accelerators import GAUDI, MAXTEXT
+from advisor.export.training.megatron import MEGATRON
+from advisor.export.training.recipes import AXOLOTL, LLAMA_FACTORY
+from advisor.export.training.samples import SDXL, TIMM, WHISPER
+from advisor.export.training.tool import Tool
+from advisor.export.training.torchtitan import TORCHTITAN
+from advisor.export.training.torchtune import TORCHTUNE
+from advisor.export.training.trl import DEEPSPEED, TRL
+from advisor.export.training.unsloth import UNSLOTH
+from advisor.nouns.hardware import Accelerator
+
+OWN: Final = {
+    Format.ACCELERATE: TRL,
+    Format.DEEPSPEED: DEEPSPEED,
+    Format.UNSLOTH: UNSLOTH,
+    Format.AXOLOTL: AXOLOTL,
+    Format.LLAMA_FACTORY: LLAMA_FACTORY,
+    Format.TORCHTUNE: TORCHTUNE,
+    Format.TORCHTITAN: TORCHTITAN,
+    Format.GAUDI: GAUDI,
+    Format.MAXTEXT: MAXTEXT,
+}
+"""Formats of one program. The others start the program that the plan is for."""
+
+
+def tool_for(setup: Setup, to: Format) -> Tool:
+    """Return the program that a file in this format starts."""
+    if to in OWN:
+        return OWN[to]
+    unit, vendor = setup.model.unit, setup.accelerator.vendor
+    if unit is not Unit.TOKEN:
+        if setup.model.denoises:
+            return SDXL
+        return TIMM if unit is Unit.IMAGE else WHISPER
+    if setup.accelerator.key.startswith("gaudi"):
+        return GAUDI
+    if vendor == "Google":
+        return MAXTEXT
+    return _for_text(setup)
+
+
+def trains_on(to: Format, card: Accelerator) -> bool:
+    """Whether a training format has files for a card."""
+    if to in OWN:
+        gaudi = OWN[to] is not GAUDI or card.key.startswith("gaudi")
+        return gaudi and card.vendor in OWN[to].vendors
+    return card.vendor in (*TRL.vendors, "Google") or card.key.startswith("gaudi")
+
+
+def most_cards(to: Format, limit: int) -> int:
+    """Return how many cards a format can start, up to a limit."""
+    return 1 if to is Format.UNSLOTH else limit
+
+
+def _for_text(setup: Setup) -> Tool:
+    layout, run = setup.estimate.layout, setup.run
+    split = layout.tensor * layout.pipeline * layout.context * layout.expert > 1
+    if run.frozen:
+        return TRL
+    if run.stack.name == "compiled" and (split or run.method is None):
+        return TORCHTITAN
+    pretrains = run.method is None and "pipeline" in run.stack.divides
+    if setup.accelerator.vendor == "AMD" and pretrains:
+        return TORCHTITAN
+    if pretrains or split or run.stack.launcher == "megatron":
+        return MEGATRON
+    return TRL

@@ -1,0 +1,122 @@
+"""Choices that every training program shares and that no estimate depends on."""
+
+from __future__ import annotations
+
+import re
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from advisor.nouns.training_choices import Preference
+
+if TYPE_CHECKING:
+    from advisor.export.setup import Setup
+
+CHATS: Final = re.compile(
+    r"instruct|chat|thinking|reasoning|gpt-oss|(^|[-_/])(it|sft|dpo|r1|rl)([-_.]|$)", re.IGNORECASE
+)
+"""Parts of a name that publishers give to models with a chat template."""
+BASE: Final = re.compile(r"(^|[-_/.])(base|pt|pretrained)([-_.]|$)", re.IGNORECASE)
+CHATS_UNLESS_BASE: Final = re.compile(r"/(Qwen3|SmolLM3|GLM-4|Kimi-K2|DeepSeek-V3)", re.IGNORECASE)
+"""Families whose base models alone say so in their names (their pages on huggingface.co, read
+2026-11-22)."""
+RATES: Final = {
+    (None, False): "2e-5",
+    (None, True): "2e-4",
+    (Preference.DPO, False): "5e-7",
+    (Preference.DPO, True): "5e-6",
+    (Preference.ORPO, False): "8e-6",
+    (Preference.ORPO, True): "8e-6",
+}
+"""Pairs and adapters -> learning rate. Full: Llama 2 (arXiv:2307.09288, section 3.1); adapters:
+QLoRA (arXiv:2305.14314, table 9), 7B and 13B; DPO: Zephyr (arXiv:2310.16944, section 4.4) and the
+alignment handbook's recipe zephyr-7b-beta with QLoRA; ORPO (arXiv:2403.07691, appendix C)."""
+WARM_UP: Final = 0.03
+"""Share of the steps with a rising rate: QLoRA (arXiv:2305.14314, appendix B.2) and Llama 2's
+recipes in torchtune and the alignment handbook lie between 0.03 and 0.1."""
+MOST_WARM_UP: Final = 2000
+"""Steps (Llama 2, arXiv:2307.09288, section 2.2)."""
+PRETRAINING_RATE: Final = "3e-4"
+"""Llama 2 (arXiv:2307.09288, table 1), 7B and 13B; larger ones took half."""
+LARGE_RATE: Final = "1.5e-4"
+LARGE: Final = 3e10
+"""Parameters above which Llama 2 took half the rate."""
+ALPHA_PER_RANK: Final = 2
+"""As in TRL's defaults: ``lora_alpha`` 32 for ``lora_r`` 16."""
+PROJECTIONS: Final = {
+    "q": "q_proj",
+    "k": "k_proj",
+    "v": "v_proj",
+    "o": "o_proj",
+    "gate": "gate_proj",
+    "up": "up_proj",
+    "down": "down_proj",
+}
+"""Adapted projections by their names in transformers' decoders."""
+CONVERSATIONS: Final = "trl-lib/Capybara"
+"""Dialogues in the column ``messages``, from TRL's documentation."""
+TEXTS: Final = "trl-lib/tldr"
+"""Prompts with completions, from TRL's documentation: needs no chat template."""
+PAIRS: Final = {True: "trl-lib/ultrafeedback_binarized", False: "trl-lib/tldr-preference"}
+"""Pairs of answers, as dialogues or as plain text, from TRL's documentation."""
+
+
+def chats(weights: str) -> bool:
+    """Whether the name of a model says that it answers in a chat template.
+
+    Examples
+    --------
+    >>> [chats(name) for name in ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct")]
+    [False, True]
+    >>> [chats(name) for name in ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", "google/gemma-3-4b-it")]
+    [True, False, True]
+    """
+    if BASE.search(weights):
+        return False
+    return bool(CHATS.search(weights) or CHATS_UNLESS_BASE.search(f"/{weights.rpartition('/')[2]}"))
+
+
+def dataset(setup: Setup) -> str:
+    """Return a public dataset in the form that the model is trained on."""
+    chat = chats(setup.weights)
+    if setup.run.preference is not None:
+        return PAIRS[chat]
+    return CONVERSATIONS if chat else TEXTS
+
+
+def template_note(setup: Setup) -> str:
+    """Return a note on the chat template."""
+    if chats(setup.weights):
+        return "The model has a chat template, which applies to datasets with dialogues."
+    return "A base model has no chat template: its data are plain texts, or prompts and answers."
+
+
+def rate(setup: Setup) -> str:
+    """Return the learning rate."""
+    if setup.run.method is None:
+        return LARGE_RATE if setup.model.total_parameters > LARGE else PRETRAINING_RATE
+    return RATES[setup.run.preference, setup.run.frozen]
+
+
+def steps(setup: Setup) -> int:
+    """Return the optimizer steps of the run."""
+    return ceil(setup.run.tokens / setup.run.tokens_per_step)
+
+
+def warm_up(setup: Setup) -> int:
+    """Return the first steps, in which the learning rate rises."""
+    return min(MOST_WARM_UP, ceil(WARM_UP * steps(setup)))
+
+
+def targets(setup: Setup) -> tuple[str, ...]:
+    """Return the projections that adapters are on, by their names in transformers."""
+    return tuple(PROJECTIONS[name] for name in setup.run.lora_targets)
+
+
+def adapts_all(setup: Setup) -> bool:
+    """Whether adapters are on every projection."""
+    return set(setup.run.lora_targets) == set(PROJECTIONS)
+
+
+def true(value: bool) -> str:
+    """Return a switch as Hugging Face's command lines read it."""
+    return "true" if value else "false"

@@ -1,0 +1,238 @@
+"""The case that a training file means: the plan, changed where the program differs.
+
+The head of every file shows the estimate of this case, so head and file agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+
+from advisor.architecture.table.sample import Unit
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
+from advisor.export.formats import cannot
+from advisor.export.setup import Setup, way_out
+from advisor.export.training.tool import Tool
+from advisor.foundation.formatting import memory
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.training_choices import FineTuningMethod
+from advisor.nouns.workload import Serving, Training
+
+
+def written(setup: Setup, tool: Tool) -> Setup:
+    """Return the plan as the program's file states it, with its own estimate.
+
+    Raises
+    ------
+    InputError
+        If the program cannot run the plan. The message says what works instead.
+    """
+    check(setup, tool)
+    plan = setup.estimate
+    layout = tool.arranged(setup, arranged(tool, plan.layout))
+    precision = tool.recipes[plan.precision]
+    workload = _workload(setup, tool, layout, precision)
+    placement = replace(setup.placement, layout=layout, precision=precision)
+    case = setup.case.model_copy(update={"workload": workload, "layout": layout})
+    estimate = estimate_configuration(
+        case, placement, architecture=setup.model, calibration=setup.calibration
+    )
+    if not estimate.memory.fits:
+        needed, usable = estimate.memory.total_bytes.high, estimate.memory.usable_bytes
+        raise cannot(
+            f"the plan does not fit as {tool.title} runs it: "
+            + (" ".join(_changes(setup, workload, layout, precision)) or "its memory differs"),
+            value=f"{memory(needed)} on each",
+            allowed=f"up to {memory(usable)}",
+            remedy=f"{way_out(plan) or 'Choose more cards, or another --to'}.",
+        )
+    notes = tuple(_changes(setup, workload, layout, precision))
+    return replace(
+        setup,
+        case=case,
+        estimate=estimate,
+        workload=workload,
+        placement=placement,
+        tool=tool,
+        differences=(*setup.differences, *notes),
+    )
+
+
+def arranged(tool: Tool, layout: ParallelLayout) -> ParallelLayout:
+    """Return a layout with the choices that the program makes instead."""
+    return layout.model_copy(
+        update={
+            "sharding": tool.sharding[layout.sharding],
+            "recompute": tool.recompute[layout.recompute],
+        }
+    )
+
+
+def check(setup: Setup, tool: Tool) -> None:
+    """Refuse a plan that the program cannot run.
+
+    Raises
+    ------
+    InputError
+        With the first reason, and what works instead.
+    """
+    for wrong, what, value, allowed, remedy in (*_work(setup, tool), *_choices(setup, tool)):
+        if wrong:
+            raise cannot(f"{tool.title} {what}", value=value, allowed=allowed, remedy=remedy)
+    tool.check(setup)
+
+
+_Problem = tuple[bool, str, object, str, str]
+"""Whether it is one, what is wrong, the value, what is allowed, and the remedy."""
+
+
+def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
+    """Yield what card, network and kind of work may have that the program does not run."""
+    run, unit = setup.run, setup.model.unit
+    yield (
+        setup.accelerator.vendor not in tool.vendors,
+        f"does not run on {setup.accelerator.vendor} cards",
+        setup.accelerator.name,
+        " or ".join(tool.vendors),
+        setup.native,
+    )
+    yield (
+        unit not in tool.units,
+        f"does not train {setup.model.name}",
+        f"a network that takes {unit.value}s",
+        " or ".join(f"{item.value}s" for item in tool.units),
+        "Choose --to torchrun, which writes for the network's own program.",
+    )
+    pretrains = run.method is None
+    yield (
+        run.method not in tool.methods,
+        f"does not {'pretrain' if pretrains else f'train with {_method(run.method)}'}",
+        _method(run.method),
+        ", ".join(map(_method, tool.methods)),
+        tool.instead
+        or "Choose --to torchrun"
+        + (
+            " with --software megatron, or --to deepspeed for a script of your own."
+            if pretrains
+            else ", which fine-tunes with TRL."
+        ),
+    )
+    yield (
+        run.preference not in tool.preferences,
+        "does not train on pairs of answers so",
+        run.preference.value if run.preference else "no pairs",
+        ", ".join(item.value if item else "no pairs" for item in tool.preferences),
+        tool.instead or "Choose --to torchrun with --preference dpo.",
+    )
+    yield (
+        setup.log_to is not None and setup.log_to not in tool.loggers,
+        "does not log there",
+        setup.log_to,
+        ", ".join(tool.loggers) or "no --log-to",
+        "Leave --log-to out.",
+    )
+
+
+def _choices(setup: Setup, tool: Tool) -> Iterator[_Problem]:
+    """Yield the choices of the plan that the program does not offer."""
+    run, plan = setup.run, setup.estimate
+    divided = tool.divided(plan.layout)
+    whole = f"--accelerator {setup.accelerator.key} --count {plan.count}"
+    yield (
+        bool(divided),
+        "does not divide a model" + (" with adapters" if run.frozen else " so"),
+        ", ".join(f"{name}={getattr(plan.layout, name)}" for name in divided),
+        "layouts that only share out states",
+        f"Add {whole} --sharding zero3 --recompute full.",
+    )
+    yield (
+        plan.precision not in tool.recipes,
+        "has no such recipe",
+        plan.precision,
+        ", ".join(tool.recipes),
+        f"Add --precision {next(iter(tool.recipes))}.",
+    )
+    yield (
+        run.optimizer not in tool.optimizers,
+        "does not have this optimizer",
+        run.optimizer.value,
+        ", ".join(item.value for item in tool.optimizers),
+        f"Add --optimizer {next(iter(tool.optimizers)).value}.",
+    )
+    for name, offered in (("sharding", tool.sharding), ("recompute", tool.recompute)):
+        asked = getattr(plan.layout, name)
+        yield (
+            asked not in offered,
+            f"does not offer this {name}",
+            asked.value,
+            ", ".join(offered),
+            f"Add --{name} {next(iter(offered))}.",
+        )
+    missing = [item.value for item in plan.layout.offload if item not in tool.offload]
+    yield (
+        bool(missing),
+        "keeps nothing of this in the host's memory",
+        ", ".join(missing),
+        ", ".join(tool.offload) or "no offload",
+        "Choose more or larger cards, or --to torchrun.",
+    )
+
+
+def _method(method: FineTuningMethod | None) -> str:
+    return "pretraining" if method is None else method.value
+
+
+def accumulation(run: TrainingRun, layout: ParallelLayout) -> int:
+    """Return the micro-steps of one optimizer step, rounded up."""
+    return ceil(run.global_batch / (layout.data * layout.micro_batch))
+
+
+def _workload(setup: Setup, tool: Tool, layout: ParallelLayout, precision: str) -> Training:
+    """Return the workload with nothing left open, in the whole steps that the program takes."""
+    assert not isinstance(setup.workload, Serving)
+    run, tokens = setup.run, setup.model.unit is Unit.TOKEN
+    batch = accumulation(run, layout) * layout.data * layout.micro_batch
+    amount = tool.amount(setup, batch)
+    changes: dict[str, object] = {
+        "precision": precision,
+        "tokens": amount if tokens else None,
+        "samples": None if tokens else amount,
+        "epochs": None,
+        "evaluation_tokens": None,
+        "global_batch": batch,
+        "software": tool.stack(setup),
+        "reduce_format": None,
+    }
+    if tokens:
+        changes["sequence_length"] = run.sequence_length
+    return setup.workload.model_copy(update={**changes, **tool.means(setup)})
+
+
+def _changes(
+    setup: Setup, workload: Training, layout: ParallelLayout, precision: str
+) -> Iterator[str]:
+    """Yield a sentence for each way in which the file differs from the plan."""
+    plan, run = setup.estimate, setup.run
+    new = resolve_training(workload, setup.model, recipe_named(precision))
+    if new.global_batch != run.global_batch:
+        yield (
+            f"Uses batches of {new.global_batch:,}, because the ranks cannot share "
+            f"{run.global_batch:,} evenly."
+        )
+    for name in ("sharding", "recompute", "virtual_stages", "schedule"):
+        before, after = getattr(plan.layout, name), getattr(layout, name)
+        if before != after:
+            yield f"Uses {name.replace('_', ' ')} {after} instead of {before}."
+    if set(layout.offload) != set(plan.layout.offload):
+        kept = " and ".join(item.value for item in layout.offload) or "nothing"
+        yield f"Keeps {kept} in the host's memory."
+    if precision != plan.precision:
+        yield f"Uses precision {precision} instead of {plan.precision}."
+    if new.optimizer is not run.optimizer:
+        yield f"Uses optimizer {new.optimizer.value}."
+    if new.stack.name != run.stack.name:
+        yield f"Runs on {new.stack.title}, not {run.stack.title}."
+    if run.evaluation_tokens:
+        yield "Does not evaluate during the run."
