@@ -155,7 +155,8 @@ def test_scripts_are_valid_shell(case: dict[str, Any], to: str, tmp_path: Path) 
 
 
 def test_kubernetes_gives_each_pod_its_cards_and_finds_the_first() -> None:
-    service, job = yaml.safe_load_all(content(FULL, "kubernetes"))
+    claim, service, job = yaml.safe_load_all(content(FULL, "kubernetes"))
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]  # two machines share the checkpoints
     container = job["spec"]["template"]["spec"]["containers"][0]
     assert container["resources"]["limits"] == {"nvidia.com/gpu": 8}
     assert job["spec"]["completions"] == 2
