@@ -24,6 +24,8 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import CatalogError, ResourceError
+from advisor.export.engines.programs import programs
+from advisor.export.hosts.names import cluster_names
 from advisor.export.training.rotary import rotary_of
 from advisor.export.training.torchtune import torchtune_models
 from advisor.export.versions import read_versions
@@ -318,6 +320,8 @@ LOADERS: dict[str, Callable[[], object]] = {
     "measurement_guesses.yaml": lambda: dict(model_names()),
     "engine_releases.yaml": histories,
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
+    "cluster_names.yaml": cluster_names,
+    "serving_programs.yaml": programs,
     "rotary_bases.yaml": lambda: rotary_of("Llama-3.1"),
     "torchtune_models.yaml": torchtune_models,
     "predictions.csv": lambda: published_runs(("memory_tp",)),
