@@ -53,7 +53,7 @@ NVIDIA = {"LoRA 8B": "rtx-4090", "QLoRA 70B": "rtx-4090", "SDXL LoRA": "rtx-4090
 CARDS = {"AMD": "mi300x", "Gaudi": "gaudi2", "TPU": "tpu-v5p"}
 REFUSED = {
     ("torchrun", "AMD", "pretrain 1B"): "rocm/megatron-lm",
-    ("torchrun", "Gaudi", "QLoRA 70B"): "NVIDIA or AMD",
+    ("torchrun", "Gaudi", "QLoRA 70B"): "Optimum Habana offers no qlora",
     ("torchrun", "Gaudi", "DPO 7B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "pretrain 1B"): "NVIDIA or AMD",
     ("torchrun", "Gaudi", "pretrain 70B"): "NVIDIA or AMD",
@@ -61,7 +61,7 @@ REFUSED = {
     ("torchrun", "Gaudi", "Whisper"): "examples/speech-recognition",
     ("torchrun", "Gaudi", "SDXL LoRA"): "examples/stable-diffusion",
     ("torchrun", "TPU", "LoRA 8B"): "pretraining",
-    ("torchrun", "TPU", "QLoRA 70B"): "pretraining",
+    ("torchrun", "TPU", "QLoRA 70B"): "MaxText offers no qlora",
     ("torchrun", "TPU", "DPO 7B"): "pretraining",
     ("torchrun", "TPU", "full 8B"): "--checkpoint",
     ("torchrun", "TPU", "pretrain 1B"): "llama3.1-8b",
