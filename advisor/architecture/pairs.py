@@ -29,13 +29,7 @@ def is_pair(architecture: ModelArchitecture) -> bool:
 
 
 def positions_read(architecture: ModelArchitecture) -> int:
-    """Return the positions that a pair's encoder reads: tokens of a text, frames of a sound.
-
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-        A pair.
-    """
+    """Return the positions that a pair's encoder reads: tokens of a text, frames of a sound."""
     return next((row.keys for row in architecture.operators if row.keys), 1)
 
 
@@ -47,15 +41,8 @@ def writes_apart(architecture: ModelArchitecture) -> bool:
 def as_writer(architecture: ModelArchitecture) -> ModelArchitecture:
     """Return a pair with a row for each token instead of each sample.
 
-    Parameters
-    ----------
-    architecture : ModelArchitecture
-        A pair, see :func:`is_pair`, built for the length of the work's prompt.
-
-    Returns
-    -------
-    ModelArchitecture
-        Rows state the phase in which they run. ``max_position_embeddings`` is the decoder's.
+    The pair (see :func:`is_pair`) is built for the length of the work's prompt. The rows state the
+    phase in which they run. ``max_position_embeddings`` is the decoder's.
     """
     rows = architecture.operators
     encoder = sum(1 for _ in takewhile(lambda row: row.name.startswith(ENCODER), rows))

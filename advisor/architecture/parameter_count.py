@@ -117,15 +117,7 @@ def architecture_from_parameters(
 def whole_shape(parameters: float, known: AssumedShape | None = None) -> AssumedShape:
     """Return the complete shape that `architecture_from_parameters` uses.
 
-    Parameters
-    ----------
-    parameters : float
-        [elements]
-
-    Returns
-    -------
-    AssumedShape
-        The shape; ``like`` names the published model that was scaled.
+    Its ``like`` names the published model that was scaled.
 
     Raises
     ------

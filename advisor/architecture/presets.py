@@ -86,24 +86,12 @@ def _compact(name: str) -> str:
 
 
 def list_presets(takes: Unit | None = None) -> tuple[str, ...]:
-    """Return the names of the presets, in file order.
-
-    Parameters
-    ----------
-    takes : Unit, optional
-        List only networks that take tokens, images or whole samples. None lists all.
-    """
+    """Return the names of the presets, in file order: all, or those whose input is ``takes``."""
     return tuple(name for name in _load().presets if takes is None or preset_takes(name) is takes)
 
 
 def preset_takes(name: str) -> Unit:
-    """Return the unit of one input of a preset.
-
-    Parameters
-    ----------
-    name : str
-        A name from :func:`list_presets`.
-    """
+    """Return the unit of one input of a preset, named as in :func:`list_presets`."""
     return _family(name).takes
 
 

@@ -28,10 +28,7 @@ IN_FOLDER: Final = ("config.json", "model.safetensors.index.json", "model.safete
 def resolve_model(source: ModelSource, sample: SampleSize | None = None) -> ModelArchitecture:
     """Return the architecture that a case names.
 
-    Parameters
-    ----------
-    sample : SampleSize, optional
-        Size of one input, for networks whose table depends on it. Default: the network's own.
+    ``sample`` is the size of one input, for networks whose table depends on it.
 
     Raises
     ------

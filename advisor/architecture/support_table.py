@@ -28,13 +28,7 @@ answer also shows the count without the input embedding.
 
 
 def models_page() -> str:
-    """Return the Markdown page of the supported families.
-
-    Returns
-    -------
-    str
-        Title, notes, the table of families and the list of refused types.
-    """
+    """Return the Markdown page: notes, the table of families, the presets, the refused types."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for kind in supported_types():
         family = family_of(kind)

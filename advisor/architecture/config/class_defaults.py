@@ -57,21 +57,15 @@ def class_defaults(model_type: str, *, sizes: bool | Collection[str]) -> Mapping
 def text_tower_defaults(model_type: str) -> Mapping[str, object]:
     """Return the type of a multimodal type's text configuration, and whether its head is tied.
 
-    Returns
-    -------
-    Mapping
-        Empty for a type without a table.
+    Empty for a type without a table.
     """
     return _tables().text_towers.get(model_type, {})
 
 
 def default_towers(model_type: str) -> Mapping[str, int]:
-    """Return the parameters of the parts that a multimodal class builds without a description.
+    """Return the parameters of the parts, by name, that a multimodal class builds undescribed.
 
-    Returns
-    -------
-    Mapping
-        Parameters by name of the part. Empty for a type without a table.
+    Empty for a type without a table.
     """
     return _tables().default_towers.get(model_type, {})
 

@@ -14,13 +14,13 @@ from advisor.architecture.mixers.shapes import (
     FeedForwardShape,
     Indexer,
     LatentAttention,
+    Mixer,
     Norm,
     NormKind,
     NormPlaces,
     TransformerShape,
     WindowLayers,
 )
-from advisor.architecture.mixers.shapes_of_mixers import Mixer
 
 LAYER_NORM: Final = Norm(kind=NormKind.LAYER, bias=True)
 LAYER_NORM_NO_BIAS: Final = Norm(kind=NormKind.LAYER)

@@ -19,8 +19,7 @@ from advisor.architecture.families.registry import (
     refused_types,
     supported_types,
 )
-from advisor.architecture.mixers.shapes import Tower, TransformerShape
-from advisor.architecture.mixers.shapes_of_mixers import CompressedAttention
+from advisor.architecture.mixers.shapes import CompressedAttention, Tower, TransformerShape
 from advisor.architecture.mixers.transformer import routed, transformer_operators
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import SampleSize

@@ -9,11 +9,13 @@ from advisor.architecture.config.decoder import FULL, LINEAR, FeedForwards, laye
 from advisor.architecture.config.fields import ConfigFields
 from advisor.architecture.families.decoder_settings import after_dense, by_step
 from advisor.architecture.families.state_space_hybrids import layer_kinds, state_bytes
-from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape, TransformerShape
-from advisor.architecture.mixers.shapes_of_mixers import (
+from advisor.architecture.mixers.shapes import (
+    ExpertsShape,
+    FeedForwardShape,
     GatedDelta,
     LightningAttention,
     ShortConvolution,
+    TransformerShape,
 )
 
 INDEXED: Final = "indexed_attention"

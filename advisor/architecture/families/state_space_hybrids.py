@@ -7,8 +7,13 @@ from typing import Final
 from advisor.architecture.config import decoder as parts
 from advisor.architecture.config.decoder import FULL, LINEAR, FeedForwards, layer_count
 from advisor.architecture.config.fields import LIMITS, ConfigFields
-from advisor.architecture.mixers.shapes import ExpertsShape, FeedForwardShape, TransformerShape
-from advisor.architecture.mixers.shapes_of_mixers import SelectiveScan, StateSpaceDuality
+from advisor.architecture.mixers.shapes import (
+    ExpertsShape,
+    FeedForwardShape,
+    SelectiveScan,
+    StateSpaceDuality,
+    TransformerShape,
+)
 
 STATE_BYTES: Final = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0, "auto": 2.0}
 """Bytes per element of recurrent states, by the format's name in configurations. [bytes]"""

@@ -1,12 +1,17 @@
-"""Operator rows of attention layers: projections, norms, rotation, scores and cache."""
+"""Operator rows of attention: projections, latents, norms, rotation, scores, indexer, cache."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from advisor.architecture.mixers.latent_attention import indexer_rows, latent_projections
-from advisor.architecture.mixers.shapes import AttentionShape, Norm
+from advisor.architecture.mixers.shapes import (
+    AttentionShape,
+    Indexer,
+    LatentAttention,
+    Norm,
+    NormKind,
+)
 from advisor.architecture.table.operators import (
     Operator,
     OperatorKind,
@@ -17,6 +22,7 @@ from advisor.architecture.table.operators import (
 from advisor.architecture.table.rows import (
     COMPUTE,
     FUSED_PASSES,
+    REPLICATED,
     TENSOR,
     Rows,
     kept,
@@ -65,9 +71,9 @@ def attention_rows(
         yield from _projections(shape, at, hidden_size, saved)
         yield from _head_norms(shape, at, norm)
     else:
-        yield from latent_projections(shape, shape.latent, at, hidden_size, norm, saved)
+        yield from _latent_projections(shape, shape.latent, at, hidden_size, norm, saved)
     if shape.indexer is not None and shape.indexer.layers:
-        yield from indexer_rows(shape, shape.indexer, path, hidden_size)
+        yield from _indexer_rows(shape, shape.indexer, path, hidden_size)
     if shape.rotary:
         yield _rotation(shape, at)
     yield from _cores(shape, path)
@@ -99,6 +105,87 @@ def _projections(
         yield at.linear(
             name, hidden_size, width, bias=shape.input_bias, target=name[0], saved=first
         )
+
+
+def _latent_projections(
+    shape: AttentionShape,
+    latent: LatentAttention,
+    at: Rows,
+    hidden_size: int,
+    norm: Norm,
+    block_input: SavedTensor,
+) -> Iterator[Operator]:
+    """Yield the projections of latent attention: compressed, normalised, expanded.
+
+    Notes
+    -----
+    Tensor parallelism replicates the compressing matrices and divides the expanding ones by
+    heads. The rows show training and prompt processing; decoding may merge the expanding matrices
+    into their neighbours.
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, DeepSeek-V2, 2024, arXiv:2405.04434, section 2.1.
+    """
+    rank, key_rank, bias = latent.query_rank, latent.key_value_rank, shape.input_bias
+    read, saved = hidden_size, block_input
+    if rank is not None:
+        yield at.linear(
+            "query_compress",
+            hidden_size,
+            rank,
+            bias=bias,
+            target="q",
+            division=REPLICATED,
+            saved=(block_input,),
+        )
+        yield at.norm("query_latent_norm", norm, rank, stream=COMPUTE)
+        read, saved = rank, linear_input(rank, ("q",))
+    yield at.linear("query", read, shape.heads * shape.head_dim, target="q", saved=(saved,))
+    if shape.own_key_value:
+        compressed = key_rank + latent.rope_head_dim
+        yield at.linear(
+            "key_value_compress",
+            hidden_size,
+            compressed,
+            bias=bias,
+            target="k",
+            division=REPLICATED,
+        )
+        yield at.norm("key_value_latent_norm", norm, key_rank, stream=COMPUTE)
+    expanded = shape.heads * (latent.nope_head_dim + shape.value_head_dim)
+    saved = linear_input(key_rank, ("v",))
+    yield at.linear("key_value", key_rank, expanded, target="v", saved=(saved,))
+
+
+def _indexer_rows(
+    shape: AttentionShape, indexer: Indexer, path: str, hidden_size: int
+) -> Iterator[Operator]:
+    """Yield the rows of the lightning indexer. It is trained separately and saves nothing here."""
+    at, dim = Rows(path, indexer.layers), indexer.head_dim
+    read = (shape.latent and shape.latent.query_rank) or hidden_size
+    yield at.linear("index_query", read, indexer.heads * dim, division=REPLICATED)
+    yield at.linear("index_key", hidden_size, dim, division=REPLICATED)
+    if indexer.weighted:
+        yield at.linear("index_weights", hidden_size, indexer.heads, division=REPLICATED)
+    if indexer.pool:
+        yield at.linear("index_gate", hidden_size, dim, division=REPLICATED)
+    norm = Norm(kind=NormKind.LAYER, bias=True) if indexer.weighted else Norm(fp32_scale=True)
+    norms = [at.norm("index_key_norm", norm, dim, stream=COMPUTE)]
+    if not indexer.weighted:
+        norms.append(at.norm("index_query_norm", norm, dim, rows=indexer.heads, stream=COMPUTE))
+    yield from (row.model_copy(update={"saved": ()}) for row in norms)
+    yield at.row(
+        "index_scores",
+        OperatorKind.ATTENTION,
+        parameters=indexer.scalars,
+        flops_per_token_per_key=2.0 * indexer.heads * dim / (indexer.pool or 1),
+        causal=True,
+        heads=indexer.heads,
+        cache_heads=1,
+        # Of pools the class keeps gates and a mark, too.
+        cache_elements_per_token=2 * dim + 1 if indexer.pool else dim,
+    )
 
 
 def _output_gate(

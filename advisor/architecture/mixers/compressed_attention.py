@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.architecture.mixers.shapes import Norm
-from advisor.architecture.mixers.shapes_of_mixers import CompressedAttention, CompressedIndexer
+from advisor.architecture.mixers.shapes import CompressedAttention, CompressedIndexer, Norm
 from advisor.architecture.table.operators import Operator, OperatorKind
 from advisor.architecture.table.rows import (
     COMPUTE,

@@ -12,21 +12,24 @@ from advisor.architecture.mixers.compressed_attention import compressed_attentio
 from advisor.architecture.mixers.experts import expert_rows
 from advisor.architecture.mixers.feed_forward import feed_forward_rows
 from advisor.architecture.mixers.feed_forward import input_readers as feed_forward_readers
-from advisor.architecture.mixers.linear_attention import (
+from advisor.architecture.mixers.recurrences import (
     gated_delta_rows,
     lightning_rows,
+    selective_scan_rows,
     short_convolution_rows,
+    state_space_duality_rows,
 )
-from advisor.architecture.mixers.shapes import ExpertsShape, NormPlaces, TransformerShape
-from advisor.architecture.mixers.shapes_of_mixers import (
+from advisor.architecture.mixers.shapes import (
     CompressedAttention,
+    ExpertsShape,
     LightningAttention,
     Mixer,
+    NormPlaces,
     SelectiveScan,
     ShortConvolution,
     StateSpaceDuality,
+    TransformerShape,
 )
-from advisor.architecture.mixers.state_space import selective_scan_rows, state_space_duality_rows
 from advisor.architecture.table.operators import Operator, OperatorKind, Part, SavedFormat
 from advisor.architecture.table.rows import (
     COMPUTE,
@@ -47,13 +50,7 @@ LOSS_PASSES: Final = 7.0
 
 
 def transformer_operators(shape: TransformerShape) -> tuple[Operator, ...]:
-    """Return the operator table of a decoder-only transformer.
-
-    Returns
-    -------
-    tuple of Operator
-        Rows in the order of the forward pass; names are unique.
-    """
+    """Return the operator table of a decoder, in the order of the forward pass, names unique."""
     return (*_embedding(shape), *_blocks(shape), *_head(shape))
 
 

@@ -70,17 +70,9 @@ class Stack(Noun):
 
 
 def compile_stack(stack: Stack, sample: SampleSize | None = None) -> tuple[Operator, ...]:
-    """Return the operator table of a list of layers.
+    """Return the operator table of a list of layers, in the order of the forward pass.
 
-    Parameters
-    ----------
-    sample : SampleSize, optional
-        Size of one input. The stack's defaults replace missing values.
-
-    Returns
-    -------
-    tuple of Operator
-        Rows in the order of the forward pass; names are unique.
+    The stack's defaults replace missing sizes of the input. Names of rows are unique.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Bytes of a model's tensors in llama.cpp's mixtures."""
+"""Bytes of a model's tensors in llama.cpp's mixtures, which ``name`` names as in ``RECIPES``."""
 
 from __future__ import annotations
 
@@ -48,23 +48,10 @@ class Mixture(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def matrix_bytes(name: str, target: str | None, width: int, model: Mixture) -> float:
-    """Return the bytes per value of a block's matrix, averaged over the layers.
+    """Return the bytes per value of a block's matrix, averaged over the layers. [bytes]
 
-    Parameters
-    ----------
-    name : str
-        Key into ``RECIPES``.
-    target : str or None
-        Projection: q, k, v, o, gate, up, down; None for all others.
-    width : int
-        Input features; quantisation blocks run along them. [elements]
-    model : Mixture
-        Layers, query group and experts.
-
-    Returns
-    -------
-    float
-        [bytes]
+    ``target`` is its projection (``Operator.target``). Quantisation blocks run along its ``width``
+    input features.
     """
     recipe = RECIPES[name]
     total = sum(
@@ -95,15 +82,7 @@ def _layer_type(recipe: Recipe, target: str | None, layer: int, model: Mixture) 
 
 
 def head_bytes(name: str, width: int) -> float:
-    """Return the bytes per value of the output matrix, or of an embedding tied to it.
-
-    Parameters
-    ----------
-    name : str
-        Key into ``RECIPES``.
-    width : int
-        Hidden size. [elements]
-    """
+    """Return the bytes per value of the output matrix, or of an embedding tied to it. [bytes]"""
     recipe = RECIPES[name]
     # llama.cpp checks whether blocks of the base type divide the rows, not blocks of the head's.
     if width % BY_NAME[recipe.base].block:
@@ -112,28 +91,13 @@ def head_bytes(name: str, width: int) -> float:
 
 
 def embedding_bytes(name: str, width: int) -> float:
-    """Return the bytes per value of an embedding that is not the output matrix.
-
-    Parameters
-    ----------
-    name : str
-        Key into ``RECIPES``.
-    width : int
-        Hidden size. [elements]
-    """
+    """Return the bytes per value of an embedding that is not the output matrix. [bytes]"""
     recipe = RECIPES[name]
     return stored(recipe.embedding or recipe.base, width)
 
 
 def stored(type_name: str, width: int) -> float:
-    """Return the bytes per value of ``type_name``, replaced if its blocks do not divide the rows.
-
-    Parameters
-    ----------
-    type_name : str
-        Key into ``ggml_types.BY_NAME``.
-    width : int
-        Values in a row. [elements]
+    """Return the bytes per value of a type, replaced if its blocks do not divide the rows. [bytes]
 
     Examples
     --------
@@ -151,22 +115,8 @@ def stored(type_name: str, width: int) -> float:
 
 
 def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
-    """Return the bytes of one stored parameter of an operator.
+    """Return the bytes of one stored parameter of an operator. [bytes]
 
-    Parameters
-    ----------
-    row : Operator
-        A row of ``model``.
-    name : str
-        Key into ``RECIPES``.
-
-    Returns
-    -------
-    float
-        [bytes]
-
-    Notes
-    -----
     Norms, routers, position tables and all else that is not a matrix stay in fp32, as the converter
     leaves them. The biases of a matrix count in its type.
     """
@@ -188,16 +138,8 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
 
 
 def file_bytes(model: ModelArchitecture, name: str) -> float:
-    """Return the bytes of all parameters of a model in one mixture.
+    """Return the bytes of all parameters of a model in one mixture. [bytes]
 
-    Parameters
-    ----------
-    name : str
-        Key into ``RECIPES``.
-
-    Returns
-    -------
-    float
-        Size without tokenizer and metadata, which take a few megabytes. [bytes]
+    Tokenizer and metadata take a few megabytes more.
     """
     return sum(row.layers * row.parameters * row_bytes(row, name, model) for row in model.operators)

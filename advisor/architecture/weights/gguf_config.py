@@ -139,12 +139,9 @@ def block_count(metadata: Mapping[str, Value], family: str) -> int:
 
 
 def counted(table: TensorTable, blocks: int) -> int:
-    """Return the parameters of the blocks, the embedding and the head in a table.
+    """Return the parameters of the first ``blocks`` blocks, the embedding and the head in a table.
 
-    Parameters
-    ----------
-    blocks : int
-        Blocks of the model. Later ones are for multi-token prediction and do not count.
+    Later blocks are for multi-token prediction.
     """
     total = 0
     for tensor in table.tensors:

@@ -68,12 +68,7 @@ class GgufHeader(NamedTuple):
 
 
 def read_gguf(path: Path) -> GgufHeader:
-    """Return the metadata and the tensor table of a GGUF file.
-
-    Returns
-    -------
-    GgufHeader
-        Shapes with the slowest dimension first.
+    """Return the metadata and the tensor table of a GGUF file, shapes slowest dimension first.
 
     Raises
     ------

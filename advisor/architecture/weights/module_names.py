@@ -91,15 +91,7 @@ class Coverage:
 
 
 def coverage(names: Iterable[str], operators: Sequence[Operator]) -> Coverage:
-    """Read the module names of a quantised file.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The file's names, globs, or regular expressions after ``re:``.
-    operators : sequence of Operator
-        Operator table of the model.
-    """
+    """Read a quantised file's module names: names, globs, or regular expressions after ``re:``."""
     names, depth = tuple(names), _depth(operators)
     found = Coverage(depth=depth)
     apart = any(word in name for name in names for word in _MIXERS)

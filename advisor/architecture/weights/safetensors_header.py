@@ -60,12 +60,7 @@ def looks_like_safetensors(start: bytes) -> bool:
 
 
 def read_safetensors(path: Path) -> TensorTable:
-    """Return the tensor table of a ``.safetensors`` file.
-
-    Returns
-    -------
-    TensorTable
-        Tensors in the order of the header.
+    """Return the tensor table of a ``.safetensors`` file, in the order of the header.
 
     Raises
     ------
@@ -205,12 +200,7 @@ def read_index(text: bytes) -> SafetensorsIndex:
 
 
 def read_shards(index: SafetensorsIndex, folder: Path) -> TensorTable | None:
-    """Return the tensor table of all shards, or None if ``folder`` does not hold all of them.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the index.
+    """Return the tensor table of all shards, or None if the index's ``folder`` lacks one of them.
 
     Raises
     ------

@@ -90,12 +90,7 @@ def weights(path: Path) -> AbstractContextManager[tuple[BinaryIO, int]]:
 
 
 def element_count(name: str, shape: tuple[int, ...]) -> int:
-    """Return the number of elements of a shape.
-
-    Parameters
-    ----------
-    name : str
-        Name of the tensor, for the message.
+    """Return the number of elements of the shape of the tensor ``name``.
 
     Raises
     ------
@@ -111,14 +106,7 @@ def element_count(name: str, shape: tuple[int, ...]) -> int:
 
 
 def refuse(what: str, value: object, allowed: str, remedy: str = REMEDY) -> NoReturn:
-    """Refuse a weights file.
-
-    Parameters
-    ----------
-    what : str
-        What is wrong.
-    value : object
-        What was found.
+    """Refuse a weights file: ``what`` is wrong, and the ``value`` that was found.
 
     Raises
     ------

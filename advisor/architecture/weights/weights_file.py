@@ -47,13 +47,7 @@ _UNPACKED: Final = frozenset({"bf16", "f16", "f32", "f64"})
 
 
 def is_weights_file(path: Path, start: bytes) -> bool:
-    """Return whether a file holds weights, by its first bytes, or is an index of weights files.
-
-    Parameters
-    ----------
-    start : bytes
-        At least the first nine bytes.
-    """
+    """Return whether a file holds weights, by its first nine bytes, or is an index of such files."""
     return (
         start.startswith(MAGIC) or looks_like_safetensors(start) or path.name.endswith(INDEX_SUFFIX)
     )
@@ -62,15 +56,8 @@ def is_weights_file(path: Path, start: bytes) -> bool:
 def architecture_from_weights(path: Path, start: bytes) -> ModelArchitecture:
     """Return the architecture of the model in a weights file, from its header only.
 
-    Parameters
-    ----------
-    start : bytes
-        At least the first nine bytes.
-
-    Returns
-    -------
-    ModelArchitecture
-        ``evidence`` is ``derived`` if the parameters agree with the tensor table.
+    ``start`` is at least the first nine bytes. ``evidence`` is ``derived`` if the parameters agree
+    with the tensor table.
 
     Raises
     ------
