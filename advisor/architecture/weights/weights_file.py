@@ -47,7 +47,7 @@ _UNPACKED: Final = frozenset({"bf16", "f16", "f32", "f64"})
 
 
 def is_weights_file(path: Path, start: bytes) -> bool:
-    """Return whether a file holds weights, by its first nine bytes, or is an index of such files."""
+    """Return whether a file holds weights, by its first nine bytes, or indexes such files."""
     return (
         start.startswith(MAGIC) or looks_like_safetensors(start) or path.name.endswith(INDEX_SUFFIX)
     )
