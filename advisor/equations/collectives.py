@@ -166,11 +166,11 @@ def point_to_point_time_s(
     Parameters
     ----------
     message_bytes : float or ndarray
-        [bytes]
+        What one rank sends. [bytes]
     bytes_per_s : float or ndarray
-        [bytes/s]
+        Rate that the link reaches in one direction. [bytes/s]
     latency_s : float or ndarray
-        [s]
+        Time until the first byte arrives. [s]
 
     Returns
     -------

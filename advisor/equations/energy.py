@@ -129,7 +129,7 @@ def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:
     Parameters
     ----------
     energy_kwh : float or ndarray
-        [kWh]
+        Energy at the meter, cooling included. [kWh]
     g_per_kwh : float or ndarray
         Intensity of the grid. [g/kWh]
 

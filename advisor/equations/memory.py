@@ -265,7 +265,7 @@ def nf4_bytes(*, parameters: Number) -> Number:
     Parameters
     ----------
     parameters : float or ndarray
-        [elements]
+        Weights in NF4. [elements]
 
     Returns
     -------
@@ -297,7 +297,7 @@ def blockwise_state_bytes(*, elements: Number) -> Number:
     Parameters
     ----------
     elements : float or ndarray
-        [elements]
+        Elements of the state. [elements]
 
     Returns
     -------

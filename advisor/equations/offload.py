@@ -14,7 +14,7 @@ def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
     Parameters
     ----------
     moved_bytes : float or ndarray
-        [bytes]
+        What passes the link of one accelerator. [bytes]
     bytes_per_s : float or ndarray
         Rate that the link reaches in one direction. [bytes/s]
 

@@ -42,6 +42,11 @@ def update_bytes(
     Weight and states are read and written, the gradient is read. Leaves out the pass that clips
     gradients by their norm.
 
+    References
+    ----------
+    .. [1] NVIDIA, Apex, csrc/multi_tensor_adam.cu, commit 004da4e: the kernel reads gradient,
+       weight and both moments, and writes weight, moments and the working copy.
+
     Examples
     --------
     Mixed precision, AdamW in fp32, gradients in 16 bits:
@@ -144,6 +149,11 @@ def widened_gradient_bytes(
     Notes
     -----
     .. math:: M = (b_g + b_m)\,\min(n, n_{max})
+
+    References
+    ----------
+    .. [1] NVIDIA, Megatron-LM, megatron/core/optimizer/distrib_optimizer.py: each main parameter's
+       gradient is a ``float()`` of its shard of the model's gradient; read 2026-11-22.
 
     Examples
     --------

@@ -59,9 +59,9 @@ def discounted(*, usd: Number, months: Number, discount_rate: Number) -> Number:
     Parameters
     ----------
     usd : float or ndarray
-        [USD]
+        The sum when it is due. [USD]
     months : float or ndarray
-        [months]
+        Time until it is due. [months]
     discount_rate : float or ndarray
         Per year. [fraction]
 

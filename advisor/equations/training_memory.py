@@ -61,7 +61,7 @@ def boundary_bytes(
     hidden_size : float or ndarray
         Width between blocks. [elements/token]
     bytes_per_element : float or ndarray
-        [bytes/element]
+        Format of the residual stream. [bytes/element]
     ranks : float or ndarray
         Tensor-parallel ranks that share it: under sequence parallelism all, else 1.
 
@@ -114,6 +114,10 @@ def backward_block_bytes(
 
     The block's input has a gradient, and its output.
 
+    References
+    ----------
+    .. [1] Korthikanti et al., 2022, arXiv:2205.05198, section 4.1 (34sbh of a layer) and section 5.
+
     Examples
     --------
     >>> float(backward_block_bytes(kept=34.0, transient=4.0, boundary=2.0, scores=30.0))
@@ -144,6 +148,11 @@ def gradients_present_bytes(
     Notes
     -----
     .. math:: M = M_g \left(1 - \min\left(1, \frac{P_w}{P}\right)\right)
+
+    References
+    ----------
+    .. [1] PyTorch, torch.optim.Optimizer.zero_grad: gradients are None until the backward pass
+       makes them, which takes less memory; read 2026-11-22.
 
     Examples
     --------
@@ -299,6 +308,11 @@ def reserved_bytes(*, allocated: Number, fragmentation: Number, outside: Number)
     Notes
     -----
     .. math:: M = M_a\,(1 + f) + M_o
+
+    References
+    ----------
+    .. [1] PyTorch, CUDA semantics, memory management: unused memory of the caching allocator still
+       shows as used in nvidia-smi; read 2026-11-22.
 
     Examples
     --------

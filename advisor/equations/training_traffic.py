@@ -216,6 +216,10 @@ def overlapped_exchange_s(*, exchange_s: Number, cover_s: Number, overlap: Numbe
     -----
     .. math:: t = \max(0,\; t_x - \min(o\,t_x,\; t_c))
 
+    References
+    ----------
+    .. [1] DeepSeek-AI, DeepSeek-V3, 2024, arXiv:2412.19437, section 3.2.1 (DualPipe).
+
     Examples
     --------
     >>> float(overlapped_exchange_s(exchange_s=4.0, cover_s=10.0, overlap=0.75))
