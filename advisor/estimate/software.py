@@ -13,6 +13,7 @@ from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.serving.times import serves_in, stored_format
+from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.case import Case
@@ -180,8 +181,10 @@ class ToolRules:
         offer = tool.training
         if offer is None:
             return "does not train"
-        if workload.optimizer not in offer.optimizers:
-            return f"has no {workload.optimizer.label}"
+        tuned = workload.method if isinstance(workload, FineTuning) else None
+        optimizer = workload.optimizer or usual(model, tuned).optimizer
+        if optimizer not in offer.optimizers:
+            return f"has no {optimizer.label}"
         if isinstance(workload, FineTuning):
             method = workload.method
             adapts = method is not FineTuningMethod.FULL

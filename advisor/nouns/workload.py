@@ -145,9 +145,12 @@ class _Training(_Sized):
         ),
     ] = None
     """Name of a recipe; None lets the search choose among those that the card supports."""
-    optimizer: Annotated[Optimizer, Input("optimizer", "--optimizer", "Optimizer")] = (
-        Optimizer.ADAMW
-    )
+    optimizer: Annotated[
+        Optimizer | None,
+        Input("optimizer", "--optimizer", "Optimizer", blank="Usual for the network"),
+    ] = None
+    """None takes the network's usual one: SGD with momentum for convolutional networks, else
+    AdamW."""
     attention: Annotated[
         AttentionKernel, Input("kernel of attention", "--attention", metavar="KERNEL")
     ] = AttentionKernel.FLASH

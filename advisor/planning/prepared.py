@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
@@ -15,8 +15,12 @@ from advisor.estimate.serving.lengths import fitted, shortened
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import load_case
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.workload import Serving
+from advisor.nouns.precision import RECIPES
+from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.measured import with_measured
+
+MOST_FED: Final = 64
+"""Cards that the open batch of a short pretraining feeds."""
 
 
 def as_case(case: Case | Mapping[str, Any]) -> Case:
@@ -38,10 +42,35 @@ def placed(
     from advisor.planning.stated import best_placement
 
     case, catalog, calibration, architecture = prepared(on_owned(as_case(case)), catalog)
+    case = fed(case, architecture)
     placement = best_placement(
         case, architecture=architecture, catalog=catalog, calibration=calibration
     )
     return case, catalog, calibration, architecture, placement
+
+
+def fed(case: Case, architecture: ModelArchitecture) -> Case:
+    """Return a case whose open batch feeds its cards, up to the usual batch, and a stated layout.
+
+    A short run has a small batch, which many cards could not share.
+    """
+    from advisor.estimate.training.defaults import usual
+    from advisor.estimate.training.run import resolve_training
+
+    workload = case.workload
+    if isinstance(workload, Serving) or workload.global_batch or case.hardware is None:
+        return case
+    method = workload.method if isinstance(workload, FineTuning) else None
+    recipe = RECIPES[workload.precision or next(iter(RECIPES))]
+    batch = resolve_training(workload, architecture, recipe).global_batch
+    asked = 1 if case.layout is None else case.layout.data * case.layout.micro_batch
+    least = min(max(asked, case.hardware.count), usual(architecture, method).batch or MOST_FED)
+    if least <= batch:
+        return case
+    raised = 1 << (least - 1).bit_length()
+    return case.model_copy(
+        update={"workload": workload.model_copy(update={"global_batch": raised})}
+    )
 
 
 def on_owned(case: Case) -> Case:

@@ -110,4 +110,4 @@ def test_the_update_waits_for_link_and_host() -> None:
 
 def test_parameters_of_many_ranks_must_be_sharded_to_be_moved() -> None:
     with pytest.raises(ValueError, match="needs sharding zero3"):
-        ParallelLayout(data=2, offload=(Offload.PARAMETERS,))
+        ParallelLayout(data=2, sharding=Sharding.DDP, offload=(Offload.PARAMETERS,))

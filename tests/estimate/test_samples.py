@@ -31,7 +31,6 @@ from advisor.estimate.training.memory_report import describe_memory
 from advisor.estimate.training.report import describe_time
 from advisor.estimate.training.run import (
     PRETRAINING_SAMPLES,
-    SAMPLE_BATCH,
     TrainingRun,
     recipe_named,
     resolve_training,
@@ -123,7 +122,7 @@ def test_an_image_is_one_token() -> None:
     resolved = run()
     assert (resolved.unit, resolved.sequence_length) == (Unit.IMAGE, 1)
     assert resolved.tokens == PRETRAINING_SAMPLES == 115_305_030
-    assert resolved.tokens_per_step == SAMPLE_BATCH
+    assert resolved.tokens_per_step == 256  # He et al. 2015, arXiv:1512.03385, section 3.4
     assert resolved.software == "plain"
     assert run({"samples": 1e6, "global_batch": 100}).tokens == 1e6
 

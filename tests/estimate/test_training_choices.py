@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,8 @@ from advisor.estimate.training.run import TrainingRun, resolve_training
 from advisor.nouns.case import ModelSource
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import RECIPES
-from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Preference
-from advisor.nouns.workload import FineTuning
+from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer, Preference
+from advisor.nouns.workload import FineTuning, Pretraining, Training
 
 MODEL = resolve_model(ModelSource(preset="llama-3.1-8b"))
 PARAMETERS = 8_030_261_248
@@ -36,6 +37,7 @@ def run_of(
         sequence_length=TOKENS,
         cross_entropy=cross_entropy,
         preference=preference,
+        software="huggingface",
     )
     return resolve_training(workload, MODEL, RECIPES["bf16_pure"])
 
@@ -98,6 +100,74 @@ def test_the_reference_model_runs_forward_once() -> None:
 def test_a_default_batch_is_no_larger_than_the_run() -> None:
     workload = FineTuning(method=FineTuningMethod.LORA, tokens=40_000, sequence_length=4096)
     run = resolve_training(workload, MODEL, RECIPES["bf16_mixed"])
-    # 40,000 tokens are 9 whole sequences of 4,096; the usual batch has 64.
-    assert run.global_batch == 9
-    assert "9 sequences per optimizer step, the whole run" in run.assumptions
+    # 40,000 tokens are 9 whole sequences of 4,096: too few for any larger batch.
+    assert run.global_batch == 1
+    assert "1 sequences per optimizer step, a short run (--global-batch)" in run.assumptions
+
+
+@pytest.mark.parametrize(
+    ("preset", "tokens", "published"),
+    [
+        # GPT-2 and its reproductions train with 0.5 M tokens a step on 10 billion (nanoGPT).
+        ("gpt2", 10e9, 0.5e6),
+        # Llama 2 7B: 4 M tokens (arXiv:2307.09288, section 2.2).
+        ("llama-2-7b", 2e12, 4e6),
+        # Llama 3 405B: 16 M tokens (arXiv:2407.21783, section 3.4.1).
+        ("llama-3.1-405b", 15.6e12, 16e6),
+        # Pythia 1B: 2 M tokens on 300 billion (arXiv:2304.01373, section 2.1).
+        ("pythia-1b", 300e9, 2e6),
+    ],
+)
+def test_the_default_batch_is_within_a_factor_two_of_published_ones(
+    preset: str, tokens: float, published: float
+) -> None:
+    run = resolve_training(
+        Pretraining(tokens=tokens), resolve_model(ModelSource(preset=preset)), RECIPES["bf16_mixed"]
+    )
+    assert published / 2 <= run.tokens_per_step <= published * 2
+
+
+def test_a_short_pretraining_keeps_a_thousand_steps() -> None:
+    gpt2 = resolve_model(ModelSource(preset="gpt2"))
+    run = resolve_training(Pretraining(tokens=1e8), gpt2, RECIPES["bf16_mixed"])
+    assert 1e8 / run.tokens_per_step >= 1000
+    run = resolve_training(Pretraining(tokens=1e7), gpt2, RECIPES["bf16_mixed"])
+    assert 1e7 / run.tokens_per_step >= 1000
+
+
+@pytest.mark.parametrize(
+    ("preset", "workload", "batch", "optimizer"),
+    [
+        ("resnet-50", Pretraining(), 256, Optimizer.SGD_MOMENTUM),
+        ("vit-base-patch16-224", Pretraining(), 1024, Optimizer.ADAMW),
+        ("lstm-4x1024", Pretraining(), 128, Optimizer.ADAMW),
+        ("whisper-small", FineTuning(method=FineTuningMethod.FULL), 16, Optimizer.ADAMW),
+        ("sdxl-unet", FineTuning(method=FineTuningMethod.LORA), 8, Optimizer.ADAMW),
+    ],
+)
+def test_each_kind_of_network_takes_its_own_recipe(
+    preset: str, workload: Training, batch: int, optimizer: Optimizer
+) -> None:
+    run = resolve_training(workload, resolve_model(ModelSource(preset=preset)), RECIPES["bf16_amp"])
+    assert (run.global_batch, run.optimizer) == (batch, optimizer)
+    assert any("--global-batch" in text for text in run.assumptions)
+
+
+def test_supervised_fine_tuning_takes_the_loss_of_the_current_release() -> None:
+    """TRL computes it in chunks from release 1.7 on; stated software keeps what it did."""
+
+    def loss(**fields: Any) -> CrossEntropy | None:
+        workload = FineTuning(method=FineTuningMethod.LORA, tokens=1e8, **fields)
+        return resolve_training(workload, MODEL, RECIPES["bf16_mixed"]).cross_entropy
+
+    assert loss() is CrossEntropy.LINEAR
+    assert loss(cross_entropy="plain") is CrossEntropy.PLAIN
+    assert loss(software="huggingface") is None
+    assert loss(preference="dpo") is None
+
+
+def test_an_answer_on_preferences_says_pairs_and_reference() -> None:
+    workload = FineTuning(method=FineTuningMethod.FULL, preference=Preference.DPO, tokens=1e8)
+    said = " ".join(resolve_training(workload, MODEL, RECIPES["bf16_mixed"]).assumptions)
+    assert "pairs per optimizer step" in said
+    assert "frozen model as reference" in said

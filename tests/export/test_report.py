@@ -8,6 +8,7 @@ import pytest
 
 import advisor
 from advisor.nouns.limits import Objective
+from tests.cases import every_field
 
 CASE = {
     "model": {"preset": "llama-3.1-8b"},
@@ -66,6 +67,6 @@ def test_json_is_the_answer_itself(answer: advisor.Recommendation) -> None:
 
 
 def test_a_plan_that_does_not_fit_has_a_report() -> None:
-    case = {**CASE, "hardware": {"accelerator": "rtx-3060-12gb"}, "layout": {"micro_batch": 1}}
+    case = {**CASE, "hardware": {"accelerator": "rtx-3060-12gb"}, "layout": every_field()}
     text = advisor.export({**case, "limits": {}}, "markdown").content
     assert "## What would make it fit" in text

@@ -15,7 +15,12 @@ from tests.cases import every_field
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "sequence_length": 2048},
+    "workload": {
+        "kind": "fine_tuning",
+        "method": "lora",
+        "sequence_length": 2048,
+        "software": "huggingface",
+    },
     "hardware": {"accelerator": "h100-sxm", "count": 1},
     "layout": every_field(recompute="full"),
 }

@@ -138,7 +138,7 @@ def test_an_impossible_deadline_is_an_answer_not_an_error() -> None:
 
 
 def test_a_budget_too_small_names_what_would_be_needed() -> None:
-    result = advisor.recommend(changed(LORA, budget_usd=0.01))
+    result = advisor.recommend(changed(LORA, budget_usd=0.01, deadline_hours=None))
     assert not result.plans
     poor = [item for item in result.rejections if item.code is RejectionCode.BUDGET]
     assert poor

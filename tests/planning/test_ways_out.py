@@ -16,7 +16,12 @@ from tests.cases import every_field
 
 LORA: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
-    "workload": {"kind": "fine_tuning", "method": "lora", "sequence_length": 4096},
+    "workload": {
+        "kind": "fine_tuning",
+        "method": "lora",
+        "sequence_length": 4096,
+        "software": "huggingface",  # which keeps whole logits
+    },
     "hardware": {"accelerator": "rtx-4090", "count": 1},
 }
 WAITING: dict[str, Any] = {

@@ -211,7 +211,7 @@ def _workload(row: Row, unit: Unit) -> Training:
     count = integer(row, "num_accelerators", 1)
     batch = integer(row, "global_batch", integer(row, "micro_batch", 1) * count)
     # The network is built for the sizes of its input.
-    fields = stated(row, noun, leave=SIZES) | {"global_batch": batch}
+    fields = {"optimizer": "adamw"} | stated(row, noun, leave=SIZES) | {"global_batch": batch}
     if unit is Unit.TOKEN:
         sequence = needed(row, "sequence_length")
         amount = {"tokens": number(row, "total_tokens") or batch * sequence}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.sample import check_sample_fields
+from advisor.estimate.training.defaults import default_batch, usual, usual_loss
 from advisor.estimate.training.loading import Loading, resolve_loading
 from advisor.nouns.layout import ParallelLayout, Sharding
 from advisor.nouns.precision import RECIPES, PrecisionRecipe
@@ -35,20 +37,20 @@ from advisor.nouns.training_choices import (
 from advisor.nouns.workload import FineTuning, Training
 
 DEFAULT_SEQUENCE_LENGTH = 4096
-PRETRAINING_BATCH_TOKENS = 4_194_304
-"""Llama 2 (arXiv:2307.09288, section 2.2) trains with batches of 4M tokens."""
-FINE_TUNING_BATCH = 64
-"""Sequences; within the usual 16 to 128 of published fine-tuning recipes. An assumption."""
 TOKENS_PER_PARAMETER = 20.0
 """Compute-optimal training (Hoffmann et al. 2022, arXiv:2203.15556, table 3)."""
 FINE_TUNING_TOKENS = 10e6
-SAMPLE_BATCH = 256
-"""Images or samples: ResNet (He et al. 2015, arXiv:1512.03385, section 3.4)."""
 PRETRAINING_SAMPLES = 90 * 1_281_167
 """90 epochs of ImageNet's 1,281,167 images, the usual schedule of image classifiers (Goyal et al.
 2017, arXiv:1706.02677, section 5.1)."""
 FINE_TUNING_SAMPLES = 1e5
 """An assumption, shown to the user."""
+
+ADAPTED: Final = (FineTuningMethod.LORA, FineTuningMethod.QLORA)
+_REFERENCE: Final = {
+    False: "DPO trains on pairs of answers and holds a second, frozen model as reference",
+    True: "DPO trains on pairs of answers; the reference is the base model without its adapters",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class TrainingRun:
     @property
     def frozen(self) -> bool:
         """Whether the base weights are frozen and only adapters train."""
-        return self.method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
+        return self.method in ADAPTED
 
     @property
     def tokens_per_step(self) -> float:
@@ -212,13 +214,30 @@ def resolve_training(
         tokens = workload.samples * sequence * pair
     if tokens is None:
         tokens = _default_amount(architecture, method, assumptions)
-    batch = workload.global_batch
-    if batch is None:
-        whole = max(1, int(tokens // sequence))
-        batch = _default_batch(architecture.unit, method, sequence, whole, assumptions)
+    preference = workload.preference if isinstance(workload, FineTuning) else None
+    batch = workload.global_batch or default_batch(
+        architecture,
+        method,
+        sequence=sequence * (1 if preference is None else 2),
+        tokens=tokens,
+        paired=preference is not None,
+        assumptions=assumptions,
+    )
+    if preference is Preference.DPO:
+        assumptions.append(_REFERENCE[method in ADAPTED])
+    optimizer = workload.optimizer
+    if optimizer is None:
+        row = usual(architecture, method)
+        optimizer = row.optimizer
+        if optimizer is not Optimizer.ADAMW:
+            assumptions.append(f"{optimizer.label}, {row.told} (--optimizer)")
     software = software_of(workload, architecture.unit, tool)
-    adapters = method in (FineTuningMethod.LORA, FineTuningMethod.QLORA)
-    sentence = (adapters and software.sentence_with_adapters) or software.sentence
+    runs = "trl" if tool is None else tool.name
+    cross_entropy = workload.cross_entropy
+    if workload.software in (None, runs) and cross_entropy is None and method and not preference:
+        cross_entropy, told = usual_loss(runs)
+        assumptions.extend([f"{told} (--cross-entropy)"] if told else [])
+    sentence = (method in ADAPTED and software.sentence_with_adapters) or software.sentence
     if tool is not None:
         assumptions.append(f"{tool.named}, estimated as {sentence}")
     elif workload.software is None:
@@ -229,15 +248,15 @@ def resolve_training(
         sequence_length=sequence,
         global_batch=batch,
         recipe=recipe,
-        optimizer=workload.optimizer,
+        optimizer=optimizer,
         attention=workload.attention,
         software=software.name,
         method=method,
         lora_rank=workload.lora_rank if isinstance(workload, FineTuning) else 0,
         lora_targets=workload.lora_targets if isinstance(workload, FineTuning) else (),
         assumptions=tuple(assumptions),
-        cross_entropy=workload.cross_entropy,
-        preference=workload.preference if isinstance(workload, FineTuning) else None,
+        cross_entropy=cross_entropy,
+        preference=preference,
         loading=loading,
         unit=architecture.unit,
         offers=() if tool is None or tool.training is None else (tool.training,),
@@ -301,8 +320,10 @@ def _sequence_length(
         return 1
     longest = architecture.max_position_embeddings
     if sequence is None:
-        sequence = min(DEFAULT_SEQUENCE_LENGTH, longest or DEFAULT_SEQUENCE_LENGTH)
-        assumptions.append(f"sequences of {sequence:,} tokens")
+        method = workload.method if isinstance(workload, FineTuning) else None
+        most = usual(architecture, method).sequence or DEFAULT_SEQUENCE_LENGTH
+        sequence = min(most, longest or most)
+        assumptions.append(f"sequences of {sequence:,} tokens (--sequence)")
         return sequence
     learned = architecture.learned_positions
     if longest is not None and sequence > (1 if learned else 8) * longest:
@@ -315,30 +336,6 @@ def _sequence_length(
             field="workload.sequence_length",
         )
     return sequence
-
-
-def _default_batch(
-    unit: Unit,
-    method: FineTuningMethod | None,
-    sequence: int,
-    whole: int,
-    assumptions: list[str],
-) -> int:
-    """Sequences or samples of one step, at most the ``whole`` run's."""
-    if unit is not Unit.TOKEN:
-        batch = SAMPLE_BATCH if method is None else FINE_TUNING_BATCH
-    elif method is None:
-        batch = max(1, round(PRETRAINING_BATCH_TOKENS / sequence))
-    else:
-        batch = FINE_TUNING_BATCH
-    noun = "sequences" if unit is Unit.TOKEN else f"{unit.value}s"
-    note = ""
-    if whole < batch:
-        batch, note = whole, ", the whole run"
-    elif unit is Unit.TOKEN and method is None:
-        note = f" ({batch * sequence / 1e6:.1f} M tokens, as Llama 2)"
-    assumptions.append(f"{batch:,} {noun} per optimizer step{note}")
-    return batch
 
 
 def _default_amount(

@@ -247,7 +247,7 @@ def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[C
     if workload.gradient_sync is GradientSync.LAST:
         each = changed(gradient_sync=GradientSync.EACH)
         yield Change("sum gradients after each micro-batch", "time", each)
-    if workload.optimizer is Optimizer.ADAMW:
+    if workload.optimizer in (None, Optimizer.ADAMW):
         eight_bit = changed(optimizer=Optimizer.ADAMW_8BIT)
         yield Change("8-bit AdamW states", "numerics", eight_bit)
     if isinstance(workload, FineTuning):

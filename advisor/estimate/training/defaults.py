@@ -1,0 +1,139 @@
+"""What a training run takes where the case leaves it open: ``data/training_defaults.yaml``.
+
+Each choice is stated with the option that changes it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import log2
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.operators import OperatorKind
+from advisor.architecture.table.sample import Unit
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.training_choices import CrossEntropy, FineTuningMethod, Optimizer
+
+DEFAULTS: Final = "training_defaults.yaml"
+Positive = Annotated[float, Field(gt=0, le=1e15)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+
+
+class _Usual(Noun):
+    """What a kind of network usually takes."""
+
+    batch: Count | None = None
+    """Items of one step; None follows from compute."""
+    batch_tokens_factor: Positive | None = None
+    batch_tokens_exponent: Positive | None = None
+    most_tokens: Positive | None = None
+    """Of one step. [tokens]"""
+    large_parameters: Positive | None = None
+    most_tokens_large: Positive | None = None
+    """The same for models with at least that many parameters. [tokens]"""
+    sequence: Count | None = None
+    """Tokens of one sequence; None takes those of most text. [tokens]"""
+    least_steps: Count
+    optimizer: Optimizer
+    told: str = Field(alias="as")
+    """Whose habit it is, in a few words."""
+    source: str
+
+
+class _Loss(Noun):
+    cross_entropy: CrossEntropy
+    told: str = Field(alias="as")
+    source: str
+
+
+class _Table(Noun):
+    pretraining: dict[str, _Usual]
+    fine_tuning: dict[str, _Usual]
+    supervised_losses: dict[str, _Loss]
+
+
+@cache
+def _table() -> _Table:
+    from advisor.foundation.data_files import read_yaml
+    from advisor.foundation.data_records import checked
+
+    return checked(_Table.model_validate, read_yaml(data_path(DEFAULTS)), file=DEFAULTS)
+
+
+def network_kind(architecture: ModelArchitecture) -> str:
+    """Return the kind of network, as the rows of the table name it."""
+    kinds = {operator.kind for operator in architecture.operators}
+    if architecture.denoises:
+        return "diffusion"
+    if architecture.unit is Unit.TOKEN:
+        return "recurrent" if OperatorKind.RECURRENCE in kinds else "text"
+    if architecture.unit is Unit.IMAGE:
+        return "vision_transformer" if OperatorKind.ATTENTION in kinds else "convolutional"
+    return "encoder_decoder" if OperatorKind.ATTENTION in kinds else "other"
+
+
+def usual(architecture: ModelArchitecture, method: FineTuningMethod | None) -> _Usual:
+    """Return what this kind of network usually takes in this kind of training."""
+    table = _table()
+    return (table.pretraining if method is None else table.fine_tuning)[network_kind(architecture)]
+
+
+def usual_loss(tool: str) -> tuple[CrossEntropy | None, str]:
+    """Return the loss of a tool's current release, and a remark; None if it is the stack's own."""
+    row = _table().supervised_losses.get(tool)
+    return (None, "") if row is None else (row.cross_entropy, row.told)
+
+
+def default_batch(
+    architecture: ModelArchitecture,
+    method: FineTuningMethod | None,
+    *,
+    sequence: int,
+    tokens: float,
+    paired: bool,
+    assumptions: list[str],
+) -> int:
+    """Return the sequences, pairs or samples of one step: a power of two.
+
+    Parameters
+    ----------
+    sequence : int
+        Tokens of one item; 1 for images and samples.
+    tokens : float
+        Of the whole run; images or samples for networks that take those.
+    paired : bool
+        Whether items are pairs of answers.
+    assumptions : list of str
+        Receives the choice.
+    """
+    row = usual(architecture, method)
+    if row.batch is None:
+        batch, law = _compute_optimal(row, architecture, tokens) / sequence, row.told
+    else:
+        batch, law = float(row.batch), row.told
+    # The run keeps enough steps to converge.
+    most = max(1.0, tokens // sequence / row.least_steps)
+    size = 1 << round(log2(max(1.0, batch)))
+    fewer = size > most
+    if fewer:
+        size = 1 << int(log2(most))
+    noun = "sequences" if architecture.unit is Unit.TOKEN else f"{architecture.unit.value}s"
+    noun = "pairs" if paired else noun
+    note = f" ({size * sequence / 1e6:.2g} M tokens)" if sequence > 1 and method is None else ""
+    if fewer:
+        law = f"so that the run has {row.least_steps:,} steps" if size > 1 else "a short run"
+    assumptions.append(f"{size:,} {noun} per optimizer step{note}, {law} (--global-batch)")
+    return size
+
+
+def _compute_optimal(row: _Usual, architecture: ModelArchitecture, tokens: float) -> float:
+    """Tokens of one step, from the FLOPs of the run. [tokens]"""
+    large = architecture.total_parameters >= (row.large_parameters or float("inf"))
+    flops = 6.0 * architecture.active_parameters * tokens
+    most = row.most_tokens_large if large else row.most_tokens
+    factor, exponent = row.batch_tokens_factor or 1.0, row.batch_tokens_exponent or 1.0
+    return min(factor * float(flops**exponent), most or float("inf"))
