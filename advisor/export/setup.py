@@ -22,6 +22,7 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Offer
+from advisor.nouns.tools import tool_named
 from advisor.nouns.workload import Serving, Training
 
 if TYPE_CHECKING:
@@ -104,7 +105,13 @@ class Setup:
     def run(self) -> TrainingRun:
         """The training workload with all defaults filled in."""
         assert not isinstance(self.workload, Serving)
-        return resolve_training(self.workload, self.model, recipe_named(self.estimate.precision))
+        used = None if self.tool else self.estimate.software
+        return resolve_training(
+            self.workload,
+            self.model,
+            recipe_named(self.estimate.precision),
+            tool_named(used.name) if used else None,
+        )
 
     @property
     def weights(self) -> str:

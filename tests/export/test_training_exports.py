@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 import advisor
 from advisor.errors import InputError
@@ -125,3 +126,140 @@ def test_the_head_is_the_estimate_of_the_file(to: str, vendor: str, work: str) -
             advisor.export(case, to)
         return
     agrees(advisor.export(case, to).content, to, case)
+
+
+LORA: Case = {**WORK["LoRA 8B"], "hardware": {"accelerator": "h100-sxm", "count": 2}}
+EIGHT_BILLION: Case = {"model": {"preset": "llama-3.1-8b"}}
+INSTRUCT = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def under(software: str, case: Case) -> Case:
+    return {**case, "workload": {**case["workload"], "software": software}}
+
+
+@pytest.mark.parametrize(
+    ("software", "words"),
+    [("axolotl", "-m axolotl.cli.train axolotl.yaml"), ("trl", "-m trl.scripts.sft")],
+)
+def test_a_named_program_is_the_one_that_a_cluster_starts(software: str, words: str) -> None:
+    for to in ("slurm", "kubernetes", "skypilot", "dstack", "compose"):
+        assert words in advisor.export(under(software, LORA), to).content
+
+
+def test_a_named_program_that_no_file_starts_is_not_replaced() -> None:
+    case = {**WORK["pretrain 70B"], "hardware": {"accelerator": "mi300x", "count": 64}}
+    with pytest.raises(InputError, match="no export starts Primus"):
+        advisor.export(under("primus", case), "slurm")
+
+
+def test_a_model_that_chats_gets_dialogues_and_its_template() -> None:
+    base = advisor.export(LORA, "torchrun").content
+    assert "trl-lib/tldr}" in base
+    assert "no chat template" in base
+    chat = advisor.export(LORA, "torchrun", checkpoint=INSTRUCT).content
+    assert "trl-lib/Capybara}" in chat
+    axolotl = yaml.safe_load(advisor.export(LORA, "axolotl", checkpoint=INSTRUCT).content)
+    assert axolotl["chat_template"] == "tokenizer_default"
+    assert "chat_template" not in yaml.safe_load(advisor.export(LORA, "axolotl").content)
+    factory = yaml.safe_load(advisor.export(LORA, "llama-factory", checkpoint=INSTRUCT).content)
+    assert factory["template"] == "llama3"
+    assert yaml.safe_load(advisor.export(LORA, "llama-factory").content)["template"] == "empty"
+
+
+@pytest.mark.parametrize(("to", "key"), [("axolotl", "use_mlflow"), ("llama-factory", "report_to")])
+def test_training_reports_to_mlflow_where_asked(to: str, key: str) -> None:
+    assert yaml.safe_load(advisor.export(LORA, to, log_to="mlflow").content)[key]
+    assert yaml.safe_load(advisor.export(LORA, to).content).get(key) in (None, "none")
+    script = advisor.export(LORA, "torchrun", log_to="mlflow").content
+    assert "--report_to mlflow" in script
+    assert "MLFLOW_TRACKING_URI" in script
+    assert " mlflow==" in script
+
+
+def test_a_program_that_does_not_log_there_says_so() -> None:
+    case = placed("pretrain 1B", "NVIDIA")
+    with pytest.raises(InputError, match="does not log there"):
+        advisor.export(case, "torchrun", log_to="mlflow")
+
+
+def test_a_fine_tuning_loads_weights_or_is_refused() -> None:
+    """Never pretraining from random weights under the name of a fine-tuning."""
+    case = under("megatron", placed("full 8B", "NVIDIA"))
+    with pytest.raises(InputError, match="--checkpoint"):
+        advisor.export(case, "torchrun")
+    text = advisor.export(case, "torchrun", checkpoint="converted/llama").content
+    assert "--load converted/llama" in text
+    assert "--finetune" in text
+    assert "--mock-data" not in text
+    agrees(text, "torchrun", case)
+
+
+def test_a_base_in_4_bits_is_never_shared_out_by_deepspeed() -> None:
+    text = advisor.export(placed("QLoRA 70B", "NVIDIA"), "torchrun").content
+    assert "--deepspeed" not in text
+    assert "transformers==4." in text  # 5 loads the whole base on each card
+    case = under("deepspeed", placed("QLoRA 70B", "NVIDIA"))
+    with pytest.raises(InputError):
+        advisor.export(case, "torchrun")
+
+
+def test_slurm_limits_the_job_to_the_high_end_of_its_run() -> None:
+    text = advisor.export(placed("full 8B", "NVIDIA"), "slurm").content
+    high = re.search(r"; \d+ min \(\d+\D(\d+)\)", said(text))
+    assert high
+    limit = re.search(r"--time=(\d+)-(\d+):00:00", text)
+    assert limit
+    hours = 24 * int(limit[1]) + int(limit[2])
+    assert hours - 1 < int(high[1]) / 60 <= hours
+
+
+def test_skypilot_rents_where_the_plan_is_priced_with_room_for_the_weights() -> None:
+    case = {**LORA, "limits": {"providers": ["AWS", "GCP", "Lambda"]}}
+    text = advisor.export(case, "skypilot").content
+    resources = yaml.safe_load(text)["resources"]
+    provider = re.search(r"Planned at (\w+)", text)
+    assert provider
+    assert resources["infra"] == provider[1].lower()
+    assert resources["disk_size"] >= 100 + 16  # 8 billion weights in 16 bits
+
+
+def test_gpt2_is_written_with_its_positions_and_biases() -> None:
+    case = {
+        "model": {"preset": "gpt2"},
+        "workload": {"kind": "pretraining", "tokens": 1e9},
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+    }
+    text = advisor.export(case, "torchrun").content
+    assert "--position-embedding-type learned_absolute" in text
+    assert "--normalization LayerNorm" in text
+    assert "--swiglu" not in text
+    assert "--disable-bias-linear" not in text
+    agrees(text, "torchrun", case)
+
+
+@pytest.mark.parametrize(
+    ("preset", "base", "factor"),
+    [
+        ("llama-3.1-8b", "500000", "8"),
+        ("llama-3.2-1b", "500000", "32"),
+        ("qwen3-8b", "1000000", ""),
+    ],
+)
+def test_rotary_positions_are_the_published_ones(preset: str, base: str, factor: str) -> None:
+    """config.json of each model: rope_theta and rope_scaling."""
+    case = {
+        "model": {"preset": preset},
+        "workload": {"kind": "pretraining", "tokens": 1e9},
+        "hardware": {"accelerator": "h100-sxm", "count": 8},
+    }
+    text = advisor.export(case, "torchrun").content
+    assert f"--rotary-base {base}" in text
+    assert (f"--rope-scaling-factor {factor}" in text) is bool(factor)
+
+
+@pytest.mark.parametrize("to", ["gaudi", "maxtext"])
+def test_without_a_card_the_best_plan_that_the_format_can_write_is_taken(to: str) -> None:
+    work = WORK["LoRA 8B"] if to == "gaudi" else {**WORK["pretrain 70B"], **EIGHT_BILLION}
+    text = advisor.export(work, to).content
+    assert "The best plan of all is not written" in text
+    assert {"gaudi": "Gaudi", "maxtext": "TPU"}[to] in text.splitlines()[1]

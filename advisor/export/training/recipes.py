@@ -34,6 +34,7 @@ from advisor.export.training.words import (
 from advisor.export.training.written import accumulation
 from advisor.export.versions import image_of, pip_install, version_of
 from advisor.nouns.layout import Offload, Recompute
+from advisor.nouns.stacks import known_stacks
 from advisor.nouns.training_choices import (
     AttentionKernel,
     CrossEntropy,
@@ -74,7 +75,7 @@ REPOSITORY: Final = "https://github.com/hiyouga/LLaMA-Factory"
 def _liger(setup: Setup) -> bool:
     """Whether the file uses Liger's kernels: asked for, or nothing is and they know the model."""
     assert not isinstance(setup.workload, Serving)
-    if setup.workload.software is not None:
+    if setup.workload.software in known_stacks():
         return setup.workload.software == "liger"
     return any(name in setup.model.family for name in LIGER)
 

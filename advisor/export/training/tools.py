@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.architecture.table.sample import Unit
-from advisor.export.formats import Format
+from advisor.export.formats import Format, cannot
 from advisor.export.setup import Setup
 from advisor.export.training.accelerators import GAUDI, MAXTEXT
 from advisor.export.training.megatron import MEGATRON
@@ -17,6 +17,8 @@ from advisor.export.training.torchtune import TORCHTUNE
 from advisor.export.training.trl import DEEPSPEED, TRL
 from advisor.export.training.unsloth import UNSLOTH
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.stacks import known_stacks
+from advisor.nouns.tools import known_tools
 
 OWN: Final = {
     Format.ACCELERATE: TRL,
@@ -32,10 +34,43 @@ OWN: Final = {
 """Formats of one program. The others start the program that the plan is for."""
 
 
+NAMED: Final = {
+    "trl": TRL,
+    "accelerate": TRL,
+    "liger": TRL,
+    "deepspeed": TRL,
+    "axolotl": AXOLOTL,
+    "llama-factory": LLAMA_FACTORY,
+    "torchtune": TORCHTUNE,
+    "unsloth": UNSLOTH,
+    "torchtitan": TORCHTITAN,
+    "megatron-core": MEGATRON,
+    "optimum-habana": GAUDI,
+    "maxtext": MAXTEXT,
+}
+"""Tools of ``data/tools.yaml`` that files start."""
+
+
 def tool_for(setup: Setup, to: Format) -> Tool:
-    """Return the program that a file in this format starts."""
+    """Return the program that a file in this format starts.
+
+    Raises
+    ------
+    InputError
+        If the user asks for a program that no file starts.
+    """
     if to in OWN:
         return OWN[to]
+    asked = getattr(setup.workload, "software", None)
+    if setup.model.unit is Unit.TOKEN and asked in known_tools() and asked not in known_stacks():
+        if asked not in NAMED:
+            raise cannot(
+                f"no export starts {known_tools()[asked].title}",
+                value=asked,
+                allowed=", ".join(NAMED),
+                remedy="Leave --software out, or export a report.",
+            )
+        return NAMED[asked]
     unit, vendor = setup.model.unit, setup.accelerator.vendor
     if unit is not Unit.TOKEN:
         if setup.model.denoises:

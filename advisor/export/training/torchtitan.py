@@ -32,8 +32,8 @@ MODELS: Final = {
 """Part of a hub id -> module and configuration of torchtitan 0.3.0
 (torchtitan/models/*/config_registry.py)."""
 OTHERWISE: Final = {
-    "AMD": "Choose such a model; AMD's own build of Megatron-LM (image rocm/megatron-lm, "
-    "rocm.docs.amd.com) trains others, which no export writes."
+    "AMD": "Choose such a model; AMD's Primus (github.com/AMD-AGI/Primus, in the image "
+    "rocm/megatron-lm) trains others, which no export writes."
 }
 TOKENIZER: Final = ("--include", "tokenizer*", "--local-dir", "tokenizer")
 CHECKPOINTING: Final = {

@@ -233,6 +233,6 @@ def _changes(
     if new.optimizer is not run.optimizer:
         yield f"Uses optimizer {new.optimizer.value}."
     if new.stack.name != run.stack.name:
-        yield f"Runs on {new.stack.title}, not {run.stack.title}."
+        yield f"Estimated as {new.stack.title}; the plan took {run.stack.title}."
     if run.evaluation_tokens:
         yield "Does not evaluate during the run."
