@@ -95,18 +95,11 @@ def held(zero: Mapping[str, Any]) -> list[str]:
     return [name for key, name in names.items() if zero.get(key, {}).get("device") == "cpu"]
 
 
-def trl(text: str, count: int) -> dict[str, Any]:
-    found = read(text)
+def _shared_by_trl(
+    text: str, found: Started, count: int, layout: dict[str, Any]
+) -> tuple[str, bool, bool]:
+    """Put sharding and offload into a layout; return software, master copy and FSDP."""
     options, files = found.options, found.files
-    layout: dict[str, Any] = {
-        "data": count,
-        "micro_batch": int(one(options, "per_device_train_batch_size")),
-        "recompute": "full" if on(options, "gradient_checkpointing") else "none",
-        "offload": [],
-    }
-    adapters = "use_peft" in options
-    software = "huggingface"
-    master = adapters
     if "deepspeed" in options:
         config = json.loads(files[one(options, "deepspeed")])
         assert config["train_micro_batch_size_per_gpu"] == layout["micro_batch"]
@@ -114,14 +107,56 @@ def trl(text: str, count: int) -> dict[str, Any]:
         assert str(accumulation) == one(options, "gradient_accumulation_steps")
         layout["sharding"] = STAGES[config["zero_optimization"]["stage"]]
         layout["offload"] = held(config["zero_optimization"])
-        software, master = "deepspeed", True
-    elif "fsdp" in options:
-        words = one(options, "fsdp").split()
+        return "deepspeed", True, False
+    if "fsdp" in options:
         config = json.loads(files[one(options, "fsdp_config")])
         assert config["cpu_ram_efficient_loading"] is True
         layout["sharding"] = "zero3"
-        if "offload" in words or config.get("cpu_offload"):
+        if "offload" in one(options, "fsdp").split() or config.get("cpu_offload"):
             layout["offload"] = ["optimizer", "parameters"]
+        return "huggingface", False, True
+    if "config_file" in options:
+        return _shared_by_accelerate(yaml.safe_load(text), options, count, layout)
+    return "huggingface", False, False
+
+
+def _shared_by_accelerate(
+    config: Mapping[str, Any], options: Mapping[str, list[str]], count: int, layout: dict[str, Any]
+) -> tuple[str, bool, bool]:
+    assert config["num_processes"] == count
+    kind = config["distributed_type"]
+    if kind == "DEEPSPEED":
+        zero = config["deepspeed_config"]
+        accumulation = str(zero["gradient_accumulation_steps"])
+        assert accumulation == one(options, "gradient_accumulation_steps")
+        layout["sharding"] = STAGES[zero["zero_stage"]]
+        places = {"optimizer": "optimizer", "param": "parameters"}
+        layout["offload"] = [
+            name for key, name in places.items() if zero[f"offload_{key}_device"] == "cpu"
+        ]
+    elif kind == "FSDP":
+        layout["sharding"] = "zero3"
+        if config["fsdp_config"]["fsdp_offload_params"]:
+            layout["offload"] = ["optimizer", "parameters"]
+    return (
+        "deepspeed" if kind == "DEEPSPEED" else "huggingface",
+        kind == "DEEPSPEED",
+        kind == "FSDP",
+    )
+
+
+def trl(text: str, count: int) -> dict[str, Any]:
+    found = read(text)
+    options = found.options
+    layout: dict[str, Any] = {
+        "data": count,
+        "micro_batch": int(one(options, "per_device_train_batch_size")),
+        "recompute": "full" if on(options, "gradient_checkpointing") else "none",
+        "offload": [],
+    }
+    adapters = "use_peft" in options
+    software, master, fully = _shared_by_trl(text, found, count, layout)
+    master = master or adapters
     if on(options, "use_liger_kernel"):
         software = "liger"
     if on(options, "torch_compile"):
@@ -133,7 +168,7 @@ def trl(text: str, count: int) -> dict[str, Any]:
     batch = count * layout["micro_batch"] * int(one(options, "gradient_accumulation_steps"))
     length = int(one(options, "max_length"))
     four = on(options, "load_in_4bit")
-    if four and "fsdp" in options:
+    if four and fully:
         # Only weights stored like the others can be shared out.
         assert one(options, "bnb_4bit_quant_storage") == one(options, "dtype")
     method = "qlora" if four else "lora" if adapters else "full"
@@ -155,7 +190,7 @@ def trl(text: str, count: int) -> dict[str, Any]:
         "attention": "eager" if one(options, "attn_implementation") == "eager" else "flash",
         "software": software,
         **({} if software == "liger" else {"cross_entropy": "linear"}),
-        **({"gradient_sync": "last"} if "fsdp" in options else {}),
+        **({"gradient_sync": "last"} if fully else {}),
         **preference,
         **lora,
     }
@@ -562,6 +597,7 @@ def torchtitan(text: str, count: int) -> dict[str, Any]:
 
 
 READERS = {
+    "accelerate": trl,
     "axolotl": axolotl,
     "llama-factory": llama_factory,
     "torchtune": torchtune,

@@ -83,7 +83,7 @@ def pairs() -> Iterator[tuple[str, str, str]]:
     for work in WORK:
         for vendor in ("NVIDIA", *CARDS):
             yield "torchrun", vendor, work
-    for to in ("axolotl", "llama-factory"):
+    for to in ("accelerate", "axolotl", "llama-factory"):
         for vendor in ("NVIDIA", "AMD"):
             yield from ((to, vendor, work) for work in TUNES)
     for work in ("QLoRA 70B", "full 8B"):

@@ -19,6 +19,7 @@ from advisor.export.training.unsloth import UNSLOTH
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.stacks import known_stacks
 from advisor.nouns.tools import known_tools
+from advisor.nouns.workload import Serving
 
 OWN: Final = {
     Format.ACCELERATE: TRL,
@@ -61,7 +62,8 @@ def tool_for(setup: Setup, to: Format) -> Tool:
     """
     if to in OWN:
         return OWN[to]
-    asked = getattr(setup.workload, "software", None)
+    assert not isinstance(setup.workload, Serving)
+    asked = setup.workload.software or ""
     if setup.model.unit is Unit.TOKEN and asked in known_tools() and asked not in known_stacks():
         if asked not in NAMED:
             raise cannot(
