@@ -318,6 +318,8 @@ def llama_factory(text: str, count: int) -> dict[str, Any]:
     micro, length = config["per_device_train_batch_size"], config["cutoff_len"]
     layout, software, master = _hugging_face(config, count, micro, liger=liger, adapters=adapters)
     layout["recompute"] = "none" if config["disable_gradient_checkpointing"] else "full"
+    if config.get("use_unsloth_gc"):
+        layout["offload"] = [*layout["offload"], "activations"]
     batch = count * micro * config["gradient_accumulation_steps"]
     pairs = config["stage"] == "dpo"
     recipe = "bf16_pure" if config.get("pure_bf16") else "bf16_mixed" if master else "bf16_amp"

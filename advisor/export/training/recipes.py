@@ -33,7 +33,7 @@ from advisor.export.training.words import (
 )
 from advisor.export.training.written import accumulation
 from advisor.export.versions import image_of, pip_install, version_of
-from advisor.nouns.layout import Offload, Recompute
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute
 from advisor.nouns.stacks import known_stacks
 from advisor.nouns.training_choices import (
     AttentionKernel,
@@ -267,6 +267,8 @@ def _factory(setup: Setup) -> dict[str, object]:
         "disable_gradient_checkpointing": layout.recompute is Recompute.NONE,
         "enable_liger_kernel": _liger(setup),
     }
+    if Offload.ACTIVATIONS in layout.offload:
+        content["use_unsloth_gc"] = True
     content["pure_bf16" if recipe == "bf16_pure" else "bf16"] = True
     if run.preference is Preference.DPO:
         content |= {"pref_loss": "sigmoid", "pref_beta": 0.1}
@@ -291,6 +293,14 @@ def _factory(setup: Setup) -> dict[str, object]:
     elif uses_fsdp(setup):
         content |= {"fsdp": fsdp_words(setup), "fsdp_config": dict(first_fsdp())}
     return content
+
+
+def _factory_arranged(setup: Setup, layout: ParallelLayout) -> ParallelLayout:
+    """Return the layout; activations move to the host's memory only between recomputed blocks."""
+    held = held_apart(setup, layout)
+    if Offload.ACTIVATIONS not in held.offload:
+        return held
+    return held.model_copy(update={"recompute": Recompute.FULL})
 
 
 def _factory_data(setup: Setup) -> dict[str, object]:
@@ -348,10 +358,10 @@ LLAMA_FACTORY: Final = Tool(
     optimizers=_OPTIMIZERS,
     sharding=AXOLOTL.sharding,
     stack=_stack,
-    offload=(Offload.OPTIMIZER, Offload.PARAMETERS),
+    offload=tuple(Offload),
     preferences=(None, *Preference),
     loggers=("mlflow",),
-    arranged=held_apart,
+    arranged=_factory_arranged,
     means=_means,
     check=_factory_check,
 )
