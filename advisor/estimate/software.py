@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
+from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
@@ -53,13 +54,14 @@ def duty_of(workload: Workload, architecture: ModelArchitecture) -> Duty:
         if architecture.unit is not Unit.TOKEN or recurrent:
             return Duty.TRAIN_SAMPLES
         return Duty.TUNE if isinstance(workload, FineTuning) else Duty.PRETRAIN
+    # A pair whose lengths are fitted writes token after token, but its prompt is read apart.
+    if writes_apart(architecture) or architecture.unit is Unit.SAMPLE:
+        speech = architecture.family in tool_choice().speech
+        return Duty.TRANSCRIBE if speech else Duty.PAIR
     if generates(architecture):
         return Duty.RECUR if recurrent else Duty.GENERATE
     if architecture.unit is Unit.TOKEN:
         return Duty.ENCODE
-    if architecture.unit is Unit.SAMPLE:
-        speech = architecture.family in tool_choice().speech
-        return Duty.TRANSCRIBE if speech else Duty.PAIR
     return Duty.DENOISE if architecture.denoises else Duty.CLASSIFY
 
 
