@@ -263,3 +263,18 @@ def test_without_a_card_the_best_plan_that_the_format_can_write_is_taken(to: str
     text = advisor.export(work, to).content
     assert "The best plan of all is not written" in text
     assert {"gaudi": "Gaudi", "maxtext": "TPU"}[to] in text.splitlines()[1]
+
+
+def test_an_encoder_is_not_trained_as_a_decoder() -> None:
+    case = tuned("bert-base", "full", tokens=10e6)
+    for to in ("torchrun", "axolotl"):
+        with pytest.raises(InputError, match="text-classification"):
+            advisor.export({**case, "hardware": {"accelerator": "l4", "count": 1}}, to)
+
+
+def test_an_old_card_gets_the_note_on_its_last_releases() -> None:
+    case = {**WORK["full 8B"], "hardware": {"accelerator": "v100-sxm2-32gb", "count": 8}}
+    text = advisor.export(case, "torchrun").content
+    assert "PyTorch 2.14 for CUDA 12.6" in text  # later builds need capability 7.5
+    assert "PyTorch 2.14" not in advisor.export(LORA, "torchrun").content
+    agrees(text, "torchrun", case)
