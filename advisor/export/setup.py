@@ -205,10 +205,8 @@ class Setup:
             return []
         if float(capability) >= NEEDED_CAPABILITY:
             return []
-        return [
-            f"Compute capability {capability}: install {LAST_PYTORCH} first, the last with kernels "
-            "for this card."
-        ]
+        line = f"Compute capability {capability}: install {LAST_PYTORCH} first, the last with "
+        return [line + "kernels for this card."]
 
     def _expected(self) -> list[str]:
         estimate = self.estimate
