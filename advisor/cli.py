@@ -246,7 +246,7 @@ def _fits(arguments: Namespace) -> None:
     from advisor.terminal.console import new_console
     from advisor.terminal.fits import show_fits
 
-    show_fits(new_console(), result)
+    show_fits(new_console(), result, everything=arguments.all)
 
 
 def _compare(arguments: Namespace) -> None:
@@ -263,7 +263,12 @@ def _compare(arguments: Namespace) -> None:
     from advisor.terminal.comparison import show_comparison
     from advisor.terminal.console import new_console
 
-    show_comparison(new_console(), result, differences=arguments.differences)
+    show_comparison(
+        new_console(),
+        result,
+        differences=arguments.differences,
+        everything=arguments.all,
+    )
 
 
 def _prices(arguments: Namespace) -> None:

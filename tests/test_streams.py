@@ -97,7 +97,7 @@ def test_a_narrow_window_has_the_answer_too() -> None:
     done = process("recommend", "--model", "llama-3.1-8b", "--task", "lora", COLUMNS="1")
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Sources" in done.stdout
+    assert "--explain shows" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from advisor import api
+from advisor.catalog import load_catalog
 from advisor.compare import compare_cards
 from advisor.estimate.results import Estimate
 from advisor.foundation.quantities import Evidence, Range
@@ -18,6 +19,8 @@ from advisor.planning.results import Recommendation, Rejection, RejectionCode
 from advisor.terminal.comparison import show_comparison
 from advisor.terminal.console import new_console, table
 from advisor.terminal.estimate import arrangement, fit_sentence, sections, show_estimate
+from advisor.terminal.fits import show_fits
+from advisor.terminal.ownership import show_ownership
 from advisor.terminal.recommendation import offered, shortlist, show_recommendation, spread
 
 TRAIN = {
@@ -30,6 +33,7 @@ SERVE = {
     "workload": {"kind": "serving", "concurrency": 32},
     "limits": {"max_tpot_ms": 50},
 }
+FIVE = ["rtx-4090", "rtx-5090", "a100-sxm-80gb", "h100-sxm", "b200-sxm"]
 EIGHT = {"hardware": {"accelerator": "h100-sxm", "count": 8}}
 
 
@@ -99,11 +103,39 @@ def test_a_recommendation_shows_all_its_parts(recommendation: Recommendation) ->
         assert REFERENCES[key].locator in text
 
 
-def test_the_short_form_counts_what_it_leaves_out(recommendation: Recommendation) -> None:
-    text = printed(lambda console: show_recommendation(console, recommendation))
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_first_answer_fills_one_screen(
+    recommendation: Recommendation, training: Estimate, serving: Estimate, width: int
+) -> None:
+    shows: list[Callable[[Console], None]] = [
+        lambda console: show_recommendation(console, recommendation),
+        lambda console: show_estimate(console, training),
+        lambda console: show_estimate(console, serving),
+        lambda console: show_fits(console, api.fits("rtx-4090")),
+        lambda console: show_fits(console, api.fits("h200-sxm", count=8)),
+        lambda console: show_ownership(console, api.own({**TRAIN, **EIGHT})),
+        lambda console: show_comparison(
+            console, compare_cards(FIVE, load_catalog()), everything=False
+        ),
+    ]
+    for show in shows:
+        lines = printed(show, width).splitlines()
+        assert len(lines) <= 40
+        assert max(map(len, lines)) <= width
 
-    assert f"Why not the others (12 of {len(recommendation.rejections)})" in text
-    assert "--all and --json show the rest" in text
+
+def test_the_first_answer_names_work_plan_and_the_way_to_the_rest(
+    recommendation: Recommendation,
+) -> None:
+    text = words(printed(lambda console: show_recommendation(console, recommendation), 10_000))
+
+    plan = recommendation.plans[0]
+    assert text.startswith(words(recommendation.answer))
+    assert f"{plan.estimate.model}: {plan.estimate.workload}" in text
+    assert words(plan.why) in text
+    for line in recommendation.assumptions:
+        assert words(line).removesuffix(".") in text
+    assert "--explain shows" in text
 
 
 def test_an_estimate_keeps_within_the_width(training: Estimate, serving: Estimate) -> None:

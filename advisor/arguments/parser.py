@@ -163,7 +163,10 @@ def _add_recommend(parser: argparse.ArgumentParser) -> None:
         "--top", metavar="N", default="1", help="plans shown for each objective (default 1)"
     )
     parser.add_argument(
-        "--all", action="store_true", help="show every trade-off and rejected accelerator"
+        "--all",
+        "--explain",
+        action="store_true",
+        help="show every trade-off, rejected accelerator and source, not one screen",
     )
     _add_json(parser)
 
@@ -222,6 +225,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
     _add_catalog(parser)
     parser.add_argument("--differences", action="store_true", help="only rows that differ")
+    parser.add_argument("--all", action="store_true", help="every row, though they fill a screen")
     _add_json(parser)
 
 

@@ -31,6 +31,7 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.layout import ParallelLayout, Recompute, Schedule
 from advisor.planning.explain.sentences import BOUND_WORDS, curve_sentence, way_out_sentence
 from advisor.terminal.console import bullets, definitions, heading, paragraph, references, table
+from advisor.terminal.short import short_estimate
 
 RANGES: Final = (
     "Ranges in brackets are 80 % intervals if the evidence is calibrated; otherwise they are "
@@ -38,10 +39,29 @@ RANGES: Final = (
 )
 
 Row = tuple[str, str, str]
+DETAILS: Final = {
+    "Goodput",
+    "Model FLOPs per step",
+    "Purchase of the cards",
+    "Energy of the run",
+    "Energy of the month",
+    "Replicas",
+}
+"""Numbers that only ``--explain`` shows."""
 
 
 def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False) -> None:
-    """Print an estimate; ``explain`` opens every term."""
+    """Print an estimate on one screen; ``explain`` opens every term."""
+    if not explain:
+        rows = [row for row in numbers(estimate) if row[0] not in DETAILS]
+        short_estimate(
+            console,
+            estimate,
+            arranged=arrangement(estimate),
+            fits=fit_sentence(estimate),
+            rows=rows,
+        )
+        return
     console.print(
         f"{estimate.model} on {count(estimate.count)}x {estimate.accelerator_name}", style="bold"
     )
@@ -55,11 +75,8 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     )
     console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
     paragraph(console, RANGES)
-    if explain:
-        for title, terms in sections(estimate):
-            _explain(console, title, terms)
-    else:
-        _terms(console, estimate)
+    for title, terms in sections(estimate):
+        _explain(console, title, terms)
     _neighbours(console, estimate)
     bullets(console, "Largest sizes", (curve_sentence(curve) for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
@@ -250,25 +267,6 @@ def sections(estimate: Estimate) -> Iterator[tuple[str, tuple[Term, ...]]]:
         per = "Time per token" if estimate.serving.unit is Unit.TOKEN else "Time of a batch"
         yield per, estimate.serving.terms
     yield "Cost and energy", estimate.cost.terms
-
-
-def _terms(console: Console, estimate: Estimate) -> None:
-    """Print the terms of memory and time with their formulas."""
-    titled = dict(sections(estimate))
-    for title in (
-        "Memory on each accelerator",
-        "Time of a step",
-        "Time of the run",
-        "Time per token",
-        "Time of a batch",
-    ):
-        terms = [term for term in titled.get(title, ()) if term.value > 0]
-        if not terms:
-            continue
-        heading(console, title)
-        rows = [(term.title, term_value(term), term.formula) for term in terms]
-        console.print(table(["Term", "Value", "Formula"], rows, right=(1,)))
-    paragraph(console, "--explain adds this case's values and the source of each term.")
 
 
 def _explain(console: Console, title: str, terms: Iterable[Term]) -> None:

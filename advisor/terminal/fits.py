@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.text import Text
 
 from advisor.foundation.formatting import count, length_limit, memory, rate
 from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, TrainedFit, Verdict
 from advisor.terminal.console import bullets, heading, paragraph, table
+from advisor.terminal.short import Screen, listed
 
 
-def show_fits(console: Console, fits: Fits) -> None:
-    """Print the models that can be served, by group, and the longest training sequences."""
-    console.print(f"What fits {count(fits.count)}x {fits.accelerator_name}", style="bold")
-    paragraph(
-        console,
+def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None:
+    """Print the models that can be served, and the longest training sequences.
+
+    Parameters
+    ----------
+    everything : bool
+        In groups with every figure, not on one screen.
+    """
+    summary = (
         f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served as they "
         f"are with {count(fits.context_tokens)} tokens of context, "
         f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights. "
-        f"Each card has {memory(fits.memory_bytes)}.",
+        f"Each card has {memory(fits.memory_bytes)}."
     )
+    if not everything:
+        _short(console, fits, summary=summary)
+        return
+    console.print(f"What fits {count(fits.count)}x {fits.accelerator_name}", style="bold")
+    paragraph(console, summary)
     for verdict, title in VERDICT_TITLES.items():
         models = fits.having(verdict)
         if not models:
@@ -63,3 +74,44 @@ def _served(model: ModelFit) -> tuple[str, ...]:
 
 def _trained(fit: TrainedFit) -> str:
     return f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
+
+
+def _short(console: Console, found: Fits, *, summary: str) -> None:
+    """Print the models that a card serves, with the longest sequences that it trains.
+
+    Parameters
+    ----------
+    summary : str
+        How many models fit.
+    """
+    screen = Screen(console, "--all shows every preset, and by how much models miss.")
+    screen.add(0, Text(f"What fits {found.count:,}x {found.accelerator_name}", style="bold"))
+    screen.say(0, summary)
+    served = [*found.having(Verdict.FITS), *found.having(Verdict.FITS_IF_CHANGED)]
+    columns = ("model", "weights", "context", "tokens/s")
+    trained = ("full", "LoRA", "QLoRA")
+    screen.add(
+        0, table((*columns, *trained), [_fitting(item) for item in served], right=range(2, 7))
+    )
+    screen.say(
+        1,
+        "full, LoRA and QLoRA: longest training sequence with recomputation. Narrower weights than "
+        "the model's own are in the second column.",
+    )
+    missing = ", ".join(item.preset for item in found.having(Verdict.DOES_NOT_FIT))
+    screen.say(2, missing and f"{missing}.", title="Does not fit")
+    screen.say(3, listed(found.assumptions), title="Assumed")
+    screen.show()
+
+
+def _fitting(model: ModelFit) -> tuple[str, ...]:
+    served = model.served
+    speed = rate(served.tokens_per_s, "").strip() if served.tokens_per_s else "-"
+    longest = [length_limit(fit.longest_recomputed) for fit in model.trained]
+    return (
+        model.preset,
+        served.weight_format,
+        length_limit(served.max_context_tokens),
+        speed,
+        *longest,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rich.console import Console
+from rich.text import Text
 
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import count, duration, money, rate, signed_money, term_value
@@ -20,13 +21,19 @@ from advisor.owning.results import (
     RentCost,
 )
 from advisor.terminal.console import bullets, definitions, heading, paragraph, table
+from advisor.terminal.short import Screen, listed
 
 SHOWN_EFFECTS: Final = 6
+FIRST_EFFECTS: Final = 3
+SHOWN_RENTS: Final = 3
 SHOWN_PROCESSORS: Final = 5
 
 
 def show_ownership(console: Console, found: Ownership, *, explain: bool = False) -> None:
-    """Print the answer, the cost of owning, the ways of renting, and the inputs that matter."""
+    """Print the answer on one screen; ``explain`` opens bills, inputs, terms and processors."""
+    if not explain:
+        _short(console, found, owning=_owning_sentence(found))
+        return
     console.print(found.answer, style="bold")
     _budget(console, found.budget)
     years = f"{found.months} months at {found.hours_per_month:,.0f} h, {found.place}"
@@ -66,10 +73,48 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
                 right=range(1, 7),
             )
         )
-    if explain:
-        _explain(console, found)
+    _explain(console, found)
     bullets(console, "Assumed", found.assumptions)
     bullets(console, "Data", found.attributions)
+
+
+def _short(console: Console, found: Ownership, *, owning: str) -> None:
+    """Print the answer, both bills, and the inputs that decide.
+
+    Parameters
+    ----------
+    owning : str
+        Cost of owning in one sentence.
+    """
+    screen = Screen(console, "--explain shows every input, term, processor and source.")
+    screen.add(0, Text(found.answer, style="bold"))
+    if found.budget is not None:
+        screen.say(0, found.budget.sentence, title=f"What {money(found.budget.budget_usd)} buys")
+    bill = [(line.title, f"{line.usd:,.2f}") for line in found.own.lines if line.usd]
+    bill.append(("Total", f"{found.own.total_usd.expected:,.2f}"))
+    title = f"Owning {found.count:,}x {found.accelerator_name}, present value"
+    screen.add(1, table([title, "USD"], bill, right=[1]))
+    screen.say(1, owning)
+    rents = [
+        (rent.title, f"{rent.usd_per_hour:,.2f}", money(rent.total_usd), break_even_text(rent))
+        for rent in found.rents[:SHOWN_RENTS]
+    ]
+    if rents:
+        screen.add(
+            1, table(["Renting", "USD/h", "Total", "Buy above h/month"], rents, right=[1, 2])
+        )
+    effects = "; ".join(
+        f"{item.title} ({input_text(item.low, item.unit)} to {input_text(item.high, item.unit)})"
+        for item in found.effects[:FIRST_EFFECTS]
+    )
+    screen.say(2, effects and f"{effects}.", title="What matters most")
+    slower = "; ".join(
+        f"{processors_text(item)} {item.accelerator_name}" for item in found.processors[1:3]
+    )
+    screen.say(4, slower and f"{slower}.", title="Processors of equal speed")
+    screen.say(3, listed(found.assumptions), title="Assumed")
+    screen.say(0, " ".join(found.attributions), title="Data")
+    screen.show()
 
 
 def _owning_sentence(found: Ownership) -> str:

@@ -25,6 +25,7 @@ from advisor.planning.results import (
 )
 from advisor.terminal.console import bullets, heading, paragraph, references, table
 from advisor.terminal.estimate import RANGES, arrangement
+from advisor.terminal.short import named, short_recommendation
 
 SHOWN_TRADE_OFFS: Final = 10
 SHOWN_FEWEST: Final = 8
@@ -64,13 +65,25 @@ def show_recommendation(
     top : int
         Plans for each objective.
     everything : bool
-        Print the whole frontier and every rejected accelerator instead of about a dozen.
+        Print the whole frontier, every rejected accelerator and every source, not one screen.
     """
+    if not everything and top == 1:
+        first = recommendation.plans[0].estimate if recommendation.plans else None
+        short_recommendation(
+            console,
+            recommendation,
+            arranged="" if first is None else f"{arrangement(first)}.{beside(first)}",
+            offer="" if first is None else offered(first),
+            searched=_searched(recommendation),
+            lost=_lost(recommendation.rejections),
+        )
+        return
     console.print(recommendation.answer, style="bold")
     if recommendation.plans:
         console.print()
-        paragraph(console, f"The work: {recommendation.plans[0].estimate.workload}.")
-    _searched(console, recommendation)
+        paragraph(console, f"The work: {named(recommendation.plans[0].estimate)}.")
+    console.print()
+    paragraph(console, _searched(recommendation))
     shown: dict[Plan, str] = {}
     for ranking in recommendation.rankings:
         _ranking(console, ranking, top, shown, answer=recommendation.answer)
@@ -85,7 +98,7 @@ def show_recommendation(
     references(console, recommendation.references)
 
 
-def _searched(console: Console, recommendation: Recommendation) -> None:
+def _searched(recommendation: Recommendation) -> str:
     parameters = recommendation.parameters
     active = f", {count(parameters.active)} active" if parameters.active < parameters.total else ""
     trained = (
@@ -94,14 +107,19 @@ def _searched(console: Console, recommendation: Recommendation) -> None:
         else ""
     )
     date = recommendation.catalog_date
-    console.print()
-    paragraph(
-        console,
+    return (
         f"{count(parameters.total)} parameters{active}{trained}. "
         f"{count(recommendation.searched)} configurations searched, "
         f"{count(recommendation.feasible)} feasible"
-        f"{f'; newest price of {date}' if date else ''}. {RANGES}",
+        f"{f'; newest price of {date}' if date else ''}. {RANGES}"
     )
+
+
+def _lost(rejections: Sequence[Rejection]) -> str:
+    """Return why the other accelerators lost, counted."""
+    totals = Counter(item.code for item in rejections)
+    told = "; ".join(f"{REASONS[code]}: {totals[code]}" for code in REASONS if totals[code])
+    return told and f"{told}."
 
 
 def _ranking(
@@ -202,11 +220,7 @@ def _rejections(console: Console, rejections: tuple[Rejection, ...], *, everythi
         return
     shown = list(rejections) if everything else shortlist(rejections, SHOWN_REJECTIONS)
     heading(console, f"Why not the others ({len(shown)} of {len(rejections)})")
-    totals = Counter(item.code for item in rejections)
-    paragraph(
-        console,
-        "; ".join(f"{REASONS[code]}: {totals[code]}" for code in REASONS if totals[code]) + ".",
-    )
+    paragraph(console, _lost(rejections))
     if shown:
         console.print(
             table(

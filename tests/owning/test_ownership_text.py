@@ -31,9 +31,10 @@ def test_it_fits_eighty_columns_and_names_its_data() -> None:
     text = shown(explain=False)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "1,600.00" in text
-    # A unit stands beside the name, not beside each figure.
-    assert "Rest of one machine, at least,        450: +$" in text.partition("What matters most")[2]
     assert "CC-BY-4.0" in text
+    # A unit stands beside the name, not beside each figure.
+    text = shown(explain=True)
+    assert "Rest of one machine, at least,        450: +$" in text.partition("What matters most")[2]
 
 
 def test_explained_it_shows_every_input_with_its_source() -> None:
