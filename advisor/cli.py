@@ -188,11 +188,7 @@ def _export(arguments: Namespace) -> None:
 
     _read_owned(mapping)
     result = api.export(
-        mapping,
-        arguments.to,
-        checkpoint=arguments.checkpoint,
-        log_to=arguments.log_to,
-        platform=arguments.platform,
+        mapping, arguments.to, checkpoint=arguments.checkpoint, log_to=arguments.log_to
     )
     output: str | None = arguments.output
     if output is not None:
@@ -422,6 +418,39 @@ def _presets(arguments: Namespace) -> None:
     print("\n".join(presets))
 
 
+def _software(arguments: Namespace) -> None:
+    from advisor.nouns.tools import known_tools, spelled, tool_choice, tool_named, tools_on
+
+    catalog = card = None
+    if arguments.accelerator:
+        from advisor import load_catalog
+
+        catalog = load_catalog()
+        card = catalog.accelerator(arguments.accelerator)
+    name = arguments.name
+    term = tool_choice().terms.get(spelled(name)) if name else None
+    if arguments.json:
+        import json
+
+        tools = known_tools().values() if card is None else tools_on(card)
+        one = term or (tool_named(name) if name else None)
+        shown = [tool.model_dump(mode="json") for tool in tools]
+        print_content(json.dumps(one.model_dump(mode="json") if one else shown, indent=2))
+        return
+    from advisor.terminal import software
+    from advisor.terminal.console import new_console
+
+    console = new_console()
+    if term is not None:
+        software.show_term(console, term)
+    elif name:
+        software.show_tool(console, tool_named(name))
+    if card is not None and catalog is not None:
+        software.show_on_card(console, card, catalog.software_for(card))
+    elif not name:
+        software.show_software(console)
+
+
 def _schema(arguments: Namespace) -> None:
     import json
 
@@ -461,5 +490,6 @@ _COMMANDS: Final = {
     "probe": _probe,
     "web": _web,
     "presets": _presets,
+    "software": _software,
     "schema": _schema,
 }

@@ -33,6 +33,7 @@ COMMANDS = (
     "probe",
     "web",
     "presets",
+    "software",
     "schema",
 )
 CLI_PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"

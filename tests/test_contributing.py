@@ -31,7 +31,7 @@ def blocks(language: str) -> list[str]:
     return [re.sub(f"^{indent}", "", body, flags=re.MULTILINE) for indent, body in found]
 
 
-def test_there_are_six_recipes() -> None:
+def test_there_are_seven_recipes() -> None:
     headings = re.findall(r"^## ((?:Add|Correct) .+)", GUIDE, re.MULTILINE)
     assert headings == [
         "Add an accelerator",
@@ -39,6 +39,7 @@ def test_there_are_six_recipes() -> None:
         "Add a model family",
         "Add a measurement",
         "Add a software stack",
+        "Add a tool to the table of software",
         "Correct a formula",
     ]
 

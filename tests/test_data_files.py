@@ -34,7 +34,6 @@ empty: {}
         *(
             "launch_versions.yaml",
             "serving_programs.yaml",
-            "setup_steps.yaml",
             "cluster_names.yaml",
             "model_families.yaml",
         ),

@@ -190,8 +190,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         help="to train: torchrun, accelerate, deepspeed, unsloth, axolotl, llama-factory, "
         "torchtune, torchtitan, gaudi or maxtext; to serve: vllm, sglang, tensorrt-llm, "
         "llama-cpp, ollama, tei or infinity; on a cluster: slurm, kubernetes, compose, skypilot or "
-        "dstack; to set a machine up: checklist or check-script; or a report: markdown, html (a "
-        "browser prints it as PDF), json or csv",
+        "dstack; or a report: markdown, html (a browser prints it as PDF), json or csv",
     )
     parser.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
     parser.add_argument(
@@ -202,12 +201,6 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         metavar="TRACKER",
         choices=("mlflow",),
         help="training reports to this tracker of experiments: mlflow (none)",
-    )
-    parser.add_argument(
-        "--platform",
-        metavar="NAME",
-        help="for checklist and check-script: linux, windows (WSL), cloud, slurm, kubernetes, "
-        "jetson, macos or tpu; the usual one for the card",
     )
     _add_json(parser)
 
@@ -247,6 +240,14 @@ def _add_presets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--takes", choices=("token", "image", "sample"), help="only those with this kind of input"
     )
+    _add_json(parser)
+
+
+def _add_software(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="a tool (trl, vllm) or a term (cuda, onnx)"
+    )
+    parser.add_argument("--accelerator", metavar="KEY", help="what runs on this card: h100-sxm")
     _add_json(parser)
 
 
@@ -388,5 +389,6 @@ _COMMANDS: Final = {
     "probe": ("measure this machine", _add_probe),
     "web": ("open the app in a browser", _add_web),
     "presets": ("models that are known by name", _add_presets),
+    "software": ("what trains and serves, on which cards, and what it offers", _add_software),
     "schema": ("JSON Schema of a case", _add_json),
 }

@@ -13,7 +13,7 @@ from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.serving.times import serves_in, stored_format
+from advisor.estimate.serving.times import SIXTEEN_BIT, serves_in, stored_format
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
@@ -32,7 +32,7 @@ from advisor.nouns.tools import (
     usual_tools,
 )
 from advisor.nouns.training_choices import FineTuningMethod
-from advisor.nouns.workload import FineTuning, Serving, Workload
+from advisor.nouns.workload import FineTuning, Serving, Training, Workload
 
 DEFAULT_ENGINE: Final = "vllm"
 """Its constants are the default ones."""
@@ -54,8 +54,7 @@ def duty_of(workload: Workload, architecture: ModelArchitecture) -> Duty:
         if architecture.unit is not Unit.TOKEN or recurrent:
             return Duty.TRAIN_SAMPLES
         return Duty.TUNE if isinstance(workload, FineTuning) else Duty.PRETRAIN
-    # A pair whose lengths are fitted writes token after token, but its prompt is read apart.
-    if writes_apart(architecture) or architecture.unit is Unit.SAMPLE:
+    if architecture.unit is Unit.SAMPLE or writes_apart(architecture):
         speech = architecture.family in tool_choice().speech
         return Duty.TRANSCRIBE if speech else Duty.PAIR
     if generates(architecture):
@@ -176,15 +175,26 @@ class ToolRules:
         if families and text and model.family not in families:
             return f"does not train {model.family} models"
         if isinstance(workload, Serving):
-            if weight_format is not None and not serves_in(card, weight_format):
-                return ""  # refused for its format, whatever the software
-            served = weight_format is not None and support.serves(card, weight_format)
-            return "" if served else f"does not serve {weight_format} weights there"
-        offer = tool.training
+            return self._unserved(workload, support, card, weight_format)
+        return self._untrained(workload, tool, support) or self._beyond(tool)
+
+    @staticmethod
+    def _unserved(
+        workload: Serving, support: Support, card: Accelerator, weight_format: str | None
+    ) -> str:
+        if weight_format is not None and not serves_in(card, weight_format):
+            return ""  # refused for its format, whatever the software
+        asked = workload.weight_format is not None
+        if weight_format is not None and _stored(support, card, weight_format, asked=asked):
+            return ""
+        return f"does not serve {weight_format} weights there"
+
+    def _untrained(self, workload: Training, tool: Tool, support: Support) -> str:
+        offer, text = tool.training, self.duty in (Duty.PRETRAIN, Duty.TUNE)
         if offer is None:
             return "does not train"
         tuned = workload.method if isinstance(workload, FineTuning) else None
-        optimizer = workload.optimizer or usual(model, tuned).optimizer
+        optimizer = workload.optimizer or usual(self.architecture, tuned).optimizer
         if optimizer not in offer.optimizers:
             return f"has no {optimizer.label}"
         if isinstance(workload, FineTuning):
@@ -194,7 +204,7 @@ class ToolRules:
                 return f"offers no {method.value} there"
             if text and workload.preference and workload.preference not in offer.preference:
                 return f"offers no {workload.preference.value}"
-        return self._beyond(tool)
+        return ""
 
     def _beyond(self, tool: Tool) -> str:
         """Return what the stated fields of a layout ask beyond a tool."""
@@ -256,12 +266,30 @@ class ToolRules:
         able = [item.name for item in known_tools().values() if item.still_does(self.duty)]
         serving = isinstance(self.case.workload, Serving)
         raise InputError(
-            tool.ended or f"{tool.title} does no {self.duty.label}",
+            tool.ended.rstrip(".") or f"{tool.title} does no {self.duty.label}",
             value=tool.name,
             allowed=", ".join(able),
             remedy=f"Choose one of these, or leave --{'engine' if serving else 'software'} out.",
             field=f"workload.{'engine' if serving else 'software'}",
         )
+
+
+def _stored(support: Support, card: Accelerator, name: str, *, asked: bool) -> str | None:
+    """Return the format in which a tool serves weights; it converts between those of 16 bits."""
+    others = SIXTEEN_BIT if name in SIXTEEN_BIT and not asked else ()
+    able = (item for item in (name, *others) if serves_in(card, item))
+    return next((item for item in able if support.serves(card, item)), None)
+
+
+def served_format(
+    workload: Serving, architecture: ModelArchitecture, card: Accelerator, tool: Tool | None
+) -> str:
+    """Return the weight format to serve in: the asked one, or the model's on this card and tool."""
+    if workload.weight_format is not None:
+        return workload.weight_format
+    name = stored_format(card, architecture.weight_format)
+    found = None if tool is None else tool.support(card)
+    return (found and _stored(found[1], card, name, asked=False)) or name
 
 
 def serves(tool: Tool, card: Accelerator, weight_format: str) -> bool:

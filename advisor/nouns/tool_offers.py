@@ -9,7 +9,7 @@ from pydantic import Field
 
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Segment
-from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
+from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.stacks import DEGREES, Degree
 from advisor.nouns.training_choices import (
@@ -151,6 +151,10 @@ class TrainingOffer(Noun):
         """Return the sharding levels with base weights of 4 bits, or of more."""
         return self.sharding_4bit if four_bit else self.sharding
 
+    def hosts_parameters(self, *, four_bit: bool) -> bool:
+        """Whether parameters can stay in the host's memory: only what shards them moves them."""
+        return self.offloads and Sharding.ZERO3 in self.shardings(four_bit=four_bit)
+
     def lacking(self, layout: ParallelLayout, *, four_bit: bool) -> tuple[str, ...]:
         """Return what a layout asks beyond this offer, in words; empty if nothing.
 
@@ -169,8 +173,11 @@ class TrainingOffer(Noun):
         if layout.sharding not in self.shardings(four_bit=four_bit):
             bits = " with 4-bit weights" if four_bit else ""
             beyond.append(f"{SHARDING_WORDS[layout.sharding]}{bits}")
+        hosted = Offload.PARAMETERS in layout.offload
         if layout.offload and not self.offloads:
             beyond.append("offloading to the host's memory")
+        elif hosted and not self.hosts_parameters(four_bit=four_bit):
+            beyond.append("offloading of these parameters")
         return tuple(beyond)
 
 

@@ -127,9 +127,12 @@ class Tool(Noun):
         """Return a sentence on its end; empty while its authors develop it."""
         if self.status is Status.CURRENT:
             return ""
-        word = "was retired" if self.status is Status.RETIRED else "gets corrections only"
-        since = f" in {self.since}" if self.status is Status.RETIRED else f" since {self.since}"
-        return f"{self.title} {word}{since if self.since else ''}; use {self.instead}."
+        if self.status is Status.MAINTAINED:
+            word = f"gets corrections only{f' since {self.since}' if self.since else ''}"
+        else:
+            day = "on" if self.since and self.since.count("-") == 2 else "in"
+            word = f"was retired {day} {self.since}"
+        return f"{self.title} {word}; use {self.instead}."
 
 
 class Backend(Noun):

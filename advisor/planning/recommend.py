@@ -23,7 +23,14 @@ from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
-from advisor.planning.results import Candidate, Plan, Ranking, Recommendation, Rejection
+from advisor.planning.results import (
+    Candidate,
+    Plan,
+    Ranking,
+    Recommendation,
+    Rejection,
+    RejectionCode,
+)
 from advisor.planning.search.fewest import fewest_machines
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
@@ -313,9 +320,10 @@ def _answer(plans: Sequence[Plan], rejections: Sequence[Rejection], limits: Cons
     codes = {"deadline", "budget", "latency", "memory"}
     if limits.accelerators:
         codes |= {"not_offered", "format", "inference_only", "software"}
-    nearest = sorted(
-        (item for item in rejections if item.code.value in codes), key=lambda item: item.miss
-    )
+    found = [item for item in rejections if item.code.value in codes]
+    # Without any nearer miss, software is what is missing.
+    found = found or [item for item in rejections if item.code is RejectionCode.SOFTWARE]
+    nearest = sorted(found, key=lambda item: item.miss)
     return nothing_works(
         [item.message for item in nearest],
         deadline_hours=limits.deadline_hours,

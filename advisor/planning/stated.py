@@ -15,7 +15,7 @@ from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate
-from advisor.estimate.software import Lack, ToolRules
+from advisor.estimate.software import Lack, ToolRules, served_format
 from advisor.estimate.training.loading import decodes_images
 from advisor.estimate.training.report import evaluate_run_hours
 from advisor.estimate.training.run import recipe_named, resolve_training
@@ -39,7 +39,7 @@ from advisor.planning.search.options import (
     meets_time,
     priced_options,
 )
-from advisor.planning.search.precisions import proven_recipes, search_and_host, served_format
+from advisor.planning.search.precisions import proven_recipes, search_and_host
 from advisor.planning.search.systems import (
     System,
     check_names,
@@ -168,12 +168,12 @@ def best_placement(
     systems: Sequence[System] = hardware_systems(
         accelerator, count, catalog, case, decoding=decoding
     )
+    tool = stated_tool(case, architecture, accelerator)
     precision = (
-        served_format(case.workload, architecture, accelerator)
+        served_format(case.workload, architecture, accelerator, tool)
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator, architecture)
     )
-    tool = stated_tool(case, architecture, accelerator)
     found_in, result = search_and_host(case, architecture, systems, calibration)
     least = _leanest(architecture, count, case, tool)
     options: Sequence[Option] = result.options

@@ -67,6 +67,8 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     )
     paragraph(console, f"{estimate.workload[:1].upper()}{estimate.workload[1:]}.")
     paragraph(console, f"{arrangement(estimate)}.")
+    if (software := estimate.software) is not None:
+        paragraph(console, " ".join((f"Software: {software.named}.", software.note)).strip())
     paragraph(console, " ".join((fit_sentence(estimate), *estimate.missed_limits)))
     bullets(
         console,

@@ -51,7 +51,7 @@ BOUND_WORDS = {
 }
 
 
-UNPROVEN: Final = "No published run on this card."
+UNPROVEN: Final = "No published run on this card is behind these times."
 CURVE_TITLES: Final = {
     "micro_batch": "Micro-batch",
     "concurrency": "Requests at a time",

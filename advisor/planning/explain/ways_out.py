@@ -83,8 +83,17 @@ def ways_out(
     before = _time(estimate)
     needed_elsewhere = 0.0  # bytes on the card that was tried last
 
+    def beyond(asked: Case, place: Placement) -> tuple[str, ...]:
+        """What a layout asks that its tool does not offer."""
+        offer = place.tool.training if place.tool else None
+        workload = asked.workload
+        four_bit = isinstance(workload, FineTuning) and workload.four_bit
+        return () if offer is None else offer.lacking(place.layout, four_bit=four_bit)
+
     def evaluated(title: str, sacrifice: str, changed: Case, place: Placement) -> WayOut | None:
         nonlocal needed_elsewhere
+        if beyond(changed, place) and not beyond(case, placement):
+            return None
         try:
             result = estimate_configuration(
                 changed, place, architecture=architecture, calibration=calibration

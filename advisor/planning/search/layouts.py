@@ -20,6 +20,7 @@ from advisor.estimate.candidates import (
     Floats,
     LayoutArrays,
 )
+from advisor.estimate.host_memory import offloads
 from advisor.estimate.training.run import TrainingRun
 from advisor.nouns.layout import (
     Offload,
@@ -164,6 +165,8 @@ def offered(grid: LayoutGrid, offer: TrainingOffer, *, four_bit: bool) -> NDArra
             able &= getattr(rows, name) == 1
     if not offer.offloads:
         able &= rows.offload == 0
+    if not offer.hosts_parameters(four_bit=four_bit):
+        able &= ~offloads(rows, Offload.PARAMETERS)
     policies = np.array([policy in offer.recompute for policy in Recompute])
     return np.asarray(policies[:, None] & able)
 

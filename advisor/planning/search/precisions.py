@@ -10,13 +10,12 @@ from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import matmul_peak
 from advisor.estimate.refusals import check_context
-from advisor.estimate.serving.times import cache_format, serves_in, stored_format
-from advisor.estimate.software import ToolRules, engine_of, serves
+from advisor.estimate.serving.times import cache_format, serves_in
+from advisor.estimate.software import ToolRules, engine_of, served_format, serves
 from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.hardware import Accelerator
 from advisor.nouns.precision import (
     KV_CACHE_FORMATS,
     RECIPES,
@@ -325,13 +324,6 @@ class _RecipeSearch:
         self.misses |= {indices[at]: miss for at, miss in result.misses.items()}
 
 
-def served_format(
-    workload: Serving, architecture: ModelArchitecture, accelerator: Accelerator
-) -> str:
-    """Return the weight format to serve in: the asked one, or the model's on this card."""
-    return workload.weight_format or stored_format(accelerator, architecture.weight_format)
-
-
 def _search_serving(
     case: Case,
     workload: Serving,
@@ -342,7 +334,9 @@ def _search_serving(
     check_context(workload, architecture)
     # Networks that process batches are compute-bound: narrower weights alone do not help.
     lower = () if workload.weight_format or not generates(architecture) else LOW_PRECISION_WEIGHTS
-    own = [served_format(workload, architecture, system.accelerator) for system in systems]
+    own = [
+        served_format(workload, architecture, system.accelerator, system.tool) for system in systems
+    ]
     caches = [cache_format(workload, system.accelerator) for system in systems]
     # Formats of equal size share a search: bf16 and fp16 differ only in name.
     groups: dict[tuple[float, float, str | None], list[int]] = {}

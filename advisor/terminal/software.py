@@ -1,0 +1,188 @@
+"""The table of software: all tools, one tool, or what runs on a card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+
+from advisor.nouns.hardware import Accelerator, SoftwareSupport
+from advisor.nouns.stacks import known_stacks
+from advisor.nouns.tool_offers import Support, TrainingOffer
+from advisor.nouns.tools import (
+    Duty,
+    Status,
+    Term,
+    Tool,
+    known_tools,
+    tool_choice,
+    tools_on,
+    usual_tools,
+)
+from advisor.terminal.console import bullets, definitions, heading, paragraph
+
+
+def show_software(console: Console) -> None:
+    """Print all tools, one line each, and the terms that are explained."""
+    lines = (
+        (tool.name, f"{tool.title}, {state(tool)}: {words(tool.does)} ({', '.join(tool.backends)})")
+        for tool in known_tools().values()
+    )
+    console.print(definitions(*lines))
+    paragraph(
+        console,
+        "gpu-advisor software NAME shows one; --accelerator KEY shows what runs on a card. "
+        f"Explained too: {', '.join(tool_choice().terms)}.",
+    )
+
+
+def show_tool(console: Console, tool: Tool) -> None:
+    """Print one tool: what it does, where it runs, what it offers, and the sources."""
+    console.print(tool.named, style="bold")
+    if tool.ended:
+        paragraph(console, tool.ended)
+    if tool.note:
+        paragraph(console, f"{tool.note.rstrip('.')}.")
+    backends = tool_choice().backends
+    stack = "" if tool.stack is None else known_stacks()[tool.stack].title
+    console.print(
+        definitions(
+            ("does", words(tool.does)),
+            ("framework", tool.framework),
+            ("estimated as", stack or (tool.engine or "")),
+            ("models", ", ".join(tool.families)),
+            ("Python", tool.python),
+            ("install", install(tool)),
+            ("image", tool.image),
+            ("check", " ".join(tool.verify)),
+        )
+    )
+    heading(console, "Runs on")
+    console.print(
+        definitions(*((backends[name].title, cards(item)) for name, item in tool.backends.items()))
+    )
+    if tool.training is not None:
+        heading(console, "Offers for training")
+        console.print(definitions(*offered(tool.training)))
+    if tool.serving is not None:
+        heading(console, "Offers for serving")
+        console.print(
+            definitions(
+                ("divides a model by", ", ".join(tool.serving.divides)),
+                ("files", ", ".join(tool.serving.file_formats)),
+                ("interface", tool.serving.api),
+            )
+        )
+    bullets(console, "Sources", (f"{name}: {text}" for name, text in tool.sources.items()))
+
+
+def show_term(console: Console, term: Term) -> None:
+    """Print what a name means that no plan runs."""
+    console.print(term.title, style="bold")
+    paragraph(console, term.sentence)
+    bullets(console, "Sources", [term.source])
+
+
+def show_on_card(console: Console, card: Accelerator, needs: SoftwareSupport | None) -> None:
+    """Print what runs on a card: the usual tool for each duty, and all others."""
+    console.print(f"Software for {card.name}", style="bold")
+    if needs is not None:
+        last = f", the last CUDA is {needs.last_cuda}" if needs.last_cuda else ""
+        paragraph(
+            console,
+            f"Compute capability {needs.capability}: driver {needs.driver} and CUDA {needs.cuda} "
+            f"or later{last}; PyTorch from {needs.pytorch} on.",
+        )
+    heading(console, "Usual for")
+    console.print(
+        definitions(
+            *(
+                (duty.label, ", ".join(tool.named for tool in usual_tools(card, duty)) or "nothing")
+                for duty in Duty
+            )
+        )
+    )
+    heading(console, "All that runs on it")
+    lines = (
+        (tool.name, f"{tool.named}: {words(tool.does)}. {found[1].note}".strip())
+        for tool in tools_on(card)
+        if (found := tool.support(card)) is not None and tool.status is not Status.RETIRED
+    )
+    console.print(definitions(*lines))
+
+
+def words(duties: Iterable[Duty]) -> str:
+    """Return duties in words."""
+    return ", ".join(duty.value.replace("_", " ") for duty in duties)
+
+
+def state(tool: Tool) -> str:
+    """Return the release of a tool, or how it ended."""
+    if tool.status is Status.CURRENT:
+        return tool.release or "current"
+    return f"{tool.status.value} {tool.since or ''}".strip()
+
+
+def install(tool: Tool) -> str:
+    """Return how to install a tool; empty if it is no package or was retired."""
+    if not tool.packages or tool.status is Status.RETIRED:
+        return ""
+    return f"pip install {' '.join(tool.packages)}"
+
+
+def cards(support: Support) -> str:
+    """Return the cards and versions of one backend in words."""
+    return "; ".join(part for part in _cards(support) if part)
+
+
+def _cards(support: Support) -> Iterator[str]:
+    if support.chips:
+        yield ", ".join(support.chips)
+    if support.lowest:
+        top = f" to {support.last}" if support.last else " and later"
+        yield f"compute capability {support.lowest}{top}"
+    if not (support.chips or support.lowest):
+        yield "all"
+    for name in ("plugin", "driver", "cuda", "cudnn", "rocm", "python"):
+        if value := getattr(support, name):
+            yield f"{name} {value}"
+    if support.without:
+        yield f"without {', '.join(support.without)}"
+    if support.weights:
+        yield f"weights {', '.join(_weights(support))}"
+    yield support.note
+
+
+def _weights(support: Support) -> Iterator[str]:
+    for name, needed in support.weights.items():
+        if needed is None:
+            yield name
+        else:
+            yield f"{name} ({', '.join(needed) if isinstance(needed, tuple) else f'{needed}+'})"
+
+
+def offered(offer: TrainingOffer) -> tuple[tuple[str, str], ...]:
+    """Return what a training tool offers, by title."""
+    more = [
+        text
+        for text, has in (
+            ("offloading to the host", offer.offloads),
+            ("hybrid sharding", offer.hybrid_sharding),
+            ("optimizer in the backward pass", offer.optimizer_in_backward),
+            ("packing", offer.packing),
+        )
+        if has
+    ]
+    return (
+        ("methods", ", ".join((*offer.methods, *offer.preference))),
+        ("divides a model by", ", ".join(offer.divides)),
+        ("sharding", ", ".join(offer.sharding)),
+        ("with 4-bit weights", ", ".join(offer.sharding_4bit)),
+        ("by", offer.sharded_by),
+        ("recomputes", ", ".join(offer.recompute)),
+        ("formats", ", ".join(offer.computes)),
+        ("optimizers", ", ".join(offer.optimizers)),
+        ("attention", ", ".join(offer.attention)),
+        ("loss", ", ".join(offer.losses)),
+        ("also", ", ".join(more)),
+    )
