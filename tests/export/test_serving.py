@@ -6,12 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gpuhunt
 import kubernetes_validate
 import pytest
 import yaml
 
 import advisor
 from advisor.errors import InputError
+from advisor.export.hosts.names import cluster_names
 from tests.export.read_back import Server, servers
 from tests.export.stubs import Stubs
 
@@ -356,6 +358,18 @@ def test_keys_are_those_of_the_schema(to: str) -> None:
             content[section] = inside.get(name, {})
     found = set(every_key(content)) - {"HF_TOKEN"}
     assert not found - set(DOCUMENTED[to]["keys"])
+
+
+def test_names_for_dstack_are_those_of_gpuhunt() -> None:
+    """A name that stands for several sizes says which."""
+    sizes: dict[str, set[int]] = {}
+    for card in (*gpuhunt.KNOWN_NVIDIA_GPUS, *gpuhunt.KNOWN_AMD_GPUS):
+        sizes.setdefault(card.name, set()).add(round(card.memory))
+    for key, names in cluster_names().names.items():
+        if names.dstack:
+            assert names.dstack in sizes, key
+            several = len(sizes[names.dstack]) > 1
+            assert (names.dstack_memory_gb in sizes[names.dstack]) is several, key
 
 
 def test_skypilot_serves_on_the_cloud_of_the_price_with_room_for_the_weights() -> None:

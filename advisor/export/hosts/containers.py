@@ -8,7 +8,7 @@ from typing import Final
 from advisor.export.engines.launches import server_launch
 from advisor.export.engines.servers import Servers
 from advisor.export.formats import Format, cannot
-from advisor.export.hosts.names import clouds_of, dstack_name, skypilot_name
+from advisor.export.hosts.names import clouds_of, dstack_gpu, skypilot_name
 from advisor.export.hosts.shell import VISIBLE, with_port
 from advisor.export.quoting import comments, compose_text, shell_word, yaml_text
 from advisor.export.script import (
@@ -197,12 +197,6 @@ def dstack_file(setup: Setup) -> str:
             allowed=f"up to {setup.per_machine} accelerators for a copy",
             remedy="Choose --to kubernetes, skypilot or slurm.",
         )
-    card = setup.accelerator
-    gpu = {
-        "name": dstack_name(card),
-        "memory": f"{round(card.memory_marketed_bytes / GB)}GB",
-        "count": servers.cards_each,
-    }
     content: dict[str, object] = {
         "type": "service",
         "name": setup.slug,
@@ -214,7 +208,7 @@ def dstack_file(setup: Setup) -> str:
         "replicas": servers.count,
         "probes": [{"type": "http", "url": servers.program.probe}],
         "resources": {
-            "gpu": gpu,
+            "gpu": dstack_gpu(setup.accelerator, servers.cards_each),
             "shm_size": "16GB",
             "disk": f"{ceil(servers.disk_bytes / GB)}GB..",
         },

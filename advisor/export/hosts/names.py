@@ -25,6 +25,8 @@ class Names(Noun):
     """Value of the label that the vendor's software puts on a node."""
     skypilot: str | None = None
     dstack: str | None = None
+    dstack_memory_gb: int | None = None
+    """If one name of dstack stands for cards of several sizes."""
 
 
 class Clouds(Noun):
@@ -86,9 +88,11 @@ def skypilot_name(card: Accelerator) -> str:
     return _named(card, "SkyPilot")
 
 
-def dstack_name(card: Accelerator) -> str:
-    """Return dstack's name of an accelerator; raise ``InputError`` if it has none."""
-    return _named(card, "dstack")
+def dstack_gpu(card: Accelerator, count: int) -> dict[str, object]:
+    """Return accelerators as dstack asks for them; raise ``InputError`` if it has no name."""
+    name, size = _named(card, "dstack"), cluster_names().names[card.key].dstack_memory_gb
+    memory = {"memory": f"{size}GB"} if size else {}
+    return {"name": name, **memory, "count": count}
 
 
 def node_label(card: Accelerator) -> str | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.export.formats import Format, cannot
 from advisor.export.hosts.kubernetes import HOST_SHARE, LABELS, SHARED_MEMORY
-from advisor.export.hosts.names import clouds_of, dstack_name, node_label, skypilot_name
+from advisor.export.hosts.names import clouds_of, dstack_gpu, node_label, skypilot_name
 from advisor.export.quoting import comments, compose_text, kubernetes_text, yaml_text
 from advisor.export.script import (
     STRICT,
@@ -243,11 +243,7 @@ def dstack_file(setup: Setup) -> str:
         "env": ["HF_TOKEN"],
         "commands": [script],
         "resources": {
-            "gpu": {
-                "name": dstack_name(card),
-                "memory": f"{round(card.memory_marketed_bytes / GB)}GB",
-                "count": setup.per_machine,
-            },
+            "gpu": dstack_gpu(card, setup.per_machine),
             "shm_size": "16GB",
             "disk": f"{ceil(disk_bytes(setup) / GB)}GB..",
         },
