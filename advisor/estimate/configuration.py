@@ -125,13 +125,15 @@ def describe_workload(
         raise ValueError(msg)
     what = "pretrain" if isinstance(workload, Pretraining) else "fine-tune"
     method = METHOD_WORDS[workload.method] if isinstance(workload, FineTuning) else ""
+    if run.preference is not None:
+        method += f" by {run.preference.value.upper()}"
     if run.unit is not Unit.TOKEN:
         return (
             f"{what}{method} on {run.tokens:,.0f} {run.unit.value}s, {run.global_batch:,} per step"
         )
     return (
         f"{what}{method} on {run.tokens:,.0f} tokens in sequences of {run.sequence_length:,}, "
-        f"{run.global_batch:,} sequences per step"
+        f"{run.global_batch:,} {'sequences' if run.preference is None else 'pairs'} per step"
     )
 
 

@@ -242,5 +242,7 @@ class Estimate(Noun):
     """If the memory does not fit: changes that make it fit, smallest sacrifice first."""
     curves: tuple[Curve, ...] = ()
     """Curves over batch and length, if asked for."""
+    improvements: tuple[str, ...] = ()
+    """Software or options that make the work faster or smaller on the same cards, with effect."""
     neighbours: tuple[Neighbour, ...] = ()
     """Layouts one step away, fastest first; only the first plan of each ranking has them."""

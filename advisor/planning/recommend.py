@@ -23,6 +23,7 @@ from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
+from advisor.planning.explain.tuning import improvements
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -176,6 +177,8 @@ class _Searched:
             first = best_option(self.feasible, objective)
             if first is not None:
                 self._add_neighbours(first)
+                if objective is asked and not isinstance(self.case.workload, Serving):
+                    self._add_improvements(first)
         return tuple(
             Ranking(
                 objective=objective,
@@ -196,6 +199,17 @@ class _Searched:
             run=option.run,
         )
         self.estimates[option] = estimate.model_copy(update={"neighbours": around})
+
+    def _add_improvements(self, option: Option) -> None:
+        place = placement(option, self.systems[option.system])
+        better = improvements(
+            place.training(self.case, self.architecture),
+            place,
+            architecture=self.architecture,
+            calibration=self.calibration,
+        )
+        update = {"improvements": better}
+        self.estimates[option] = self.estimate(option).model_copy(update=update)
 
     def _plans(self, objective: Objective, most: int) -> tuple[Plan, ...]:
         ordered = best_per_accelerator(self.feasible, self.systems, objective)

@@ -28,6 +28,7 @@ from advisor.nouns.tool_offers import TrainingOffer
 from advisor.nouns.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.explain.sentences import missed_limits
+from advisor.planning.explain.tuning import improvements
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Configuration,
@@ -336,6 +337,14 @@ def explained(
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     missed = missed_limits(result, case.limits)
     result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
+    if not isinstance(case.workload, Serving):
+        better = improvements(
+            placement.training(case, architecture),
+            placement,
+            architecture=architecture,
+            calibration=calibration,
+        )
+        result = result.model_copy(update={"improvements": better})
     if curves:
         from advisor.planning.explain.curves import memory_curves
 

@@ -70,6 +70,7 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     if (software := estimate.software) is not None:
         paragraph(console, " ".join((f"Software: {software.named}.", software.note)).strip())
     paragraph(console, " ".join((fit_sentence(estimate), *estimate.missed_limits)))
+    bullets(console, "Faster or smaller on the same cards", estimate.improvements)
     bullets(
         console,
         "What would make it fit",

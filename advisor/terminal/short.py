@@ -138,9 +138,12 @@ def short_estimate(
     screen.say(0, f"{found.workload[:1].upper()}{found.workload[1:]}.")
     screen.say(0, f"{arranged}.")
     screen.say(0, " ".join((fits, *found.missed_limits)))
+    better = [f"- {text}" for text in found.improvements]
+    if better:
+        screen.say(1, "\n".join(["", *better]), title="Faster or smaller on the same cards")
     ways = [f"- {way_out_sentence(way, found)}" for way in found.ways_out[:SHOWN_WAYS]]
     if ways:
-        screen.say(1, "\n".join(ways), title="What would make it fit\n")
+        screen.say(1, "\n".join(["", *ways]), title="What would make it fit")
     screen.add(1, table(["Number", "Value", "Evidence"], rows))
     timed = found.time or found.serving
     screen.say(3, _largest(found.memory.terms), title="Memory")

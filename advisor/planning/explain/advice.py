@@ -72,6 +72,10 @@ def advise(
                     ),
                 )
             )
+        found.extend(
+            Advice(code="same-cards", severity="info", message=f"On the same cards, {text}.")
+            for text in plans[0].estimate.improvements
+        )
         found.extend(_tie(case, rankings[0]))
         found.extend(_less_sure(case, systems, feasible))
         found.extend(_cap(case, rankings))

@@ -1,0 +1,164 @@
+"""What would make a plan faster or smaller on the same cards, computed for that plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.architecture.table.sample import Unit
+from advisor.errors import InputError
+from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.configuration import Placement
+from advisor.estimate.training.memory_report import evaluate_memory
+from advisor.estimate.training.report import evaluate_run_hours
+from advisor.estimate.training.run import TrainingRun, recipe_named
+from advisor.foundation.formatting import duration, memory
+from advisor.foundation.units import HOUR_S
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.layout import Offload, Recompute
+from advisor.nouns.training_choices import (
+    AttentionKernel,
+    CrossEntropy,
+    FineTuningMethod,
+    Optimizer,
+)
+
+WORTH_TIME: Final = 0.95
+WORTH_MEMORY: Final = 0.9
+"""A change is offered if it takes at most this share of the time, or of the memory in no more
+time."""
+MOST_OFFERED: Final = 3
+LIGER_VENDORS: Final = ("NVIDIA", "AMD")
+"""Liger's kernels are written in Triton (arXiv:2410.10989)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    title: str
+    run: TrainingRun
+    alone: bool = False
+    """Whether it gives up what the plan keeps on the host."""
+
+
+def improvements(
+    run: TrainingRun,
+    placement: Placement,
+    *,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> tuple[str, ...]:
+    """Return one sentence for each change of software or options that is worth its effort.
+
+    Parameters
+    ----------
+    run : TrainingRun
+        The plan's work.
+    placement : Placement
+        The plan. Each change may recompute less and keep less on the host, if that fits.
+
+    Returns
+    -------
+    tuple of str
+        At most three; those that make a plan fit come first, then the fastest.
+    """
+    usable = placement.accelerator.memory_reported_bytes
+    before = _best(run, placement, architecture, calibration, fixed=True)
+    if before is None:
+        return ()
+    hours, need = before
+    found = []
+    for change in _changes(run, placement, architecture):
+        try:
+            after = _best(change.run, placement, architecture, calibration, alone=change.alone)
+        except InputError:
+            continue  # The change does not apply to this network.
+        if after is None:
+            continue
+        rescued = after[1] <= usable < need
+        worth = after[0] <= WORTH_TIME * hours
+        smaller = after[1] <= WORTH_MEMORY * need and after[0] <= hours * 1.001
+        if after[1] <= usable and (rescued or worth or smaller):
+            told = f"{change.title}: run {duration(hours * HOUR_S)} → {duration(after[0] * HOUR_S)}"
+            told += f", memory up to {memory(need)} → {memory(after[1])}"
+            found.append((not rescued, after[0], told))
+    return tuple(told for _, _, told in sorted(found)[:MOST_OFFERED])
+
+
+def _best(
+    run: TrainingRun,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+    *,
+    fixed: bool = False,
+    alone: bool = False,
+) -> tuple[float, float] | None:
+    """Hours and needed bytes of the fastest fitting variant of the plan's layout. [h], [bytes]"""
+    layout = placement.layout
+    if alone:
+        layout = layout.model_copy(update={"offload": ()})
+    levels = list(Recompute)
+    if architecture.unit is not Unit.TOKEN:
+        levels.remove(Recompute.SELECTIVE)
+    lower = levels[: levels.index(layout.recompute) + 1]
+    variants = [layout.model_copy(update={"recompute": level}) for level in lower]
+    variants = [layout] if fixed or Offload.ACTIVATIONS in layout.offload else variants
+    arrays = LayoutArrays.stack(variants)
+    kernels, _ = calibration.kernels_for(placement.accelerator)
+    hardware = HardwareArrays.of(
+        placement.accelerator, placement.node, kernels, compute=run.recipe.compute
+    ).take(np.zeros(len(variants), dtype=np.intp))
+    need = evaluate_memory(architecture, run, arrays, calibration)
+    hours, _ = evaluate_run_hours(
+        architecture, run, Candidates(layout=arrays, hardware=hardware), calibration
+    )
+    fits: Floats = np.where(need <= placement.accelerator.memory_reported_bytes, hours, np.inf)
+    place = int(np.argmin(fits)) if np.isfinite(fits).any() else len(variants) - 1
+    if not np.isfinite(hours[place]):
+        return None
+    return float(hours[place]), float(need[place])
+
+
+def _changes(
+    run: TrainingRun, placement: Placement, architecture: ModelArchitecture
+) -> Iterator[_Change]:
+    text = architecture.unit is Unit.TOKEN
+    eager = run.software == "huggingface" and text and run.method is not None
+    if eager and placement.accelerator.vendor in LIGER_VENDORS:
+        yield _Change(
+            "Liger kernels (--software liger)", replace(run, software="liger", cross_entropy=None)
+        )
+    if eager and run.cross_entropy in (None, CrossEntropy.PLAIN) and run.preference is None:
+        yield _Change(
+            "loss in chunks (--cross-entropy linear)",
+            replace(run, cross_entropy=CrossEntropy.LINEAR),
+        )
+    if run.attention is AttentionKernel.EAGER:
+        yield _Change(
+            "FlashAttention (--attention flash)", replace(run, attention=AttentionKernel.FLASH)
+        )
+    if run.optimizer is not Optimizer.ADAMW or run.frozen or not text:
+        return
+    yield _Change(
+        "8-bit AdamW states (--optimizer adamw_8bit)", replace(run, optimizer=Optimizer.ADAMW_8BIT)
+    )
+    single = placement.count == 1 and run.method is FineTuningMethod.FULL
+    if single and run.recipe.compute == "bf16":
+        # The recipe of torchtune for 8B on one card of 24 GB.
+        yield _Change(
+            "torchtune's single-device recipe (paged 8-bit AdamW, update in the backward pass, "
+            "bf16 weights without a master copy)",
+            replace(
+                run,
+                software="plain",
+                optimizer=Optimizer.PAGED_ADAMW_8BIT,
+                recipe=recipe_named("bf16_pure"),
+                cross_entropy=CrossEntropy.CHUNKED,
+                switches=replace(run.switches, update_in_backward=True),
+            ),
+            alone=True,
+        )

@@ -1,0 +1,63 @@
+"""What makes a plan faster or smaller on the same cards, with the effect on that plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import advisor
+
+
+def estimated(preset: str, card: str, **work: Any) -> advisor.Estimate:
+    return advisor.estimate(
+        {
+            "model": {"preset": preset},
+            "workload": {"kind": "fine_tuning", **work},
+            "hardware": {"accelerator": card, "count": 1},
+        }
+    )
+
+
+def test_full_fine_tuning_of_8b_on_24_gb_is_offered_as_torchtune_does_it() -> None:
+    """torchtune publishes 18.9 GiB for Llama 3.1 8B with paged 8-bit AdamW and the update in the
+    backward pass (README, Memory and training speed)."""
+    found = estimated("llama-3.1-8b", "rtx-4090", method="full", sequence_length=2048)
+    assert not found.memory.fits
+    [recipe] = [text for text in found.improvements if text.startswith("torchtune")]
+    _, _, after = recipe.rpartition("→ ")
+    assert 18.9 <= float(after.removesuffix(" GiB")) <= 24.0  # the high end of the range
+
+
+def test_liger_is_offered_with_its_effect() -> None:
+    work = {"method": "lora", "tokens": 5e7, "sequence_length": 4096, "global_batch": 64}
+    found = estimated("llama-3.1-8b", "rtx-4090", **work)
+    [liger] = [text for text in found.improvements if "--software liger" in text]
+    after = estimated("llama-3.1-8b", "rtx-4090", **work, software="liger")
+    assert after.time is not None
+    assert found.time is not None
+    assert after.time.run_hours.expected < 0.95 * found.time.run_hours.expected
+    assert f"{after.time.run_hours.expected:.1f} h, memory" in liger
+
+
+@pytest.mark.parametrize("work", [{"software": "liger"}, {"method": "qlora", "software": "liger"}])
+def test_what_a_plan_has_is_not_offered_again(work: dict[str, Any]) -> None:
+    found = estimated("llama-3.1-8b", "h100-sxm", **work)
+    assert not [text for text in found.improvements if "liger" in text]
+
+
+def test_a_recommendation_has_at_most_three_as_advice() -> None:
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "full", "tokens": 1e7},
+    }
+    answer = advisor.recommend(case)
+    told = [item.message for item in answer.advice if item.code == "same-cards"]
+    assert 1 <= len(told) <= 3
+    assert len(told) == len(answer.plans[0].estimate.improvements)
+
+
+def test_preference_training_is_named_and_counts_pairs() -> None:
+    found = estimated("llama-3.1-8b", "h200-sxm", method="lora", preference="dpo", tokens=1e8)
+    assert "by DPO" in found.workload
+    assert "pairs per step" in found.workload
