@@ -1,0 +1,129 @@
+"""The search plans what the software runs on a card; a card without software is told why."""
+
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.planning.results import Recommendation, Rejection
+
+LORA = {"kind": "fine_tuning", "method": "lora", "tokens": 1e7}
+SERVE = {"kind": "serving", "concurrency": 8}
+
+
+def answer(workload: dict[str, Any], model: str = "llama-3.1-8b", **limits: Any) -> Recommendation:
+    case = {"model": {"preset": model}, "workload": workload, "limits": limits}
+    return advisor.recommend(case)
+
+
+def rejection(found: Recommendation, card: str) -> Rejection:
+    [item] = [item for item in found.rejections if item.accelerator == card]
+    return item
+
+
+def used(found: Recommendation) -> set[str]:
+    plans = [plan for ranking in found.rankings for plan in ranking.plans]
+    return {plan.estimate.software.name for plan in plans if plan.estimate.software}
+
+
+@pytest.mark.parametrize("card", ["p100-pcie-16gb", "v100-sxm2-16gb"])
+def test_cards_that_the_engine_refuses_are_rejected_with_one_that_serves(card: str) -> None:
+    """docs.vllm.ai: compute capability 7.5 or higher."""
+    item = rejection(answer(SERVE | {"engine": "vllm"}), card)
+    assert item.code == "software"
+    assert "vLLM" in item.message
+    assert ("LMDeploy" if card.startswith("v100") else "llama.cpp") in item.remedy
+
+
+def test_gaudi_trains_under_its_own_software_alone() -> None:
+    """README of Optimum Habana; Megatron-Core's install guide names NVIDIA alone."""
+    item = rejection(answer(LORA | {"software": "megatron"}), "gaudi2")
+    assert item.code == "software"
+    assert "Optimum Habana" in item.remedy
+    assert used(answer(LORA, accelerators=["gaudi2"])) == {"optimum-habana"}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "workload", "tools"),
+    [
+        ("Google", LORA, {"maxtext"}),
+        ("AWS", LORA, {"optimum-neuron"}),
+        ("AMD", LORA, {"trl"}),
+        ("AMD", SERVE, {"vllm"}),
+        ("Google", SERVE, {"vllm"}),
+    ],
+)
+def test_the_default_follows_card_and_task(
+    vendor: str, workload: dict[str, Any], tools: set[str]
+) -> None:
+    found = answer(workload, vendors=[vendor])
+    assert used(found) == tools
+    item = rejection(found, "h100-sxm")
+    assert item.code == "excluded"
+    assert vendor in item.message
+
+
+def test_whisper_runs_only_where_an_engine_serves_it() -> None:
+    found = answer(SERVE, "whisper-large-v3")
+    assert used(found) <= {"vllm", "faster-whisper", "whisper-cpp", "optimum-habana"}
+    assert rejection(found, "tpu-v6e").code == "software"
+
+
+def test_selective_recomputation_needs_a_tool_that_offers_it() -> None:
+    """Hugging Face's Trainer recomputes whole blocks, Megatron-Core single operations."""
+    layout = {"recompute": "selective"}
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "layout": layout,
+        "limits": {"vendors": ["NVIDIA"]},
+    }
+    tuned = advisor.recommend(case | {"workload": LORA | {"software": "huggingface"}})
+    assert tuned.plans == ()
+    assert rejection(tuned, "h100-sxm").message.endswith("offers no selective recomputation.")
+    trained = advisor.recommend(case | {"workload": {"kind": "pretraining", "tokens": 1e10}})
+    assert used(trained) == {"megatron-core"}
+
+
+def test_4_bit_weights_are_sharded_by_fsdp_alone() -> None:
+    """bitsandbytes, FSDP-QLoRA: 70B on two cards of 24 GB. ZeRO-3 loads all of it on each card."""
+    work = LORA | {"method": "qlora"}
+    owned = [{"accelerator": "rtx-4090", "count": 2}]
+    found = answer(work, "llama-3.1-70b", owned=owned)
+    assert found.plans[0].estimate.layout.sharding == "zero3"
+    zero = answer(work | {"software": "deepspeed"}, "llama-3.1-70b", owned=owned)
+    assert all(plan.estimate.layout.sharding != "zero3" for plan in zero.plans)
+
+
+def test_a_plan_names_its_tool_and_release() -> None:
+    plan = answer(LORA, accelerators=["h100-sxm"]).plans[0]
+    tool = plan.estimate.software
+    assert tool is not None
+    assert tool.release
+    assert f"Software: TRL {tool.release}." in plan.sentence
+    assert any(
+        line.startswith(f"TRL {tool.release}, estimated as") for line in plan.estimate.assumptions
+    )
+
+
+def test_a_card_without_published_runs_wins_by_its_high_end_alone() -> None:
+    """Its month then counts as that of the machines which give the expected output at worst."""
+    found = answer({"kind": "serving", "concurrency": 32}, "llama-3.1-70b")
+    first, *others = found.plans
+    assert first.estimate.cost.rent_usd is not None
+    for plan in others:
+        rent, serving = plan.estimate.cost.rent_usd, plan.estimate.serving
+        assert rent is not None
+        assert serving is not None
+        if rent.expected < first.estimate.cost.rent_usd.expected:
+            assert "No published run on this card" in plan.sentence
+            slower = serving.tpot_ms.high / serving.tpot_ms.expected
+            assert rent.high * slower >= first.estimate.cost.rent_usd.high
+
+
+def test_limits_on_software_and_frameworks() -> None:
+    assert used(answer(LORA, software=["unsloth"])) == {"unsloth"}
+    assert used(answer(LORA, frameworks=["jax"])) == {"maxtext"}
+    with pytest.raises(advisor.InputError, match="unknown"):
+        answer(LORA, frameworks=["caffe"])
+    with pytest.raises(advisor.InputError, match="was retired on 2025-07-15"):
+        answer(LORA | {"software": "torchtune"})
