@@ -16,6 +16,7 @@ REASONS: Final = {
     RejectionCode.LATENCY: "Misses a latency target",
     RejectionCode.MEMORY: "Too little memory",
     RejectionCode.FORMAT: "Number format not supported",
+    RejectionCode.SOFTWARE: "No software for the work",
     RejectionCode.INFERENCE_ONLY: "Only serves models",
     RejectionCode.NOT_OFFERED: "No offer to rent",
     RejectionCode.EXCLUDED: "Not on your list",

@@ -38,6 +38,7 @@ REASONS: Final = {
     RejectionCode.BUDGET: "too expensive",
     RejectionCode.LATENCY: "misses a latency target",
     RejectionCode.FORMAT: "lacks the number format",
+    RejectionCode.SOFTWARE: "no software for the work",
     RejectionCode.INFERENCE_ONLY: "only serves models",
     RejectionCode.DOMINATED: "works, but another is better",
     RejectionCode.UNKNOWN: "facts missing",

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 import advisor
-from advisor.planning.results import Recommendation, Rejection
+from advisor.frames.reasons import REASONS
+from advisor.planning.results import Recommendation, Rejection, RejectionCode
+from advisor.terminal.recommendation import REASONS as TOLD
 
 LORA = {"kind": "fine_tuning", "method": "lora", "tokens": 1e7}
 SERVE = {"kind": "serving", "concurrency": 8}
@@ -127,3 +129,8 @@ def test_limits_on_software_and_frameworks() -> None:
         answer(LORA, frameworks=["caffe"])
     with pytest.raises(advisor.InputError, match="was retired on 2025-07-15"):
         answer(LORA | {"software": "torchtune"})
+
+
+def test_every_reason_has_words_on_page_and_terminal() -> None:
+    assert set(REASONS) == set(RejectionCode)
+    assert set(TOLD) == set(RejectionCode)

@@ -123,10 +123,11 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
     elif rules.kind is Reads.CHOICE and not rules.several:
         _select(name, rules.options, state.open_network if name == "network" else None)
     elif rules.several:
-        known = name == "providers"
-        titles = (
-            {item: item for item in state.provider_names()} if known else state.accelerator_names()
-        )
+        titles = dict(rules.options)
+        if name == "providers":
+            titles = {item: item for item in state.provider_names()}
+        elif not titles:
+            titles = dict(state.accelerator_names())
         st.multiselect(
             rules.label,
             list(titles),

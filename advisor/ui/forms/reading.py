@@ -104,7 +104,7 @@ def problem_of(inputs: Inputs, name: str) -> str | None:
     "must be 1 to 1,000,000, not '5M'."
     """
     rules = RULES[name]
-    if rules.kind is Reads.CHOICE:
+    if rules.kind is Reads.CHOICE and not rules.several:
         value = _text(inputs, name)
         if value in rules.options:
             return None

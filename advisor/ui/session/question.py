@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from advisor.ui.forms.inputs import DEFAULTS
@@ -19,7 +20,14 @@ Names = Callable[[], Mapping[str, str] | Collection[str]]
 
 def question(*, providers: Names, accelerators: Callable[[], Mapping[str, str]]) -> Page:
     """Return the inputs; what can be chosen is looked up only where an address names some."""
-    known = {"providers": providers, "accelerators": accelerators, "own_accelerator": accelerators}
+    known: dict[str, Names] = {
+        "providers": providers,
+        "accelerators": accelerators,
+        "own_accelerator": accelerators,
+    }
+    for name, rules in RULES.items():
+        if rules.several and rules.options:
+            known[name] = partial(dict, rules.options)
     fields = {name: _field(name, known.get(name)) for name in RULES}
     names = {"why": lambda: {name: name for name in accelerators().values()}}
     return Page("advisor", fields | {"why": choice("why_not", "Why not", None, names["why"])})
@@ -39,7 +47,8 @@ def _field(name: str, known: Names | None) -> Field:
         unknown = [item for item in chosen if item not in known()]
         if unknown or (not chosen and not RULES[name].several):
             names = ", ".join(map(shown, unknown[:5])) or shown(given)
-            return default, f"must be in the catalog, not {names}."
+            where = "one of those listed" if RULES[name].options else "in the catalog"
+            return default, f"must be {where}, not {names}."
         return chosen if RULES[name].several else given, None
 
     def write(value: str | tuple[str, ...]) -> str | None:
