@@ -37,7 +37,10 @@ _WORK: Final = {
     "how it is done": ("model.pruning", "workload"),
     "shape of a model given by its parameter count": ("model.shape",),
 }
-_LAYOUT: Final = {"layout (the search chooses what you leave out)": ("layout",)}
+_LAYOUT: Final = {
+    "layout (the search chooses what you leave out)": ("layout",),
+    "the computer around the cards": ("host",),
+}
 _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "recommend": {
         **_WORK,

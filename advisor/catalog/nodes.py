@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from advisor.foundation.units import GB, GIGABIT_PER_S
-from advisor.nouns.hardware import Accelerator, Node, Offer, Segment
+from advisor.nouns.hardware import (
+    DESKTOP_BYTES_PER_S,
+    DESKTOP_MEMORY_BYTES,
+    Accelerator,
+    Node,
+    Offer,
+    Segment,
+)
 
 PCIE_X16_BYTES_PER_S: Final[dict[int, float]] = {
     1: 4.0 * GB,
@@ -40,6 +47,13 @@ RACK_DOMAIN: Final = 72
 
 SERVER_MEMORY_BYTES: Final = 100.0 * GB
 """A processor with more host memory than this in the catalog is a server part."""
+
+DISPLAY_BYTES: Final = 0.6 * GB
+"""Memory that a desktop and its programs take from the card that drives the screen. Assumed."""
+SERVER_HOST_BYTES: Final = 512.0 * GB
+"""Memory of a server with accelerators. Assumed."""
+SERVER_HOST_BYTES_PER_S: Final = 307.2 * GB
+"""Eight channels of DDR5-4800, one socket. [bytes/s]"""
 
 OFFICE_GBIT_PER_S: Final = 10.0
 """Network of an owned machine if the user states none: one 10GBASE-T port (IEEE 802.3an), usual on
@@ -177,6 +191,7 @@ def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
         inter_bytes_per_s=network / count if network is not None else None,
         pcie_bytes_per_s=pcie,
         host_vcpus=offer.vcpus,
+        **_host_memory(accelerator),
         assumptions=tuple(assumptions),
     )
 
@@ -199,8 +214,26 @@ def _standard_node(accelerator: Accelerator) -> Node:
         intra_domain=domain,
         inter_bytes_per_s=network * GIGABIT_PER_S if network else None,
         pcie_bytes_per_s=pcie,
+        display_bytes=DISPLAY_BYTES if _drives_screen(accelerator) else 0.0,
+        **_host_memory(accelerator),
         assumptions=tuple(assumptions),
     )
+
+
+def _drives_screen(accelerator: Accelerator) -> bool:
+    """Whether a screen usually hangs on the card. Unified memory leaves room for it already."""
+    return accelerator.segment is Segment.CONSUMER and not accelerator.shares_host_memory
+
+
+def _host_memory(accelerator: Accelerator) -> dict[str, float]:
+    """Return size [bytes] and bandwidth [bytes/s] of the host's memory."""
+    if accelerator.shares_host_memory:
+        size, rate = accelerator.memory_raised_bytes, accelerator.memory_bandwidth_bytes_per_s
+    elif accelerator.segment is Segment.DATACENTER:
+        size, rate = SERVER_HOST_BYTES, SERVER_HOST_BYTES_PER_S
+    else:
+        size, rate = DESKTOP_MEMORY_BYTES, DESKTOP_BYTES_PER_S
+    return {"host_memory_bytes": size, "host_memory_bandwidth_bytes_per_s": rate}
 
 
 def _standard_shape(accelerator: Accelerator) -> tuple[int, float | None, str]:

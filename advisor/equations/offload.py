@@ -39,6 +39,81 @@ def host_transfer_s(*, moved_bytes: Number, bytes_per_s: Number) -> Number:
     return moved_bytes / bytes_per_s
 
 
+def host_layers_s(
+    *,
+    held_bytes: Number,
+    flops: Number,
+    tokens: Number,
+    layers: Number,
+    host_bytes_per_s: Number,
+    host_flops_per_s: Number,
+    link_bytes_per_s: Number,
+    streamed_tokens: Number,
+    layer_overhead_s: Number,
+) -> Number:
+    r"""Time of a step for the layers, or their experts, whose weights the host's memory holds.
+
+    Parameters
+    ----------
+    held_bytes : float or ndarray
+        Weights and cache in the host's memory that the step reads, :math:`M`. [bytes]
+    flops : float or ndarray
+        Operations of the step with these weights, :math:`F`. [FLOPs]
+    tokens : float or ndarray
+        Tokens in the step, :math:`B`.
+    layers : float or ndarray
+        Layers that the host holds, in whole or in part, :math:`L`.
+    host_bytes_per_s, host_flops_per_s : float or ndarray
+        Rates that the host's memory and cores reach, :math:`W_h` and :math:`P_h`.
+    link_bytes_per_s : float or ndarray
+        Rate at which weights come to the card, :math:`W_l`. [bytes/s]
+    streamed_tokens : float or ndarray
+        Tokens from which weights come to the card, which then computes, :math:`B_s`.
+    layer_overhead_s : float or ndarray
+        Time to hand a layer over, :math:`t_0`. [s]
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: t = L t_0 + \begin{cases} \max(M / W_h, F / P_h) & B < B_s \\
+        M / W_l & B \ge B_s \end{cases}
+
+    In the second case, the time of the card's own arithmetic is left out: the caller adds it. Card
+    and host take turns. Leaves out weights that the card keeps between steps.
+
+    References
+    ----------
+    .. [1] llama.cpp, ``ggml/src/ggml-cuda/ggml-cuda.cu``: ``offload_op`` with a least batch of 32.
+
+    Examples
+    --------
+    Half of a 40 GB model in memory that delivers 60 GB/s:
+
+    >>> float(
+    ...     host_layers_s(
+    ...         held_bytes=20e9,
+    ...         flops=70e9,
+    ...         tokens=1,
+    ...         layers=40,
+    ...         host_bytes_per_s=60e9,
+    ...         host_flops_per_s=1e12,
+    ...         link_bytes_per_s=25e9,
+    ...         streamed_tokens=32,
+    ...         layer_overhead_s=0.0,
+    ...     )
+    ... )
+    0.3333333333333333
+    """
+    computed = np.maximum(held_bytes / host_bytes_per_s, flops / host_flops_per_s)
+    time = np.where(tokens < streamed_tokens, computed, held_bytes / link_bytes_per_s)
+    result: Number = np.where(held_bytes > 0, time + layers * layer_overhead_s, 0.0)
+    return result
+
+
 def host_update_s(
     *, parameters: Number, bytes_per_parameter: Number, host_bytes_per_s: Number
 ) -> Number:

@@ -75,6 +75,10 @@ class LayoutArrays(Columns):
     """Sum of the bits of what is on the host: optimizer 1, parameters 2, activations 4."""
     schedule: Floats
     """Schedule: 0 plain, 1 overlapped, 2 from both ends."""
+    gpu_layers: Floats
+    """Layers that a served model has on the cards, the output counted as one; infinite for all."""
+    cpu_expert_layers: Floats
+    """First layers whose routed experts are in the host's memory."""
 
     @property
     def overlapped(self) -> NDArray[np.bool_]:
@@ -113,6 +117,8 @@ class LayoutArrays(Columns):
                 one.virtual_stages,
                 sum(OFFLOAD_BITS[what] for what in set(one.offload)),
                 SCHEDULE_LEVEL[one.schedule],
+                np.inf if one.gpu_layers is None else one.gpu_layers,
+                one.cpu_expert_layers,
             )
             for one in layouts
         ]
@@ -138,6 +144,8 @@ class LayoutArrays(Columns):
                 what for what, bit in OFFLOAD_BITS.items() if self.offload[index] // bit % 2
             ),
             schedule=list(Schedule)[int(self.schedule[index])],
+            gpu_layers=int(layers) if np.isfinite(layers := self.gpu_layers[index]) else None,
+            cpu_expert_layers=int(self.cpu_expert_layers[index]),
         )
 
 
@@ -147,6 +155,8 @@ class HardwareArrays(Columns):
 
     memory_bytes: Floats
     """Reported by the driver."""
+    served_memory_bytes: Floats
+    """What a serving engine may fill: without a display's share, with a raised limit."""
     peak_flops_per_s: Floats
     """Dense peak of the compute format."""
     peak16_flops_per_s: Floats
@@ -189,6 +199,10 @@ class HardwareArrays(Columns):
     """Launches of one layer by an engine with its own kernels."""
     prompt_layer_overhead_s: Floats
     """The same of a chunk of a prompt."""
+    routed_layer_overhead_s: Floats
+    """What launches of routed experts add to a layer, by an engine with its own kernels."""
+    scan_layer_overhead_s: Floats
+    """The same of a recurrence."""
     weight_expansion_s: Floats
     """Time to expand one stored weight."""
     node_accelerators: Floats
@@ -199,6 +213,10 @@ class HardwareArrays(Columns):
     pcie_bytes_per_s: Floats
     host_cores: Floats
     """Of the host, for each accelerator."""
+    host_memory_bytes: Floats
+    """Of one machine."""
+    host_bytes_per_s: Floats
+    """Bandwidth of its memory."""
     cache_bytes: Floats
     """Last-level cache of a processor; 0 where its effect is left out."""
     own_host: Floats
@@ -266,6 +284,9 @@ def _rates(
     half, saturation16 = kernels.matmul["default"], saturation if compute == "fp32" else 1.0
     return {
         "memory_bytes": accelerator.memory_reported_bytes,
+        "served_memory_bytes": accelerator.memory_raised_bytes - node.display_bytes
+        if backend
+        else accelerator.memory_reported_bytes,
         "peak_flops_per_s": matmul_peak(accelerator, compute) or 0.0,
         "peak16_flops_per_s": min(peak16, matmul_peak(accelerator, compute) or peak16)
         if compute == "fp32"
@@ -300,6 +321,8 @@ def _rates(
         "cache_bandwidth": kernels.attention.cache_bandwidth or kernels.elementwise_bandwidth,
         "layer_overhead_s": backend.layer_overhead_s if backend else 0.0,
         "prompt_layer_overhead_s": backend.prompt_layer_overhead_s if backend else 0.0,
+        "routed_layer_overhead_s": backend.routed_layer_overhead_s if backend else 0.0,
+        "scan_layer_overhead_s": backend.scan_layer_overhead_s if backend else 0.0,
         "weight_expansion_s": kernels.weight_operations / peaks.get("fp32", peak16),
         "node_accelerators": node.accelerators,
         "intra_bytes_per_s": node.intra_bytes_per_s,
@@ -307,6 +330,8 @@ def _rates(
         "inter_bytes_per_s": node.inter_bytes_per_s or 0.0,
         "pcie_bytes_per_s": node.pcie_bytes_per_s,
         "host_cores": node.host_cores / node.accelerators,
+        "host_memory_bytes": node.host_memory_bytes,
+        "host_bytes_per_s": node.host_memory_bandwidth_bytes_per_s,
         "cache_bytes": accelerator.cache_bytes or 0.0,
         "own_host": float(accelerator.segment is Segment.CPU),
         "shared_memory": float(accelerator.shares_host_memory),

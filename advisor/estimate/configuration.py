@@ -26,6 +26,7 @@ from advisor.estimate.results import (
     StepTime,
 )
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
+from advisor.estimate.serving.notes import engine_notes, limit_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.serving.times import cache_format
 from advisor.estimate.software import able_tools, engine_of, tool_of
@@ -169,12 +170,17 @@ def _served(
     describe = _served_text if cached else _served_batches
     report = describe(workload, placement, architecture, calibration, weight_format)
     notes = _text_notes if cached else _batch_notes
+    layout, node = placement.layout, placement.node
+    more = (
+        *engine_notes(layout, node, architecture, weight_format, calibration),
+        *limit_notes(placement.accelerator, report.memory),
+    )
     return _Work(
         memory=report.memory,
         flops=report.flops,
         serving=report.serving,
         tokens_per_hour=report.serving.output_tokens_per_s.scaled(HOUR_S),
-        assumptions=notes(workload, placement, architecture, weight_format),
+        assumptions=(*notes(workload, placement, architecture, weight_format), *more),
     )
 
 

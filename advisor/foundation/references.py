@@ -102,6 +102,13 @@ _ALL = (
         locator="arXiv:2304.11277, sections 3-4",
     ),
     Reference(
+        key="llamacpp2026",
+        title="llama.cpp: splitting layers and experts between card and host (-ngl, --n-cpu-moe)",
+        authors="G. Gerganov and others",
+        year=2026,
+        locator="github ggml-org/llama.cpp, tools/server/README.md",
+    ),
+    Reference(
         key="aiconfigurator2026",
         title="aiconfigurator-core 0.12.0, measured kernel tables (Apache-2.0)",
         authors="NVIDIA Corporation and affiliates",

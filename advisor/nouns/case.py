@@ -12,6 +12,7 @@ from pydantic import Field, field_serializer, model_validator
 from advisor.errors import InputError
 from advisor.foundation.names import HubId, Name
 from advisor.foundation.noun import Noun
+from advisor.nouns.host import Host
 from advisor.nouns.inputs import Declared, Input, declared
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
@@ -70,7 +71,9 @@ class AssumedShape(Noun):
 ALLOWED: Final = {
     ("limits", True): "max_tpot_ms, max_ttft_ms or budget_usd",
     ("limits", False): "deadline_hours or budget_usd",
-    ("layout", True): "data (replicas), tensor, pipeline and expert",
+    ("layout", True): "data (replicas), tensor, pipeline, expert, gpu_layers, cpu_expert_layers",
+    ("layout", False): "the degrees and what is kept; gpu_layers and cpu_expert_layers are served",
+    ("host", False): "nothing: training states what it offloads by layout.offload",
 }
 """What a section offers serving, or training."""
 SOURCES: Final = ("preset", "config", "hub", "parameters", "stack")
@@ -148,6 +151,8 @@ class Case(Noun):
     objective: Annotated[
         Objective, Input("what the first plan is", "--objective", "Show first", metavar="WHAT")
     ] = Objective.CHEAPEST
+    host: Host = Host()
+    """The computer around the accelerators."""
     owning: Owning = Owning()
     """What buying is assumed to cost."""
     renting: Renting = Renting()
@@ -178,7 +183,7 @@ class Case(Noun):
         kind = self.workload.kind
         for item in case_inputs().values():
             section, _, name = item.path.partition(".")
-            noun = {"limits": self.limits, "layout": self.layout}.get(section)
+            noun = {"limits": self.limits, "layout": self.layout, "host": self.host}.get(section)
             if noun is None or any(task.workload["kind"] == kind for task in item.tasks):
                 continue
             if (value := getattr(noun, name)) == item.default:

@@ -36,9 +36,6 @@ VECTOR_WORK: Final = 1.0 / 8.0
 """Largest ratio of the vector units' fp32 rate to the 16-bit rate of the measured matrix units:
 15.7 of 125 TFLOP/s on V100, 8.1 of 65 on T4. A card without matrix units fills in the same way."""
 
-GGUF_ENGINE: Final = "llama_cpp"
-"""Section of ``engines`` for the engine that serves GGUF files."""
-
 
 class NetworkEfficiency(Noun):
     """Constants of collectives: share of the link rate, and latency per ring step."""
@@ -263,9 +260,7 @@ class Calibration(Noun):
 
     def engine_for(self, weight_format: WeightFormat) -> ServingFacts:
         """Return the engine that serves ``weight_format``: llama.cpp for GGUF files."""
-        if weight_format.mixture and GGUF_ENGINE in self.engines:
-            return self.engines[GGUF_ENGINE]
-        return self.serving
+        return self.engines.get(weight_format.engine, self.serving)
 
     def under(self, engine: str | None) -> Calibration:
         """Return the constants with those of another engine as the default ones.
@@ -281,6 +276,7 @@ class Calibration(Noun):
         accelerator: Accelerator,
         weight_format: WeightFormat,
         engine: ServingFacts | None = None,
+        interface: str = "",
     ) -> tuple[KernelEfficiency, bool]:
         """Return :meth:`kernels_for` under a serving engine.
 
@@ -290,11 +286,13 @@ class Calibration(Noun):
             Format of the served weights.
         engine : ServingFacts, optional
             Default: the engine that serves ``weight_format``.
+        interface : str, optional
+            As for :meth:`ServingFacts.backend`.
         """
         found, measured = self.kernels_for(accelerator)
         found = found.model_copy(update={"expert_format": weight_format.name})
         engine = engine or self.engine_for(weight_format)
-        backend = engine.backend(generations(accelerator))
+        backend = engine.backend(generations(accelerator), interface)
         # The engines' kernels were fitted on accelerators; a processor's decoding is read-bound.
         if backend is None or accelerator.segment is Segment.CPU:
             return found, measured
@@ -312,6 +310,13 @@ class Calibration(Noun):
     def interval(self, quantity: str, *, measured: bool) -> Interval:
         """Return the interval of ``quantity``: the wider one for unmeasured hardware."""
         return self.intervals[quantity if measured else f"{quantity}{UNMEASURED}"]
+
+    def served_interval(
+        self, quantity: str, weight_format: WeightFormat, *, measured: bool
+    ) -> Interval:
+        """Return the interval of a served time: the engine's own if it has one."""
+        own = self.intervals.get(f"{quantity}_{weight_format.engine}")
+        return own or self.interval(quantity, measured=measured)
 
     def training_interval(
         self, quantity: str, accelerator: Accelerator, *, measured: bool, compute: str, count: int

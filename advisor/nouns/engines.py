@@ -21,6 +21,10 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 DIRECT_TIME: Final = "serving_direct"
 """Name of the interval for times per output token of engines with their own kernels."""
 DIRECT_FIRST_TOKEN: Final = "serving_direct_first_token"
+HOST_TIME: Final = "serving_host"
+"""Name of the interval for all times if the host's memory holds layers or experts."""
+YEAR: Final = 4
+"""Digits of a date that is a year."""
 OTHERS: Final = "default"
 """Section for cards without their own section."""
 
@@ -38,7 +42,7 @@ class BackendFacts(Noun):
     """The same for keys and values."""
     expansion: NonNegative
     """Vector operations to expand one quantised weight, counted at the fp32 peak."""
-    expansion_16: NonNegative
+    expansion_16: NonNegative = 0.0
     """The same for a 16-bit weight."""
     compute: Positive
     """Rate of products with quantised weights relative to the calibrated 16-bit kernels, with
@@ -47,6 +51,25 @@ class BackendFacts(Noun):
     """Rate of products with 16-bit weights relative to those with quantised weights."""
     attention: Positive
     """Rate of attention relative to the calibrated kernels."""
+    routed_layer_overhead_s: Seconds = 0.0
+    """Time that the launches of routed experts add to a layer. [s]"""
+    scan_layer_overhead_s: Seconds = 0.0
+    """Time that the launches of a recurrence add to a layer. [s]"""
+
+
+class HostFacts(Noun):
+    """How an engine computes layers or experts that the host's memory holds."""
+
+    bandwidth: Fraction = 0.7
+    """Share of the host's memory bandwidth at which its cores read weights."""
+    layer_overhead_s: Seconds = 2e-5
+    """Time to hand one layer to the host and back. [s]"""
+    link: Fraction = 0.8
+    """Share of the link's rate at which weights come to the card for a long prompt."""
+    flops_per_s: Annotated[float, Field(gt=0, le=1e15, allow_inf_nan=False)]
+    """Rate of the host's products on short prompts. [FLOPs/s]"""
+    streamed_tokens: Count
+    """Prompt tokens in a step from which weights come to the card instead."""
 
 
 class ServingFacts(Noun):
@@ -58,6 +81,9 @@ class ServingFacts(Noun):
     """Fixed cost per layer and step beyond the modelled kernels. [s]"""
     grouped_compute: Fraction = 1.0
     """Arithmetic rate of routed experts relative to one dense product in the same format."""
+    grouped_half_rows: NonNegative = 0.0
+    """Rows of a prompt in each routed expert at which its products reach half of their rate: tiles
+    of a product are filled only in part."""
     expert_imbalance: Annotated[Positive, Field(ge=1)] = 1.0
     """Time of the busiest rank of an expert group relative to even routing."""
     sequence_overhead_s: Seconds = 0.0
@@ -96,16 +122,75 @@ class ServingFacts(Noun):
     start_wave: Fraction = 0.1
     """Share of a load generator's starting wave that lasts through its run: a tenth (ten rounds)
     if requests fall out of step, more if prompts stop all generation."""
+    loaded_share: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
+    scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b
+    7 % (Marlin kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
+    host_embedding: bool = False
+    """Whether the embedding stays in the host's memory, unless it is the output matrix too."""
+    step_buffers: bool = False
+    """Whether the engine's only buffers besides the cache hold one step: its residual stream and
+    its logits in fp32."""
+    context_bytes: dict[str, Bytes] | None = None
+    """Driver context and kernels of the engine: low, expected, high; None takes those of a
+    process with PyTorch. [bytes]"""
+    divides_layers: bool = False
+    """Whether several cards share a model by whole layers alone."""
+    host: HostFacts | None = None
+    """How it computes layers in the host's memory; None if it cannot."""
     chunks_follow: bool = False
     """Whether chunks of one prompt follow each other through the stages of a pipeline."""
     backends: dict[str, BackendFacts] = Field(default_factory=dict)
     """Own kernels by generation of the card, ``default`` for the rest. Empty if the engine uses the
-    calibrated kernels."""
+    calibrated kernels. A name may end with an interface that is not the generation's usual one:
+    ``RDNA3 hip``."""
+    built: str = ""
+    """Months of the builds behind the constants: ``2025-03 to 2026-08``. Empty if unknown."""
+    like: str = ""
+    """Engine that it is like in all that its own section does not hold."""
+    builds_of: str = ""
+    """Engine whose earlier builds these are; empty for today's builds."""
+    until: str = ""
+    """Last month of these builds; empty for today's."""
+    cards: tuple[str, ...] = ()
+    """Generations on which these builds differ from later ones; empty for all."""
 
-    def backend(self, generations: Sequence[str]) -> BackendFacts | None:
-        """Return the kernels for a card of these generations, narrowest first."""
-        names = (name for name in (*generations, OTHERS) if name in self.backends)
-        return next((self.backends[name] for name in names), None)
+    def backend(self, generations: Sequence[str], interface: str = "") -> BackendFacts | None:
+        """Return the kernels for a card of these generations, narrowest first.
+
+        Parameters
+        ----------
+        interface : str
+            Interface to the card (``cuda``, ``hip``, ``vulkan``, ``metal``, ``sycl``); by default
+            the usual one.
+        """
+        names = [*(f"{name} {interface}" for name in generations if interface), *generations]
+        return next(
+            (self.backends[name] for name in (*names, OTHERS) if name in self.backends), None
+        )
+
+
+def builds_at(
+    engines: Mapping[str, ServingFacts], name: str, date: str, generations: Sequence[str]
+) -> str:
+    """Return the section for the builds that an engine had at a date.
+
+    Parameters
+    ----------
+    name : str
+        The engine.
+    date : str
+        ``2024-05`` or longer; a year alone means its end; empty for today.
+    generations : sequence of str
+        Names of the card's generation.
+    """
+    month = f"{date}-12" if len(date) == YEAR else date
+    earlier = sorted(
+        (facts.until, own)
+        for own, facts in engines.items()
+        if facts.builds_of == name and (not facts.cards or set(facts.cards) & set(generations))
+    )
+    return next((own for until, own in earlier if month and month[: len(until)] <= until), name)
 
 
 def is_mappings(content: object) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
@@ -116,12 +201,15 @@ def is_mappings(content: object) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
 def joined_engines(serving: Mapping[str, Any], engines: Mapping[str, Any]) -> dict[str, Any]:
     """Fill missing fields in the sections of ``engines`` from ``serving``.
 
-    Missing fields in a generation's kernels come from ``default``.
+    Missing fields in a generation's kernels come from ``default``. An engine that is ``like``
+    another takes what it misses from the other's section.
     """
-    result = {}
-    for name, own in engines.items():
+    result: dict[str, Any] = {}
+    for name, own in sorted(engines.items(), key=lambda item: bool(item[1].get("like"))):
+        base = result.get(own.get("like", ""), serving)
+        kin = {} if base is serving else base.get("backends", {})
         backends = own.get("backends", {})
-        common = backends.get(OTHERS, {})
-        full = {key: {**common, **kernels} for key, kernels in backends.items()}
-        result[name] = {**serving, **own, "backends": full}
+        common = backends.get(OTHERS, kin.get(OTHERS, {}))
+        full = {key: {**(kin.get(key) or common), **kernels} for key, kernels in backends.items()}
+        result[name] = {**base, **own, "backends": {**kin, **full}}
     return result

@@ -11,6 +11,7 @@ from pydantic import Field
 from advisor.foundation.dates import LAUNCH_DAYS, age_days
 from advisor.foundation.names import Name, Text
 from advisor.foundation.noun import Noun
+from advisor.foundation.units import GB, GIB
 from advisor.nouns.inputs import Labelled
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -109,6 +110,19 @@ class Accelerator(Noun):
     notes: Text = ""
 
     @property
+    def memory_raised_bytes(self) -> float:
+        """Memory that the card may use if its owner raises the system's limit. [bytes]
+
+        Of a memory that it shares with its host, all but ``SYSTEM_BYTES`` can be given: macOS
+        gives three quarters, which ``sysctl iogpu.wired_limit_mb`` raises; Linux has
+        ``amdgpu.gttsize`` and ``ttm.pages_limit``.
+        """
+        if not self.shares_host_memory or self.segment is Segment.CPU:
+            return self.memory_reported_bytes
+        whole = self.memory_marketed_bytes / GB * GIB
+        return max(self.memory_reported_bytes, whole - SYSTEM_BYTES)
+
+    @property
     def shares_host_memory(self) -> bool:
         """Whether its memory is that of its host: processors and chips that hold both."""
         return self.segment is Segment.CPU or self.memory_type.endswith(("(unified)", "(shared)"))
@@ -132,6 +146,12 @@ class Accelerator(Noun):
         return self.provenance.get(field, whole)
 
 
+SYSTEM_BYTES: Final = 8.0 * GIB
+"""Memory that a computer with unified memory keeps for its system and programs. Assumed."""
+DESKTOP_MEMORY_BYTES: Final = 64.0 * GB
+"""Memory of a desktop computer for such work. Assumed. [bytes]"""
+DESKTOP_BYTES_PER_S: Final = 89.6 * GB
+"""Two channels of DDR5-5600. [bytes/s]"""
 VCPUS_PER_ACCELERATOR: Final = 16.0
 """Median of the 311 offers of the catalog that state their vCPUs (2026-11-21)."""
 
@@ -150,6 +170,12 @@ class Node(Noun):
     """Host to accelerator, per direction. [bytes/s]"""
     host_vcpus: Positive | None = None
     """Hardware threads of the host; None: not stated."""
+    host_memory_bytes: Positive = DESKTOP_MEMORY_BYTES
+    """Memory of the host. [bytes]"""
+    host_memory_bandwidth_bytes_per_s: Positive = DESKTOP_BYTES_PER_S
+    """Bandwidth of the host's memory, all channels together. [bytes/s]"""
+    display_bytes: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    """Memory that the screen and the desktop take from each card. [bytes]"""
     assumptions: tuple[Text, ...] = ()
 
     @property

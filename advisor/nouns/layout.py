@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from advisor.foundation.noun import Noun
-from advisor.nouns.inputs import TRAINING, Input
+from advisor.nouns.inputs import SERVING, TRAINING, Input
 
 Degree = Annotated[int, Field(ge=1, le=16384)]
 CHUNKS = (1, 2, 3, 4, 5, 8, 12, 16, 20)
@@ -102,6 +102,26 @@ class ParallelLayout(Noun):
         Input("what lives in the host's memory", "--offload", metavar="WHAT", tasks=TRAINING),
     ] = ()
     """What the host's memory holds instead of the accelerator's."""
+    gpu_layers: Annotated[
+        Annotated[int, Field(ge=0, le=10_000)] | None,
+        Input(
+            "layers on the card, the output counted as one (-ngl of llama.cpp); all, or as many as "
+            "fit",
+            "--gpu-layers",
+            tasks=SERVING,
+        ),
+    ] = None
+    """The last layers; the host computes the others from its own memory. None means all."""
+    cpu_expert_layers: Annotated[
+        int,
+        Field(ge=0, le=10_000),
+        Input(
+            "first layers whose routed experts the host holds and computes (--n-cpu-moe of "
+            "llama.cpp)",
+            "--cpu-expert-layers",
+            tasks=SERVING,
+        ),
+    ] = 0
 
     @property
     def accelerators(self) -> int:

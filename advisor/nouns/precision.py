@@ -37,7 +37,23 @@ class WeightFormat(Noun):
     """Whether it is a GGUF file: every matrix is quantised, including embedding and head, by the
     rules of ``advisor.architecture.weights.gguf_recipes``. ``bytes_per_parameter`` is then the
     value of Llama 3.1 8B."""
+    whole: bool = False
+    """Whether every matrix is quantised, embedding and head too, and ``bytes_per_parameter`` is the
+    mean over the whole file."""
+    engine: str = ""
+    """Section of ``engines`` in the calibration for the engine that reads the format; empty for
+    servers."""
 
+
+GGUF_ENGINE: Final = "llama_cpp"
+"""Section of ``engines`` for the engine that serves GGUF files."""
+MLX_ENGINE: Final = "mlx"
+"""The same for files of MLX."""
+MLX_BITS: Final = {"mlx_q8": 8, "mlx_q6": 6, "mlx_q4": 4}
+"""Bits of one quantised weight in MLX's files. [bits]"""
+MLX_GROUP_BITS: Final = 32 / 64
+"""One fp16 scale and one fp16 offset for 64 weights: ml-explore/mlx-lm, ``mlx_lm/convert.py``,
+``q_group_size``. [bits]"""
 
 GGUF_BITS: Final[dict[str, float]] = {
     "q8_0": 8.5041,
@@ -67,10 +83,12 @@ GGUF_BITS: Final[dict[str, float]] = {
     "iq2_xxs": 2.3854,
     "iq1_m": 2.1501,
     "iq1_s": 2.0003,
+    "mxfp4_moe": 8.5041,
 }
 """Bits per parameter of whole files of Llama 3.1 8B: llama.cpp ``tools/quantize/README.md``
 (MIT, commit 311c2c9). ``q5_1``, ``q5_0``, ``q4_1``, ``q4_0`` and ``q3_k_m`` are absent there and
-follow the rules of ``gguf_recipes``. [bits]"""
+follow the rules of ``gguf_recipes``. ``mxfp4_moe`` quantises experts alone, so a dense model is as
+in ``q8_0``. [bits]"""
 
 
 WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
@@ -125,15 +143,36 @@ WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
                 compute="fp16",
                 note="llama.cpp's mixture of types; scales included",
                 mixture=True,
+                engine=GGUF_ENGINE,
             )
             for name, bits in GGUF_BITS.items()
+        ),
+        *(
+            WeightFormat(
+                name=name,
+                title=f"MLX {bits} bit (groups of 64)",
+                bytes_per_parameter=(bits + MLX_GROUP_BITS) / BITS_PER_BYTE,
+                compute="fp16",
+                note="Apple silicon; one fp16 scale and one fp16 offset for 64 weights",
+                whole=True,
+                engine=MLX_ENGINE,
+            )
+            for name, bits in MLX_BITS.items()
         ),
     )
 }
 """Storage formats of weights by name."""
 
-KV_CACHE_FORMATS: Final[dict[str, float]] = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
-"""Bytes of one cached element. [bytes]"""
+KV_CACHE_FORMATS: Final[dict[str, float]] = {
+    "fp32": 4.0,
+    "bf16": 2.0,
+    "fp16": 2.0,
+    "q8_0": 34 / 32,
+    "fp8": 1.0,
+    "q4_0": 18 / 32,
+}
+"""Bytes of one cached element; llama.cpp's ``q8_0`` and ``q4_0`` have one fp16 scale for 32.
+[bytes]"""
 
 
 class PrecisionRecipe(Noun):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.assumed_shape import shape_widening
-from advisor.estimate.serving.report import serving_quantity
+from advisor.estimate.serving.report import later_quantity
 from advisor.estimate.training.report import time_quantity
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
-from advisor.nouns.precision import RECIPES
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
 
 
 class TimeSpreads:
@@ -48,7 +49,7 @@ class TimeSpreads:
         count : int
             Accelerators.
         """
-        key = (accelerator.key, "", 0) if self._serving else (accelerator.key, precision, count)
+        key = (accelerator.key, precision, 0 if self._serving else count)
         if key not in self._known:
             self._known[key] = self._resolved(accelerator, precision, count)
         return self._known[key]
@@ -68,7 +69,10 @@ class TimeSpreads:
             self._kernels[accelerator.key] = (kernels.evidence, measured)
         evidence, measured = self._kernels[accelerator.key]
         if self._serving:
-            interval = calibration.interval(serving_quantity(architecture), measured=measured)
+            weights = WEIGHT_FORMATS[precision]
+            engine = calibration.engine_for(weights)
+            quantity = later_quantity(architecture, engine, ParallelLayout())
+            interval = calibration.served_interval(quantity, weights, measured=measured)
         else:
             interval = calibration.training_interval(
                 time_quantity(architecture, frozen=self._frozen),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.calibration.fitting.serving import (
-    LLAMA_CPP,
+    LLAMA_CPP_2024,
     SERVERS,
     EngineFit,
     engine_packs,
@@ -77,8 +77,8 @@ def test_constants_of_kernels_stand_below_each_of_their_generations():
 
 
 def test_constants_that_stand_in_the_file_are_found_by_name(engine):
-    facts = engine.calibration.engines["llama_cpp"]
-    values = values_of(LLAMA_CPP, facts)
+    facts = engine.calibration.engines["llama_cpp_2024"]
+    values = values_of(LLAMA_CPP_2024, facts)
 
     assert with_values(facts, values) == facts
     assert values["Hopper/compute"] == facts.backends["Hopper"].compute

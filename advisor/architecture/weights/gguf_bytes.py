@@ -129,6 +129,9 @@ def row_bytes(row: Operator, name: str, model: ModelArchitecture) -> float:
         return FP32_BYTES
     if row.part is Part.HEAD:
         return head_bytes(name, row.in_features)
+    experts = RECIPES[name].experts
+    if experts is not None and row.experts > 1:
+        return stored(experts, row.in_features)
     mixture = Mixture(
         layers=model.num_hidden_layers,
         query_group=model.num_attention_heads // model.num_key_value_heads,

@@ -69,6 +69,8 @@ class Recipe(NamedTuple):
     """Type of a separate embedding; None means ``base``."""
     output_of_eight: str | None = "q5_k"
     """Type of the attention output in models with eight experts; None follows the rules."""
+    experts: str | None = None
+    """Type of routed experts; None follows the rules."""
 
 
 def _low(base: str, *, early: str, output: str | None) -> Recipe:
@@ -82,6 +84,7 @@ def _low(base: str, *, early: str, output: str | None) -> Recipe:
 
 RECIPES: Final[dict[str, Recipe]] = {
     "q8_0": Recipe("q8_0", head="q8_0", output_of_eight=None),
+    "mxfp4_moe": Recipe("q8_0", head="q8_0", output_of_eight=None, experts="mxfp4"),
     "q6_k": Recipe("q6_k", output_of_eight=None),
     "q5_k_m": Recipe(
         "q5_k",
@@ -164,6 +167,6 @@ FILE_TYPES: Final[dict[int, str]] = {
     11: "q3_k_s", 12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s",
     17: "q5_k_m", 18: "q6_k", 19: "iq2_xxs", 20: "iq2_xs", 21: "q2_k_s", 22: "iq3_xs",
     23: "iq3_xxs", 24: "iq1_s", 25: "iq4_nl", 26: "iq3_s", 27: "iq3_m", 28: "iq2_s",
-    29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16",
+    29: "iq2_m", 30: "iq4_xs", 31: "iq1_m", 32: "bf16", 38: "mxfp4_moe",
 }  # fmt: skip
 """Mixtures by ``general.file_type`` (``llama_ftype`` in ``include/llama.h``)."""

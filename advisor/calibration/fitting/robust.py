@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -107,7 +108,7 @@ def fit_log_times(
     share = np.ones_like(target) if weights is None else weights
     low = np.log([item.low for item in parameters])
     high = np.log([item.high for item in parameters])
-    starts = np.meshgrid(*[np.log(item.starts) for item in parameters])
+    starts = product(*[np.log(item.starts) for item in parameters])
     found = [
         least_squares(
             lambda point: np.log(predict(np.exp(point))) - target,
@@ -122,7 +123,7 @@ def fit_log_times(
             gtol=None,
             max_nfev=MAX_STEPS,
         )
-        for start in np.stack([axis.ravel() for axis in starts], 1)
+        for start in starts
     ]
     best = min(found, key=lambda one: one.cost)
     idle = np.array([item.optional for item in parameters]) & (best.active_mask < 0)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from advisor.calibration.fitting.robust import Parameter, fit_log_times, rounded
 from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.served_runs import (
+    OFFLOADED,
+    Known,
     Pack,
     Reading,
     predicted_s,
     read_packs,
     readings_of,
 )
-from advisor.catalog.constants import Section
 from advisor.estimate.candidates import Floats
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import ServingFacts, joined_engines
+from advisor.nouns.engines import OTHERS, ServingFacts, joined_engines
 
 TOLERANCE: Final = 1e-5
 """Relative gain below which these fits have converged: the constants repeat to 0.1 %."""
@@ -29,6 +30,7 @@ FOLDS: Final = 4
 """Parts in which readings are held out."""
 SERVER_KINDS: Final = ("llm_online", "llm_prefill", "llm_saturated", "llm_static_batch")
 DIRECT_KINDS: Final = ("llm_single_stream", "llm_prefill")
+CALLED_KINDS: Final = ("llm_single_stream", "llm_prefill", "llm_static_batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,9 @@ def _kernels(generations: str, **starts: float) -> tuple[Parameter, ...]:
     )
 
 
+HOST_SECTION: Final = "host"
+"""Section of an engine's constants for the host's memory."""
+
 SERVED: Final = (
     _overhead("step_overhead_s", 1e-3),
     _overhead("layer_overhead_s", 1e-5),
@@ -82,8 +87,75 @@ SERVERS: Final = (
 )
 """The first engine gives ``serving``; the others take from it what they do not fit."""
 
+APPLE: Final = "Apple silicon"
+TWO_DIES: Final = ", ".join(f"{APPLE} apple{family} x2" for family in (7, 8, 9))
+"""Ultra chips by the family of their GPU."""
+
 LLAMA_CPP: Final = EngineFit(
     "llama_cpp",
+    CALLED_KINDS,
+    (
+        _overhead("step_overhead_s", 2.7e-4),
+        _share("grouped_compute", 0.95),
+        Parameter("grouped_half_rows", starts=(70.0,), low=0.5, high=300.0),
+        *_kernels(
+            "default",
+            layer_overhead_s=2.9e-5,
+            routed_layer_overhead_s=2.1e-5,
+            scan_layer_overhead_s=4.7e-5,
+            prompt_layer_overhead_s=3.1e-4,
+            bandwidth=0.97,
+            cache_bandwidth=0.93,
+            expansion=4.2,
+            compute=0.68,
+            wide=1.0,
+            attention=0.69,
+        ),
+        *_kernels("Blackwell 12.1", compute=0.32, bandwidth=0.8),
+        *_kernels("Pascal", expansion=19.0),
+        *_kernels("Battlemage", compute=0.28),
+        *_kernels(
+            "RDNA3, RDNA4, GCN5 (Vega20)", layer_overhead_s=5.8e-5, expansion=9.3, attention=0.17
+        ),
+        *_kernels("RDNA3", compute=0.76),
+        *_kernels("RDNA4", compute=0.51, wide=1.0),
+        *_kernels("GCN5 (Vega20)", compute=0.7, wide=0.25),
+        *_kernels("RDNA3.5, RDNA3.5 hip", layer_overhead_s=1.9e-4, expansion=0.1),
+        *_kernels("RDNA3.5", compute=0.48, attention=0.15, cache_bandwidth=0.69, wide=0.3),
+        *_kernels("RDNA3.5 hip", compute=0.5, attention=0.23, cache_bandwidth=0.41, wide=0.88),
+        *_kernels(f"{APPLE}, {APPLE} apple7, {TWO_DIES}", expansion=2.5, compute=1.5),
+        *_kernels(APPLE, layer_overhead_s=6.5e-5),
+        *_kernels(f"{APPLE} apple7", layer_overhead_s=3.5e-4),
+        *_kernels(TWO_DIES, layer_overhead_s=1.5e-4),
+    ),
+)
+"""Today's builds."""
+LLAMA_CPP_2025: Final = EngineFit(
+    "llama_cpp_2025",
+    CALLED_KINDS,
+    (
+        *_kernels("RDNA3.5", compute=0.25, attention=0.15, cache_bandwidth=0.5),
+        *_kernels("RDNA3.5 hip", compute=0.3, attention=0.2, cache_bandwidth=0.4),
+        *_kernels("RDNA3.5, RDNA3.5 hip", layer_overhead_s=1.9e-4),
+    ),
+)
+MLX: Final = EngineFit(
+    "mlx",
+    CALLED_KINDS,
+    (
+        _overhead("step_overhead_s", 2e-4),
+        *_kernels(
+            APPLE,
+            layer_overhead_s=3e-5,
+            routed_layer_overhead_s=3e-5,
+            scan_layer_overhead_s=3e-5,
+            bandwidth=0.9,
+            compute=1.4,
+        ),
+    ),
+)
+LLAMA_CPP_2024: Final = EngineFit(
+    "llama_cpp_2024",
     DIRECT_KINDS,
     (
         _share("grouped_compute", 0.4),
@@ -110,15 +182,32 @@ LLAMA_CPP: Final = EngineFit(
     ),
 )
 
+HOST: Final = EngineFit(
+    "llama_cpp",
+    CALLED_KINDS,
+    (
+        _share(f"{HOST_SECTION}/bandwidth", 0.7),
+        _share(f"{HOST_SECTION}/link", 0.7),
+        _overhead(f"{HOST_SECTION}/layer_overhead_s", 3e-5),
+    ),
+)
+"""Layers and experts in the host's memory, once the card's own kernels are fitted."""
 
-def section_of(values: Mapping[str, float]) -> Section:
+DIRECT: Final = (LLAMA_CPP, LLAMA_CPP_2025, LLAMA_CPP_2024, MLX)
+"""Engines with their own kernels, in the order of their fits."""
+
+
+def section_of(values: Mapping[str, float]) -> dict[str, Any]:
     """Return constants by name as a section of ``calibration.yaml``."""
-    section: Section = {}
-    backends: dict[str, Section] = {}
+    section: dict[str, Any] = {}
+    backends: dict[str, dict[str, float]] = {}
     for name, value in values.items():
         generations, _, own = name.rpartition("/")
         if not generations:
             section[own] = value
+        if generations == HOST_SECTION:
+            section.setdefault(HOST_SECTION, {})[own] = value
+            continue
         for generation in filter(None, generations.split(", ")):
             backends.setdefault(generation, {})[own] = value
     return section | ({"backends": backends} if backends else {})
@@ -126,8 +215,17 @@ def section_of(values: Mapping[str, float]) -> Section:
 
 def with_values(facts: ServingFacts, values: Mapping[str, float]) -> ServingFacts:
     """Return ``facts`` with these constants replaced."""
-    own = {"": section_of(values)}
-    return ServingFacts.model_validate(joined_engines(facts.model_dump(), own)[""])
+    section, known = section_of(values), facts.model_dump()
+    own, kin = section.pop("backends", {}), known["backends"]
+    section |= {key: (known[key] or {}) | section[key] for key in (HOST_SECTION,) if key in section}
+    if facts.like or not own:
+        # The section holds only what differs from the engine's other kernels.
+        changed = {key: {**kin[key], **kernels} for key, kernels in own.items()}
+        return ServingFacts.model_validate(known | section | {"backends": kin | changed})
+    if OTHERS in own:
+        own = own | {OTHERS: {**kin.get(OTHERS, {}), **own[OTHERS]}}
+    joined = joined_engines(known, {"": section | {"backends": own}})
+    return ServingFacts.model_validate(joined[""])
 
 
 def values_of(fit: EngineFit, facts: ServingFacts) -> dict[str, float]:
@@ -135,6 +233,9 @@ def values_of(fit: EngineFit, facts: ServingFacts) -> dict[str, float]:
     found = {}
     for parameter in fit.parameters:
         generations, _, own = parameter.name.rpartition("/")
+        if generations == HOST_SECTION:
+            found[parameter.name] = float(getattr(facts.host, own))
+            continue
         holder = facts.backends[generations.split(", ")[0]] if generations else facts
         found[parameter.name] = float(getattr(holder, own))
     return found
@@ -179,10 +280,11 @@ def fit_engine(
     )
     measured = np.array([one.measured_s for one in readings])
     names = [parameter.name for parameter in fit.parameters]
+    remembered: Known = {}
 
     def predict(values: Floats) -> Floats:
         chosen = with_values(facts, dict(zip(names, values.tolist(), strict=True)))
-        return np.asarray(predicted_s(packs, calibration, chosen)[kept])
+        return np.asarray(predicted_s(packs, calibration, chosen, remembered)[kept])
 
     found = fit_log_times(
         predict, measured[kept], fit.parameters, weights=weights, tolerance=tolerance
@@ -214,3 +316,8 @@ def model_at_site(reading: Reading) -> str:
 def engine_packs(fit: EngineFit, engine: Engine) -> tuple[Pack, ...]:
     """Return the runs on which the constants of one engine are fitted."""
     return tuple(pack for pack in read_packs(engine, fit.kinds) if pack.engine == fit.name)
+
+
+def offload_packs(engine: Engine) -> tuple[Pack, ...]:
+    """Return the runs on which the constants of the host's memory are fitted."""
+    return read_packs(engine, HOST.kinds, OFFLOADED)

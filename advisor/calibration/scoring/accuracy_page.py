@@ -34,6 +34,8 @@ TABLES: Final = {
     "training_runs": "Training runs",
     "cache_logs": "Start-up logs of serving engines",
     "serving_runs": "Serving",
+    "desktop_runs": "Serving by llama.cpp and MLX, builds of 2025 and 2026",
+    "offload_runs": "Serving with layers or experts in the host's memory",
     "serving_vision": "Serving of networks that take images",
 }
 """Files below ``data/measurements`` and their headings."""
@@ -41,6 +43,8 @@ UNSEEN: Final = {
     "outside_training": "Training runs outside the fits",
     "outside_kv_logs": "Start-up logs outside the fits",
     "outside_serving": "Serving outside the fits",
+    "outside_desktop": "Serving by llama.cpp and MLX outside the fits",
+    "outside_offload": "Layers or experts in the host's memory, outside the fits",
 }
 """The same for measurements that no fit uses."""
 ALL_TABLES: Final = TABLES | UNSEEN

@@ -9,13 +9,17 @@ from typing import Final
 from advisor.calibration.fitting.memory import START
 from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.serving import (
-    LLAMA_CPP,
+    DIRECT as CALLED,
+)
+from advisor.calibration.fitting.serving import (
+    HOST,
     SERVERS,
     EngineFit,
     engine_packs,
     fit_engine,
     folds_of,
     model_at_site,
+    offload_packs,
     section_of,
     values_of,
     with_values,
@@ -150,7 +154,7 @@ def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReadin
         Of its calibration, only kernels and stated facts count.
     """
     found: list[ServedReading] = []
-    for fit in (*SERVERS, LLAMA_CPP):
+    for fit in (*SERVERS, *CALLED):
         facts = calibration.engines.get(fit.name, calibration.serving)
         packs = engine_packs(fit, engine)
         found += held_out(fit, facts, values_of(fit, facts), packs, calibration)
@@ -167,7 +171,7 @@ def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedRea
     engine : Engine
         Of its calibration, only kernels and stated facts count.
     """
-    known = {fit.name for fit in (*SERVERS, LLAMA_CPP)}
+    known = {fit.name for fit in (*SERVERS, *CALLED)}
     packs = [pack for pack in read_packs(engine, (SINGLE,)) if pack.engine not in known]
     times = predicted_s(packs, calibration, calibration.serving)
     places = [(pack, reading) for pack in packs for reading in pack.readings]
@@ -210,7 +214,12 @@ def fit_serving_intervals(
     for name in dict.fromkeys(item.interval for item in sure):
         own = [item for item in sure if item.interval == name]
         if name in DIRECT:
-            found[name] = found[f"{name}{UNMEASURED}"] = _interval(own, own)
+            for called in dict.fromkeys(item.engine for item in own):
+                bounds = _interval([item for item in own if item.engine == called], own)
+                if called == CALLED[0].name:
+                    found[name] = found[f"{name}{UNMEASURED}"] = bounds
+                else:
+                    found[f"{name}_{called}"] = bounds
             continue
         quantity = own[0].reading.quantity
         kin = [item for item in served if item.reading.quantity == quantity]
@@ -296,7 +305,7 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     blank = blank_training(memory) | {"memory": START}
     calibration = join_calibration(fixed | blank, data_path(FITTED))
     engine = Engine(catalog, calibration)
-    runs = {fit.name: engine_packs(fit, engine) for fit in (*SERVERS, LLAMA_CPP)}
+    runs = {fit.name: engine_packs(fit, engine) for fit in (*SERVERS, *CALLED)}
     first, *others = SERVERS
     common = fit_engine(first, calibration.serving, runs[first.name], calibration)
     serving = with_values(calibration.serving, common)
@@ -304,12 +313,15 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
         fit.name: section_of(fit_engine(fit, serving, runs[fit.name], calibration))
         for fit in others
     }
-    stated = calibration.engines[LLAMA_CPP.name]
-    own = fit_engine(LLAMA_CPP, stated, runs[LLAMA_CPP.name], calibration)
-    sections = {
-        "serving": section_of(common),
-        "engines": {**fitted, LLAMA_CPP.name: section_of(own)},
-    }
+    for fit in CALLED:
+        # Builds that differ on some cards start from what is fitted of their engine.
+        known = {"engines": fitted} if fitted.keys() & {each.name for each in CALLED} else {}
+        stated = join_calibration(fixed | blank | known, data_path(FITTED)).engines[fit.name]
+        fitted[fit.name] = section_of(fit_engine(fit, stated, runs[fit.name], calibration))
+    cards = join_calibration(fixed | blank | {"engines": fitted}, data_path(FITTED))
+    held = fit_engine(HOST, cards.engines[HOST.name], offload_packs(engine), cards)
+    fitted[HOST.name] |= section_of(held)
+    sections: Section = {"serving": section_of(common), "engines": fitted}
     final = join_calibration(kernels | sections | blank, data_path(FITTED))
     intervals = fit_serving_intervals(all_held_out(final, engine), strange_engines(final, engine))
     return sections | {

@@ -61,7 +61,7 @@ class CacheLog:
             fraction=self.fraction,
             device=self.device,
             held=self.held * factor,
-            weights=self.weights * loaded_factor(factor),
+            weights=self.weights * loaded_factor(factor, self.release.facts),
             transient=self.transient * factor,
         )
 
@@ -110,8 +110,8 @@ def predict_cache_row(row: Row, engine: Engine) -> list[ValidationRow]:
     predicted = {
         "weights_gib": Range.around(
             log.weights / GIB,
-            low_factor=loaded_factor(low),
-            high_factor=loaded_factor(high),
+            low_factor=loaded_factor(low, log.release.facts),
+            high_factor=loaded_factor(high, log.release.facts),
             evidence=Evidence.DERIVED,
         ),
         "activation_peak_gib": Range.around(

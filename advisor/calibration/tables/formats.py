@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.calibration.tables.reading import Row, cell, choice, number
 from advisor.errors import InputError
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
+from advisor.nouns.precision import GGUF_ENGINE, KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
 
 FORMATS: Final = {
     "fp32": "fp32",
@@ -20,9 +20,15 @@ FORMATS: Final = {
     "w4a16_awq": "w4a16",
     "w4a16_gptq": "w4a16",
     "mlc_q4f16": "w4a16",
+    "mlx_q4f16": "mlx_q4",
 }
 """Weight formats by the tables' words; formats of GGUF files begin with ``GGUF``."""
 GGUF: Final = "gguf_"
+
+GGUF_READERS: Final = frozenset({"llama_cpp", "ik_llama_cpp"})
+"""Engines that read only GGUF files."""
+AS_GGUF: Final = {"mxfp4": "gguf_mxfp4_moe"}
+"""Formats that such a file stores in its own way."""
 
 CACHE_BYTES: Final = {
     "": 2.0,
@@ -30,6 +36,8 @@ CACHE_BYTES: Final = {
     "fp16": 2.0,
     "bf16": 2.0,
     "fp8": 1.0,
+    "q8_0": 34 / 32,
+    "q4_0": 18 / 32,
     "nvfp4": 0.5 + 1 / 16,
     "fp32": 4.0,
 }
@@ -54,6 +62,8 @@ def weight_format(row: Row) -> WeightFormat:
     if cell(row, "weight_format"):
         return choice(row, "weight_format", WEIGHT_FORMATS)
     name = cell(row, "weight_precision").lower()
+    if cell(row, "engine") in GGUF_READERS:
+        name = AS_GGUF.get(name, name)
     known = FORMATS.get(name, name.removeprefix(GGUF) if name.startswith(GGUF) else "")
     if known in WEIGHT_FORMATS:
         return WEIGHT_FORMATS[known]
@@ -68,4 +78,12 @@ def weight_format(row: Row) -> WeightFormat:
             remedy="Fill weight_bits_per_parameter.",
             field="weight_precision",
         )
-    return WeightFormat(name=name, title=name, bytes_per_parameter=bits / 8, compute="fp16")
+    return WeightFormat(
+        name=name,
+        title=name,
+        bytes_per_parameter=bits / 8,
+        compute="fp16",
+        # The bits of a GGUF file are its size over its parameters.
+        whole=name.startswith(GGUF),
+        engine=GGUF_ENGINE if name.startswith(GGUF) else "",
+    )

@@ -65,7 +65,7 @@ def predict_image_row(row: Row, engine: Engine) -> list[ValidationRow]:
     batch = {"concurrency": integer(row, "concurrency", 1)}
     times = batch_times(
         architecture,
-        built(Serving, stated(row, Serving, leave=SIZES) | batch),
+        built(Serving, stated(row, Serving, leave=(*SIZES, "engine")) | batch),
         stored,
         Candidates(
             layout=LayoutArrays.of(ParallelLayout(data=count)),

@@ -30,12 +30,16 @@ from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad
 from advisor.estimate.serving.times import compute_format
+from advisor.foundation.noun import Noun
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.engines import ServingFacts
+from advisor.nouns.generations import generations
 from advisor.nouns.hardware import Accelerator
 
-TABLE: Final = "serving_runs.csv"
+TABLES: Final = ("serving_runs.csv", "desktop_runs.csv")
+OFFLOADED: Final = ("offload_runs.csv",)
+"""Runs with layers or experts in the host's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +76,25 @@ class Pack:
     ) -> BenchmarkTimes:
         """Return the times of all runs under an engine with these constants."""
         candidates = Candidates(self.deployment.candidates.layout, hardware)
-        deployment = replace(self.deployment, engine=facts, candidates=candidates)
+        deployment = replace(
+            self.deployment, engine=self.deployment.under(facts), candidates=candidates
+        )
         return benchmark_times(deployment, self.load, calibration, online=self.kind == ONLINE)
 
 
-def read_packs(engine: Engine, kinds: Iterable[str]) -> tuple[Pack, ...]:
+def read_packs(
+    engine: Engine, kinds: Iterable[str], tables: Iterable[str] = TABLES
+) -> tuple[Pack, ...]:
     """Read the shipped serving runs of these kinds that state times.
 
     Parameters
     ----------
     kinds : iterable of str
-        Values of the table's ``kind``.
+        Values of the tables' ``kind``.
+    tables : iterable of str, optional
+        Files below ``data/measurements``.
     """
-    rows = shipped_rows(TABLE)
+    rows = [row for name in tables for row in shipped_rows(name)]
     together: dict[tuple[object, ...], list[tuple[Row, Deployment, ServingLoad]]]
     together = defaultdict(list)
     wanted = set(kinds)
@@ -98,7 +108,9 @@ def read_packs(engine: Engine, kinds: Iterable[str]) -> tuple[Pack, ...]:
             continue
         served = deployment.served
         key = (
-            cell(row, "engine"),
+            deployment.engine_name,
+            deployment.interface,
+            deployment.settings,
             cell(row, "kind"),
             cell(row, "architecture_key") or cell(row, "model"),
             served.weight_format,
@@ -112,7 +124,7 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
     first, deployment, _ = found[0]
     candidates = [one.candidates for _, one, _ in found]
     return Pack(
-        engine=cell(first, "engine"),
+        engine=deployment.engine_name,
         kind=cell(first, "kind"),
         deployment=replace(
             deployment,
@@ -169,7 +181,8 @@ def measured_s(row: Row, load: ServingLoad) -> Mapping[str, float]:
     if "decode_tokens_per_s" in measured:
         found[TOKEN] = requests / measured["decode_tokens_per_s"]
     if "prefill_tokens_per_s" in measured:
-        found[FIRST] = requests * float(load.input_tokens[0]) / measured["prefill_tokens_per_s"]
+        new_tokens = float(load.input_tokens[0] - load.cached_tokens[0])
+        found[FIRST] = requests * new_tokens / measured["prefill_tokens_per_s"]
     if "total_output_tokens_per_s" in measured:
         tokens = requests * float(load.output_tokens[0])
         found[WHOLE] = tokens / measured["total_output_tokens_per_s"]
@@ -181,25 +194,57 @@ def readings_of(packs: Iterable[Pack]) -> tuple[Reading, ...]:
     return tuple(reading for pack in packs for reading in pack.readings)
 
 
-def predicted_s(packs: Iterable[Pack], calibration: Calibration, facts: ServingFacts) -> Floats:
-    """Return the predicted time of every reading. [s]"""
-    known: dict[tuple[str, str], HardwareArrays] = {}
+Known = dict[tuple[object, ...], NDArray[np.float64]]
+"""Predicted times of a pack by its place and the constants that it depends on."""
+
+
+def predicted_s(
+    packs: Iterable[Pack],
+    calibration: Calibration,
+    facts: ServingFacts,
+    remembered: Known | None = None,
+) -> Floats:
+    """Return the predicted time of every reading. [s]
+
+    Parameters
+    ----------
+    remembered : dict, optional
+        Times of earlier calls with these packs. A pack whose constants did not change is not
+        predicted again: a fit moves the constants of one generation at a time.
+    """
+    known: dict[tuple[str, str, str], HardwareArrays] = {}
 
     def hardware(pack: Pack) -> HardwareArrays:
         if not facts.backends:
             return pack.deployment.candidates.hardware
-        stored = pack.deployment.served.weight_format
+        stored, interface = pack.deployment.served.weight_format, pack.deployment.interface
         for card in pack.cards:
-            if (card.key, stored.name) not in known:
-                kernels, _ = calibration.served_kernels(card, stored, facts)
-                known[card.key, stored.name] = HardwareArrays.of(
+            if (card.key, stored.name, interface) not in known:
+                kernels, _ = calibration.served_kernels(card, stored, facts, interface)
+                known[card.key, stored.name, interface] = HardwareArrays.of(
                     card, node_for(card, None), kernels, compute=compute_format(card, stored)
                 )
-        return joined([known[card.key, stored.name] for card in pack.cards])
+        return joined([known[card.key, stored.name, interface] for card in pack.cards])
 
-    found: list[NDArray[np.float64]] = []
-    for pack in packs:
+    def predict(pack: Pack) -> NDArray[np.float64]:
         times = pack.times(calibration, facts, hardware(pack))
         all_s = {FIRST: times.first_s, TOKEN: times.token_s, WHOLE: times.whole_s}
-        found.append(np.array([all_s[item.quantity][item.row] for item in pack.readings]))
+        return np.array([all_s[item.quantity][item.row] for item in pack.readings])
+
+    if remembered is None:
+        return np.concatenate([predict(pack) for pack in packs])
+    shared = _values(facts)
+    found: list[NDArray[np.float64]] = []
+    for place, pack in enumerate(packs):
+        interface = pack.deployment.interface
+        own = {card.key: facts.backend(generations(card), interface) for card in pack.cards}
+        key = (place, shared, *(_values(each) for each in own.values() if each))
+        if key not in remembered:
+            remembered[key] = predict(pack)
+        found.append(remembered[key])
     return np.concatenate(found)
+
+
+def _values(facts: Noun) -> tuple[object, ...]:
+    """Return the values of a noun that are not sections."""
+    return tuple(value for value in facts.__dict__.values() if not isinstance(value, dict))

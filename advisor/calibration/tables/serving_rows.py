@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,12 +19,20 @@ from advisor.equations.serving import start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.demand import ServedModel, ServingLoad, host_parts
 from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.quantities import Range
-from advisor.foundation.units import MILLISECOND
+from advisor.foundation.units import GB, MILLISECOND
 from advisor.nouns.efficiency import Calibration, Interval
-from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, ServingFacts
+from advisor.nouns.engines import (
+    DIRECT_FIRST_TOKEN,
+    DIRECT_TIME,
+    HOST_TIME,
+    ServingFacts,
+    builds_at,
+)
+from advisor.nouns.generations import generations
+from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.workload import Serving
 
@@ -72,6 +80,38 @@ class Deployment:
     measured: bool
     """The kernels of the card's kind, and the engine."""
     widening: float
+    interface: str = ""
+    """Interface of the engine to the card; empty for the usual one."""
+    settings: tuple[tuple[str, float], ...] = ()
+    """Facts of the engine that the run set otherwise."""
+
+    def under(self, facts: ServingFacts) -> ServingFacts:
+        """Return an engine's facts with the settings of the run."""
+        return facts.model_copy(update=dict(self.settings)) if self.settings else facts
+
+
+def _node(row: Row, accelerator: Accelerator) -> Node:
+    """Return the machine of a row: the standard one, with the bandwidth that the row states."""
+    node = node_for(accelerator, None)
+    rate = number(row, "host_memory_bandwidth_gb_s")
+    if rate is None:
+        return node
+    return node.model_copy(update={"host_memory_bandwidth_bytes_per_s": rate * GB})
+
+
+BENCH: Final = "llama-bench"
+"""A run that only calls the kernels: it samples nothing, and no request comes in."""
+
+
+def _settings(row: Row) -> tuple[tuple[str, float], ...]:
+    """Return what a run set: tokens of a step, and no sampling."""
+    found: dict[str, float] = {}
+    if cell(row, "step_tokens"):
+        tokens = integer(row, "step_tokens", 1)
+        found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
+    if cell(row, "harness") == BENCH:
+        found["step_overhead_s"] = 0.0
+    return tuple(found.items())
 
 
 def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
@@ -166,22 +206,28 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
             "tensor": integer(row, "tensor", max(1, count // (pipeline * data))),
         },
     )
-    name = cell(row, "engine")
-    facts = engine.calibration.engines.get(name, engine.calibration.serving)
-    kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts)
+    engines = engine.calibration.engines
+    date = cell(row, "software_date") or cell(row, "measured_date")
+    name = builds_at(engines, cell(row, "engine"), date, generations(accelerator))
+    facts = engines.get(name, engine.calibration.serving)
+    interface = cell(row, "backend")
+    kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
+    settings = _settings(row)
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
         candidates=Candidates(
             layout=LayoutArrays.of(layout),
             hardware=HardwareArrays.of(
                 accelerator,
-                node_for(accelerator, None),
+                _node(row, accelerator),
                 kernels,
                 compute=compute_format(accelerator, stored),
             ),
         ),
-        engine=facts,
+        engine=facts.model_copy(update=dict(settings)) if settings else facts,
         engine_name=name,
+        interface=interface,
+        settings=settings,
         routed=architecture.num_experts > 1,
         measured=measured and (name == FIRST_ENGINE or name in engine.calibration.engines),
         widening=shape_widening(architecture),
@@ -195,7 +241,10 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
         "output_tokens": _tokens(row, "output_tokens"),
         "concurrency": integer(row, "concurrency", 1),
     }
-    load = ServingLoad.of(built(Serving, stated(row, Serving) | counts))
+    load = ServingLoad.of(built(Serving, stated(row, Serving, leave=("engine",)) | counts))
+    if cell(row, "cached_tokens"):
+        cached = min(integer(row, "cached_tokens", 1), counts["input_tokens"] - 1)
+        load = replace(load, cached_tokens=np.array([float(cached)]))
     if kind != SATURATED:
         return load
     times = serving_times(
@@ -298,7 +347,9 @@ def _quantities(
         "ttft_ms": first.scaled(1 / MILLISECOND),
         "total_output_tokens_per_s": whole.reciprocal(concurrency * float(load.output_tokens[0])),
         "decode_tokens_per_s": token.reciprocal(concurrency),
-        "prefill_tokens_per_s": first.reciprocal(concurrency * float(load.input_tokens[0])),
+        "prefill_tokens_per_s": first.reciprocal(
+            concurrency * float(load.input_tokens[0] - load.cached_tokens[0])
+        ),
         "latency_ms": whole.scaled(1 / MILLISECOND),
     }
 
@@ -307,7 +358,8 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     """Name the interval of a time: ``what`` is ``FIRST``, ``TOKEN`` or ``WHOLE``."""
     direct = DIRECT_FIRST_TOKEN if what == FIRST else DIRECT_TIME
     if deployment.engine.backends:
-        return direct
+        parts = host_parts(deployment.served.model, deployment.candidates.layout)
+        return HOST_TIME if np.any(parts.touched > 0) else direct
     if kind == SINGLE:
         # No fit has such runs: a server with one stream, or another engine that is called directly.
         return f"{direct}{OTHER}"
@@ -323,4 +375,6 @@ def engine_interval(
 ) -> Interval:
     """Return the interval of a time: the engine's own if it has one and is measured."""
     own = calibration.intervals.get(f"{name}_{engine}")
-    return own if own and measured else calibration.interval(name, measured=measured)
+    if own and (measured or name in (DIRECT_TIME, DIRECT_FIRST_TOKEN)):
+        return own
+    return calibration.interval(name, measured=measured)

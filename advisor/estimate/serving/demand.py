@@ -7,7 +7,7 @@ input as a single matrix, and cache keys and values.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -42,6 +42,8 @@ class ServingLoad:
     input_tokens: Floats
     output_tokens: Floats
     concurrency: Floats
+    cached_tokens: Floats = field(default_factory=lambda: np.zeros(1))
+    """Tokens of the prompt that the cache holds already: only the others are computed."""
 
     @classmethod
     def of(cls, workload: Serving) -> ServingLoad:
@@ -79,6 +81,36 @@ class ServedMatrix:
 
 
 @dataclass(frozen=True, slots=True)
+class HostParts:
+    """Shares of a served model's layers that the host's memory holds, one element each."""
+
+    layers: Floats
+    """Layers that the host holds wholly."""
+    experts: Floats
+    """Layers whose routed experts the host holds."""
+
+    @property
+    def touched(self) -> Floats:
+        """Share of the layers that the host works on."""
+        return np.maximum(self.layers, self.experts)
+
+    def share(self, part: Part, *, routed: bool) -> Floats:
+        """Return the share of the rows of this part that the host holds."""
+        if part is not Part.BLOCK:
+            return np.zeros_like(self.layers)
+        return self.touched if routed else self.layers
+
+
+def host_parts(model: ModelArchitecture, layout: LayoutArrays) -> HostParts:
+    """Return which layers the host's memory holds: the first ones, the output is the last."""
+    layers = float(model.num_hidden_layers)
+    whole = np.clip(layers + 1.0 - layout.gpu_layers, 0.0, layers)
+    # Dense layers come first; they have no experts to hold.
+    routed = layers if model.num_experts > 1 else 0.0
+    return HostParts(whole / layers, np.minimum(layout.cpu_expert_layers, routed) / layers)
+
+
+@dataclass(frozen=True, slots=True)
 class ServedModel:
     """The operator table as an engine holds it, before parallelism divides it."""
 
@@ -89,6 +121,16 @@ class ServedModel:
     attention: tuple[Operator, ...]
     """Rows with a cache or a state."""
     elementwise: tuple[Operator, ...]
+
+    @property
+    def routed_layers(self) -> int:
+        """Layers with routed experts."""
+        return max((matrix.layers for matrix in self.matrices if matrix.experts > 1), default=0)
+
+    @property
+    def scan_layers(self) -> int:
+        """Layers with a recurrence."""
+        return sum(row.layers for row in self.attention if row.state_elements_per_sequence)
 
     @property
     def reads_apart(self) -> bool:
@@ -142,7 +184,7 @@ def bytes_per_parameter(
     if row.stored_bytes is not None and weight_format.name == model.weight_format:
         return row.stored_bytes
     stored = weight_format.bytes_per_parameter
-    if stored >= SIXTEEN_BIT_BYTES:
+    if stored >= SIXTEEN_BIT_BYTES or weight_format.whole:
         return stored
     quantised = row.kind is OperatorKind.MATMUL and row.part is Part.BLOCK
     if model.num_experts > 1 and weight_format.name in EXPERTS_ONLY_FORMATS:
@@ -233,7 +275,9 @@ def cached_bytes_per_sequence(
         # The format of the cache does not change the format of the state.
         state = row.state_elements_per_sequence * row.state_bytes_per_element / layout.tensor
         total = total + row.layers * (cached + state)
-    return total * stage_share(served.model, layout)
+    return (
+        total * stage_share(served.model, layout) * (1.0 - host_parts(served.model, layout).layers)
+    )
 
 
 def row_cache_share(row: Operator, layout: LayoutArrays) -> Floats:

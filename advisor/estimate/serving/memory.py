@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.architecture.table.operators import OperatorKind, Part
+from advisor.architecture.table.operators import Division, OperatorKind, Part
 from advisor.equations.serving_memory import (
     forward_peak_bytes,
     longest_in_piece,
     sampler_bytes,
+    step_buffer_bytes,
 )
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Floats, LayoutArrays, Shares
@@ -23,16 +25,13 @@ from advisor.estimate.serving.demand import (
     bytes_per_parameter,
     cached_bytes_per_sequence,
     communication_bytes,
+    host_parts,
     model_parallel_ranks,
     sampled_sequences,
     stage_share,
 )
-from advisor.nouns.efficiency import Calibration
-
-LOADED_SHARE = 0.05
-"""Share of the weights that is as uncertain as the engine's own memory: loaders pad, and keep
-scales and towers. In start-up logs, vLLM loads up to 2 % more than computed, for gpt-oss-20b 7 %
-(Marlin kernels pad expert matrices to tiles), for small models in 4 bits 20 %."""
+from advisor.nouns.efficiency import Calibration, Interval
+from advisor.nouns.engines import ServingFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,8 @@ class ServingCapacity:
     """Requests of this length that fit the whole deployment at once."""
     max_context_tokens: Floats
     """Longest request at the asked concurrency. [tokens]"""
+    host_bytes: Floats
+    """Weights and cache in the host's memory. [bytes]"""
 
 
 def serving_memory(
@@ -111,7 +112,7 @@ def serving_memory(
     vLLM within 5 % (see the tests). Leaves out block rounding of the paged cache, and prefix
     sharing.
     """
-    engine, process = calibration.serving, calibration.memory
+    engine = calibration.engine_for(served.weight_format)
     hidden = served.model.hidden_size
     step_tokens = batched_tokens(engine, memory_bytes)
     forward = forward_peak_bytes(
@@ -127,20 +128,29 @@ def serving_memory(
         bytes_per_logit=engine.sampling_bytes_per_logit,
     )
     stream = SIXTEEN_BIT_BYTES * step_tokens * hidden
+    if engine.step_buffers:
+        vocabulary = float(served.model.vocab_size)
+        whole = step_buffer_bytes(
+            step_tokens=step_tokens, vocab_size=vocabulary, hidden_size=hidden
+        )
+        stream = np.asarray(
+            step_buffer_bytes(step_tokens=step_tokens, vocab_size=0.0, hidden_size=hidden)
+        )
+        sampler, forward = np.asarray(whole - stream), np.zeros_like(stream)
     sampling = sampler + stream > forward
     length = load.cached_prompt(served) + load.output_tokens
     shape = np.broadcast_shapes(
         layout.tensor.shape, length.shape, load.concurrency.shape, memory_bytes.shape
     )
     terms = {
-        "weights": _weights(served, layout),
+        "weights": _weights(served, layout, on_host=engine.host_embedding),
         "kv_cache": load.per_engine(layout) * cached_bytes_per_sequence(served, layout, length),
         "activations": np.where(sampling, stream, forward),
         "logits": np.where(sampling, sampler, 0.0),
         "workspace": engine.graph_bytes
         + engine.library_bytes
         + communication_bytes(engine, memory_bytes, layout),
-        "context": np.asarray(process.context_bytes["expected"]),
+        "context": np.asarray(context_of(engine, calibration)["expected"]),
     }
     return ServingMemory(**{name: np.broadcast_to(term, shape) for name, term in terms.items()})
 
@@ -151,6 +161,7 @@ def serving_capacity(
     layout: LayoutArrays,
     memory_bytes: Floats,
     calibration: Calibration,
+    host_memory_bytes: Floats | float = np.inf,
 ) -> ServingCapacity:
     """Return what fits, with the engine's own memory at the high end of its interval.
 
@@ -158,6 +169,8 @@ def serving_capacity(
     ----------
     served, load, layout, memory_bytes, calibration
         As for :func:`serving_memory`.
+    host_memory_bytes : float or ndarray, optional
+        Memory of the host, which layers and experts may fill. [bytes]
 
     Returns
     -------
@@ -166,25 +179,31 @@ def serving_capacity(
     """
     memory = serving_memory(served, load, layout, memory_bytes, calibration)
     interval = calibration.interval("serving_memory", measured=True)
-    context = calibration.memory.context_bytes
+    engine = calibration.engine_for(served.weight_format)
+    context = context_of(engine, calibration)
     widening = shape_widening(served.model)
     variable = memory.engine - memory.context
     cache_low, cache_high = memory.kv_cache / widening, memory.kv_cache * widening
-    least, most = interval.low / widening, interval.high * widening
-    low = memory.weights * loaded_factor(least) + cache_low + variable * least + context["low"]
-    filled = memory.weights * loaded_factor(most) + variable * most + context["high"]
+    smallest, largest = buffer_factors(engine, interval)
+    least, most = smallest / widening, largest * widening
+    lightest, heaviest = (loaded_factor(factor, engine) for factor in (least, most))
+    low = memory.weights * lightest + cache_low + variable * least + context["low"]
+    filled = memory.weights * heaviest + variable * most + context["high"]
     high = filled + cache_high
     # The engine's fraction covers weights, activations, graphs and cache. The driver's context is
     # outside it, if the card has room for both.
-    seen = memory_bytes - calibration.serving.driver_bytes
-    inside = calibration.serving.memory_fraction * seen
+    seen = memory_bytes - engine.driver_bytes
+    inside = engine.memory_fraction * seen
     usable = np.minimum(seen, inside + memory.context)
     room = usable - filled
     spare = np.maximum(room, 0.0) / widening
     length = load.cached_prompt(served) + load.output_tokens
     each = cached_bytes_per_sequence(served, layout, length)
-    sequences = np.floor(spare / each)
+    # A host that holds every layer holds all of the cache.
+    sequences = np.floor(np.where(each > 0, spare / np.maximum(each, 1.0), MANY_SEQUENCES))
     longest = _longest(served, layout, spare / load.per_engine(layout))
+    held = _held_by_host(served, load, layout)
+    enough = held <= HOST_SHARE * host_memory_bytes
     limit = served.model.max_position_embeddings
     longest = np.where(room > 0, np.minimum(longest, limit or np.inf), 0.0)
     return ServingCapacity(
@@ -192,27 +211,76 @@ def serving_capacity(
         cache_room_bytes=room,
         low_bytes=low,
         high_bytes=high,
-        fits=high <= usable,
+        fits=(high <= usable) & enough,
         max_concurrency=sequences * layout.data,
         max_context_tokens=np.floor(longest),
+        host_bytes=np.broadcast_to(held, high.shape),
     )
 
 
-def loaded_factor(factor: float) -> float:
-    """Factor on the weights for a factor on the engine's own memory; see ``LOADED_SHARE``."""
-    return 1.0 + LOADED_SHARE * (factor - 1.0)
+MANY_SEQUENCES = 1e6
+"""More requests than an engine takes."""
+HOST_SHARE = 0.9
+"""Share of the host's memory that layers may fill; the system and the file's cache need the rest.
+Assumed: DeepSeek-R1 in Q4_K_M (377 GiB) runs with 512 GB; gpt-oss-120b (59 GiB) pages with 64."""
 
 
-def _weights(served: ServedModel, layout: LayoutArrays) -> Floats:
-    """Return the weights of the fullest pipeline stage's rank, in bytes."""
+def _held_by_host(served: ServedModel, load: ServingLoad, layout: LayoutArrays) -> Floats:
+    """Return the weights and the cache in the host's memory, in bytes."""
+    model = served.model
+    parts = host_parts(model, layout)
+    weights = np.zeros_like(layout.tensor)
+    for row in model.operators:
+        share = parts.share(row.part, routed=row.division is Division.EXPERT)
+        each = bytes_per_parameter(row, served.weight_format, model)
+        weights = weights + share * row.layers * row.parameters * each
+    length = load.cached_prompt(served) + load.output_tokens
+    whole = replace(layout, gpu_layers=np.full_like(layout.gpu_layers, np.inf))
+    cache = load.per_engine(layout) * cached_bytes_per_sequence(served, whole, length)
+    return weights + parts.layers * cache * layout.pipeline
+
+
+def context_of(engine: ServingFacts, calibration: Calibration) -> Mapping[str, float]:
+    """Return the driver's context under an engine: low, expected, high. [bytes]"""
+    return engine.context_bytes or calibration.memory.context_bytes
+
+
+STEP_BUFFERS = (0.3, 1.0)
+"""Buffers of one step over ``step_buffer_bytes``, which is the most: builds of 2026 reserve the
+logits of fewer tokens (82 MiB for Gemma 3 1B at 512 tokens, 0.16 of it)."""
+
+
+def buffer_factors(engine: ServingFacts, interval: Interval) -> tuple[float, float]:
+    """Return the bounds of an engine's own memory over the expected one."""
+    return STEP_BUFFERS if engine.step_buffers else (interval.low, interval.high)
+
+
+def loaded_factor(factor: float, engine: ServingFacts) -> float:
+    """Factor on the weights for a factor on the engine's own memory; see ``loaded_share``."""
+    return 1.0 + engine.loaded_share * (factor - 1.0)
+
+
+def _weights(served: ServedModel, layout: LayoutArrays, *, on_host: bool) -> Floats:
+    """Return the weights of the fullest pipeline stage's rank, in bytes.
+
+    Parameters
+    ----------
+    on_host : bool
+        The embedding stays in the host's memory, unless it is the output matrix too.
+    """
     model = served.model
     part_bytes = {part: np.zeros_like(layout.tensor) for part in Part}
+    parts = host_parts(model, layout)
     for row in model.operators:
         each = bytes_per_parameter(row, served.weight_format, model)
         held = row.layers * row.parameters * each / model_parallel_ranks(row.division, layout)
+        held = held * (1.0 - parts.share(row.part, routed=row.division is Division.EXPERT))
         part_bytes[row.part] = part_bytes[row.part] + held
     blocks = part_bytes[Part.BLOCK] * stage_share(model, layout)
     embedding, head = part_bytes[Part.EMBEDDING], part_bytes[Part.HEAD]
+    if on_host:
+        head = head + (embedding if model.tied_embeddings else 0.0)
+        return blocks + head
     # A pipeline holds a tied table at both ends, a single stage holds it once.
     last = head + (embedding if model.tied_embeddings else 0.0)
     split = blocks + np.maximum(embedding, last)

@@ -16,7 +16,13 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import ServingMemory, loaded_factor, serving_memory
+from advisor.estimate.serving.memory import (
+    ServingMemory,
+    buffer_factors,
+    context_of,
+    loaded_factor,
+    serving_memory,
+)
 from advisor.estimate.serving.terms import (
     SERVING_MEMORY,
     SERVING_TIME,
@@ -28,7 +34,7 @@ from advisor.estimate.terms import term
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
-from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME
+from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, ServingFacts
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
@@ -42,6 +48,7 @@ _BINDING = {
     "compute": ("compute", "prefill"),
     "network": ("network",),
     "launch": ("fixed",),
+    "host": ("host",),
 }
 
 
@@ -103,14 +110,15 @@ def describe_serving(
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
     )
     times = serving_times(served, load, candidates, calibration)
-    memory = serving_memory(served, load, arrays, candidates.hardware.memory_bytes, calibration)
+    memory_bytes = candidates.hardware.served_memory_bytes
+    memory = serving_memory(served, load, arrays, memory_bytes, calibration)
     widening = shape_widening(architecture)
     # A full description of the model is exact; only an assumed shape weakens the evidence.
     assumed = architecture.evidence is Evidence.ASSUMED
     known = Evidence.ASSUMED if assumed else kernels.evidence
 
     def ranges(quantity: str) -> Callable[[float], Range]:
-        interval = calibration.interval(quantity, measured=measured)
+        interval = calibration.served_interval(quantity, weight_format, measured=measured)
         return lambda value: Range.around(
             value,
             low_factor=interval.low / widening,
@@ -124,7 +132,7 @@ def describe_serving(
             workload=workload,
             layout=layout,
             memory=memory,
-            memory_bytes=accelerator.memory_reported_bytes,
+            memory_bytes=float(memory_bytes[0]),
             times=times,
             calibration=calibration,
         ),
@@ -133,11 +141,32 @@ def describe_serving(
             times,
             workload,
             layout,
-            later=ranges(DIRECT_TIME if engine.backends else serving_quantity(architecture)),
-            first=ranges(DIRECT_FIRST_TOKEN if engine.backends else "serving_first_token"),
+            later=ranges(later_quantity(architecture, engine, layout)),
+            first=ranges(first_quantity(engine, layout)),
             texts=time_substitutions(served, workload, layout, engine, accelerator),
         ),
     )
+
+
+def later_quantity(
+    architecture: ModelArchitecture, engine: ServingFacts, layout: ParallelLayout
+) -> str:
+    """Name of the interval for times per output token under an engine."""
+    if not engine.backends or not generates(architecture):
+        return serving_quantity(architecture)
+    return HOST_TIME if on_host(layout) else DIRECT_TIME
+
+
+def first_quantity(engine: ServingFacts, layout: ParallelLayout) -> str:
+    """Name of the interval for times to the first token under an engine."""
+    if not engine.backends:
+        return "serving_first_token"
+    return HOST_TIME if on_host(layout) else DIRECT_FIRST_TOKEN
+
+
+def on_host(layout: ParallelLayout) -> bool:
+    """Whether the host's memory holds layers or experts of a served model."""
+    return layout.gpu_layers is not None or layout.cpu_expert_layers > 0
 
 
 STREAM_TOKENS = 3
@@ -214,20 +243,23 @@ def _memory(
     known = served.model.evidence
     evidence = interval.evidence.weakest(known)
 
+    engine = calibration.engine_for(served.weight_format)
+    least, most = buffer_factors(engine, interval)
+
     def spread(name: str) -> Range:
         return Range.around(
             values[name],
-            low_factor=interval.low / widening,
-            high_factor=interval.high * widening,
+            low_factor=least / widening,
+            high_factor=most * widening,
             evidence=evidence,
         )
 
-    texts = memory_substitutions(served, workload, layout, calibration.serving, memory_bytes)
+    texts = memory_substitutions(served, workload, layout, engine, memory_bytes)
     return MemoryBreakdown(
         weights_bytes=Range.around(
             values["weights"],
-            low_factor=loaded_factor(interval.low / widening),
-            high_factor=loaded_factor(interval.high * widening),
+            low_factor=loaded_factor(least / widening, engine),
+            high_factor=loaded_factor(most * widening, engine),
             evidence=known,
         ),
         gradients_bytes=Range.exact(0.0),
@@ -238,7 +270,7 @@ def _memory(
             values["kv_cache"], low_factor=1 / widening, high_factor=widening, evidence=known
         ),
         workspace_bytes=spread("workspace"),
-        context_bytes=Range(**calibration.memory.context_bytes, evidence=Evidence.ASSUMED),
+        context_bytes=Range(**context_of(engine, calibration), evidence=Evidence.ASSUMED),
         # Engines allocate the cache once, at start-up, so nothing fragments.
         fragmentation_bytes=Range.exact(0.0),
         total_bytes=Range(
@@ -248,6 +280,7 @@ def _memory(
             evidence=evidence,
         ),
         usable_bytes=float(capacity.usable_bytes[0]),
+        host_bytes=Range.exact(float(capacity.host_bytes[0]), evidence=known),
         fits=bool(capacity.fits[0]),
         peak_moment="serving",
         limiting_stage="all" if layout.pipeline == 1 else "first",

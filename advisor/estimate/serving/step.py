@@ -15,6 +15,7 @@ from advisor.equations.collectives import (
     all_to_all_time_s,
     point_to_point_time_s,
 )
+from advisor.equations.offload import host_layers_s
 from advisor.equations.roofline import (
     attention_time_s,
     bandwidth_time_s,
@@ -33,6 +34,7 @@ from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,
     ServedMatrix,
     ServedModel,
+    host_parts,
     row_cache_share,
 )
 from advisor.nouns.efficiency import NetworkEfficiency
@@ -58,6 +60,8 @@ class StepShares(Shares):
     network: Floats
     fixed: Floats
     """Kernel, layer and step overheads."""
+    host: Floats
+    """Layers and experts in the host's memory: its reading, or bringing them to the card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,9 @@ class StepContent:
     prompt_tokens: Floats
     """Prompt tokens in the step. [tokens]"""
     prompt_length: Floats
-    """Length of the prompt of these tokens. [tokens]"""
+    """Length of the prompt of these tokens, with what was cached before. [tokens]"""
+    prompt_cached: Floats
+    """Tokens of that prompt that were cached before. [tokens]"""
 
     @property
     def tokens(self) -> Floats:
@@ -131,6 +137,11 @@ def engine_step(
         content.tokens.shape, content.context_last.shape, hardware.memory_bytes.shape
     )
     weights, compute, cache, fixed = (np.zeros(shape) for _ in range(4))
+    parts = host_parts(served.model, candidates.layout)
+    held, flops = np.zeros(shape), np.zeros(shape)
+    # From a length on, the card computes with weights that come over the link.
+    host = engine.host
+    streams = content.tokens >= (host.streamed_tokens if host else np.inf)
     unquantised = hardware.in_16_bits()
     served_wide = served.weight_format.bytes_per_parameter >= SIXTEEN_BIT_BYTES
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -141,14 +152,21 @@ def engine_step(
                 kernels = kernels.for_experts()
             total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
             # A matrix without rows in its phase is neither computed nor read.
-            runs = content.of(matrix.part, matrix.phase) > 0
-            total = np.where(runs, total, 0.0)
+            runs = np.where(content.of(matrix.part, matrix.phase) > 0, 1.0, 0.0)
+            total = np.where(runs > 0, total, 0.0)
+            away = parts.share(matrix.part, routed=matrix.experts > 1)
+            held = held + matrix.layers * away * _held_bytes(matrix, content, candidates, runs)
+            flops = flops + matrix.layers * away * runs * _flops(matrix, content)
+            own = matrix.layers * (1.0 - away)
             reading = memory_roof_s(total_s=total, memory_s=memory)
-            weights = weights + matrix.layers * reading
-            compute = compute + matrix.layers * (total - reading)
+            weights = weights + own * reading
+            compute = compute + (own + matrix.layers * away * streams) * (total - reading)
             fixed = fixed + matrix.layers * kernels.matmul_overhead_s * runs
         reading, scores = _attention_time(served, content, candidates)
-        cache = cache + reading
+        # The host holds the cache of its layers.
+        cache = cache + (1.0 - parts.layers) * reading
+        moved = reading * hardware.memory_bandwidth_bytes_per_s * hardware.cache_bandwidth
+        held = held + np.where(streams, 0.0, parts.layers * moved)
         compute = compute + scores + _elementwise_time(served, content, candidates)
         fixed = fixed + engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
         blocks = served.model.branches / BRANCHES_PER_BLOCK
@@ -156,14 +174,52 @@ def engine_step(
             content.prompt_tokens > 0, hardware.prompt_layer_overhead_s, hardware.layer_overhead_s
         )
         fixed = fixed + each * blocks
+        fixed = fixed + hardware.routed_layer_overhead_s * served.routed_layers
+        fixed = fixed + hardware.scan_layer_overhead_s * served.scan_layers
         traffic = _traffic(served, content, candidates, network)
+        waited = np.zeros(shape)
+        if host is not None:
+            waited = np.asarray(
+                host_layers_s(
+                    held_bytes=held,
+                    flops=flops,
+                    tokens=content.tokens,
+                    layers=served.model.num_hidden_layers * parts.touched,
+                    host_bytes_per_s=hardware.host_bytes_per_s * host.bandwidth,
+                    host_flops_per_s=host.flops_per_s,
+                    link_bytes_per_s=hardware.pcie_bytes_per_s * host.link,
+                    streamed_tokens=host.streamed_tokens,
+                    layer_overhead_s=host.layer_overhead_s,
+                )
+            )
     return StepShares(
         weights=weights,
         cache=cache,
         compute=compute,
         network=np.broadcast_to(traffic, shape),
         fixed=fixed,
+        host=np.broadcast_to(waited, shape),
     )
+
+
+def _flops(matrix: ServedMatrix, content: StepContent) -> Floats:
+    """Return the operations of one matrix in one layer."""
+    rows = content.of(matrix.part, matrix.phase) * matrix.active_experts
+    return 2.0 * rows * matrix.in_features * matrix.out_features
+
+
+def _held_bytes(
+    matrix: ServedMatrix, content: StepContent, candidates: Candidates, runs: Floats
+) -> Floats:
+    """Return the weights of one matrix in one layer that a step reads, in bytes."""
+    touched = experts_touched(
+        experts=float(matrix.experts),
+        active_experts=float(matrix.active_experts),
+        tokens=content.of(matrix.part, matrix.phase),
+    )
+    count = touched if matrix.experts > 1 else 1.0
+    size = matrix.in_features * matrix.out_features * matrix.bytes_per_parameter
+    return np.asarray(runs * count * size)
 
 
 def _matrix_time(
@@ -189,7 +245,9 @@ def _matrix_time(
             tokens=pooled,
         )
         held = np.maximum(touched / layout.expert, 1.0)
-        efficiency = hardware.matmul_compute * engine.grouped_compute
+        each = np.maximum(pooled * matrix.active_experts / np.maximum(touched, 1.0), 1.0)
+        half = np.where(content.prompt_tokens > 0, engine.grouped_half_rows, 0.0)
+        efficiency = hardware.matmul_compute * engine.grouped_compute / (1.0 + half / each)
     else:
         held = np.ones_like(tokens)
         efficiency = hardware.matmul_compute
@@ -247,7 +305,9 @@ def _attention_time(
             overhead_s=0.0,
         )
         reading = reading + row.layers * np.asarray(read)
-        attended = mean_attended_tokens(first=0.0, last=content.prompt_length, window=window)
+        attended = mean_attended_tokens(
+            first=content.prompt_cached, last=content.prompt_length, window=window
+        )
         if row.phase is Phase.PROMPT:
             # An encoder sees the whole prompt at each of its tokens.
             attended = content.prompt_length

@@ -73,6 +73,11 @@ SERVING_TIME: dict[str, TermText] = {
         "kernels x t0 + layers x t_layer + requests x t_sequence + t_step",
         "aiconfigurator2026",
     ),
+    "host": TermText(
+        "Layers and experts in the host's memory",
+        "bytes / (host bandwidth x e), for long prompts bytes / (link x e), + layers x t0",
+        "llamacpp2026",
+    ),
     "prefill": TermText(
         "Prompts of other requests in the same steps",
         "d / (1 - X E) - d",

@@ -45,6 +45,7 @@ class TokenShares(Shares):
     compute: Floats
     network: Floats
     fixed: Floats
+    host: Floats
     prefill: Floats
     """Prompts of other requests in the same steps."""
 
@@ -154,9 +155,10 @@ def serving_times(
     engine = engine or calibration.engine_for(served.weight_format)
     requests = load.per_engine(layout)
     batch = np.ceil(requests / layout.pipeline)
-    memory_bytes = candidates.hardware.memory_bytes
+    memory_bytes = candidates.hardware.served_memory_bytes
     limit = batched_tokens(engine, memory_bytes)
-    chunk = np.minimum(load.input_tokens, limit)
+    new_tokens = load.input_tokens - load.cached_tokens
+    chunk = np.minimum(new_tokens, limit)
     before = load.cached_prompt(served)
 
     def step(sequences: Floats, prompt_tokens: Floats) -> StepShares:
@@ -166,6 +168,7 @@ def serving_times(
             context_last=before + load.output_tokens,
             prompt_tokens=prompt_tokens,
             prompt_length=load.input_tokens,
+            prompt_cached=load.cached_tokens,
         )
         return engine_step(served, content, candidates, engine, calibration.network)
 
@@ -174,7 +177,7 @@ def serving_times(
     mixed = step(batch - 1, chunk)
     full = step(np.zeros_like(batch), limit)
     with np.errstate(invalid="ignore"):
-        occupied = load.input_tokens / limit
+        occupied = new_tokens / limit
         chunks = np.maximum(occupied, 1.0)
         decode_s = decode.total
         # A single request starts a step only for its prompt; otherwise the prompt joins a step
@@ -229,7 +232,9 @@ def serving_times(
             **{item.name: getattr(decode, item.name) for item in fields(StepShares)},
             prefill=tpot - decode_s,
         )
-    capacity = serving_capacity(served, load, layout, memory_bytes, calibration)
+    capacity = serving_capacity(
+        served, load, layout, memory_bytes, calibration, candidates.hardware.host_memory_bytes
+    )
     return ServingTimes(
         ttft_s=np.asarray(ttft),
         tpot_s=np.asarray(tpot),

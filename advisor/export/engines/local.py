@@ -31,12 +31,13 @@ def llama_cpp(servers: Servers) -> Launch:
     setup, slots = servers.setup, servers.sequences
     cache = servers.program.cache[cache_format(servers.workload, setup.accelerator)]
     from_hub, weights = _weights(servers)
+    experts = setup.estimate.layout.cpu_expert_layers
     options: Options = (
         ("-hf" if from_hub else "-m", weights),
         ("-c", str(slots * servers.context)),
         ("-np", str(slots)),
-        ("-ngl", "all" if _on_cards(servers) else "0"),
-        *((("--n-cpu-moe", "0"),) if setup.model.expert_parameters else ()),
+        ("-ngl", _layers(servers, everything="all")),
+        *((("--n-cpu-moe", str(experts)),) if setup.model.expert_parameters else ()),
         ("-sm", "layer" if servers.cards > 1 else "none"),
         ("-fa", "on"),
         ("--cache-type-k", cache),
@@ -70,7 +71,7 @@ def ollama(servers: Servers) -> Launch:
     modelfile = (
         f"FROM {f'hf.co/{weights}' if from_hub else local}\n"
         f"PARAMETER num_ctx {servers.context}\n"
-        f"PARAMETER num_gpu {ALL_LAYERS if _on_cards(servers) else 0}\n"
+        f"PARAMETER num_gpu {_layers(servers, everything=str(ALL_LAYERS))}\n"
     )
     cache = servers.program.cache[cache_format(servers.workload, setup.accelerator)]
     environment = {
@@ -96,8 +97,12 @@ def ollama(servers: Servers) -> Launch:
     )
 
 
-def _on_cards(servers: Servers) -> bool:
-    return servers.setup.accelerator.segment is not Segment.CPU
+def _layers(servers: Servers, *, everything: str) -> str:
+    """Return the layers on the cards, the output counted as one."""
+    if servers.setup.accelerator.segment is Segment.CPU:
+        return "0"
+    layers = servers.setup.estimate.layout.gpu_layers
+    return everything if layers is None else str(layers)
 
 
 def _quantised(servers: Servers) -> str:

@@ -87,7 +87,7 @@ def stated_values(layout: ParallelLayout | None) -> Stated:
     return {
         name: int(getattr(arrays, name)[0])
         for name in type(layout).model_fields
-        if layout.states(name)
+        if layout.states(name) and np.isfinite(getattr(arrays, name)[0])
     }
 
 
@@ -385,6 +385,8 @@ def layout_grid(
         virtual_stages=tripled[:, 8],
         offload=tripled[:, 9],
         schedule=tripled[:, 10],
+        gpu_layers=np.full(RECOMPUTE_LEVELS * rows, np.inf),
+        cpu_expert_layers=np.zeros(RECOMPUTE_LEVELS * rows),
     )
     return LayoutGrid(
         rows=rows,

@@ -30,7 +30,7 @@ from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
 from advisor.planning.search.serving import ServingSearch, replica_table, search_serving
-from advisor.planning.search.systems import System, by_host_memory
+from advisor.planning.search.systems import System, by_host_memory, serving_hosts, with_host
 from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
@@ -113,7 +113,9 @@ def search(
         Use layouts with the host's memory; tried if nothing fits without it.
     """
     if isinstance(case.workload, Serving):
-        return _search_serving(case, case.workload, architecture, systems, calibration)
+        return _search_serving(
+            case, case.workload, architecture, systems, calibration, hosted=hosted
+        )
     return _search_training(case, case.workload, architecture, systems, calibration, hosted=hosted)
 
 
@@ -123,7 +125,7 @@ def search_and_host(
     systems: Sequence[System],
     calibration: Calibration,
 ) -> tuple[Sequence[System], SearchResult]:
-    """Evaluate a case on all systems; if training fits none, use the hosts' memory too.
+    """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
 
     Returns
     -------
@@ -131,18 +133,37 @@ def search_and_host(
         The searched systems, each with its tool, and the result. If the host's memory is used,
         systems are separate for each host memory size.
     """
-    systems = equipped(case, architecture, systems)
+    systems = equipped(case, architecture, with_host(systems, case.host))
     result = search(case, architecture, systems, calibration)
-    serving = isinstance(case.workload, Serving)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
-    if serving or result.options or refused or architecture.unit is not Unit.TOKEN:
+    if result.options or refused or architecture.unit is not Unit.TOKEN:
         return systems, result
-    parted = by_host_memory(systems)
+    if isinstance(case.workload, Serving):
+        able = _offloading(case.workload, architecture, systems, calibration)
+        parted = serving_hosts(able, case.host)
+    else:
+        parted = by_host_memory(systems)
     hosted = search(case, architecture, parted, calibration, hosted=True)
     if not hosted.options:
         return systems, result
     # Cards that still do not fit show their need without host memory.
     return parted, replace(hosted, misses=result.misses)
+
+
+def _offloading(
+    workload: Serving,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+) -> list[System]:
+    """Return the systems whose serving engine keeps layers in the host's memory."""
+
+    def offloads(system: System) -> bool:
+        card, tool = system.accelerator, system.tool
+        form = WEIGHT_FORMATS[served_format(workload, architecture, card, tool)]
+        return calibration.under(engine_of(tool, card)).engine_for(form).host is not None
+
+    return [system for system in systems if offloads(system)]
 
 
 def equipped(
@@ -330,6 +351,8 @@ def _search_serving(
     architecture: ModelArchitecture,
     systems: Sequence[System],
     calibration: Calibration,
+    *,
+    hosted: bool = False,
 ) -> SearchResult:
     check_context(workload, architecture)
     # Networks that process batches are compute-bound: narrower weights alone do not help.
@@ -351,7 +374,14 @@ def _search_serving(
     for (size, _, engine), indices in groups.items():
         members = [systems[index] for index in indices]
         table = replica_table(
-            architecture, members, workload.concurrency, stated_values(case.layout)
+            architecture,
+            members,
+            workload.concurrency,
+            stated_values(case.layout),
+            by_layers=calibration.under(engine)
+            .engine_for(WEIGHT_FORMATS[own[indices[0]]])
+            .divides_layers,
+            hosted=hosted,
         )
         smaller = [name for name in lower if WEIGHT_FORMATS[name].bytes_per_parameter < size]
         for name in (own[indices[0]], *smaller):

@@ -23,7 +23,8 @@ from advisor.planning.search.options import Miss
 from advisor.planning.search.systems import System
 
 Table = NDArray[np.intp]
-"""Columns: system, count, replicas, tensor, pipeline, expert."""
+"""Columns: system, count, replicas, tensor, pipeline, expert, layers on the cards, layers whose
+experts the host holds."""
 Indices = NDArray[np.intp]
 Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]
 """Time per output, time to the first, outputs per second, whether it fits, needed and usable
@@ -31,6 +32,10 @@ memory."""
 
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 PIPELINE_DEGREES = (1, 2, 4)
+LAYER_DEGREES = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Cards among which an engine divides whole layers."""
+ALL_LAYERS = 2**31
+"""More layers than a model has."""
 WIDE_EXPERTS = 8
 """Experts are kept whole, spread over one machine of this size, or over all replicas."""
 
@@ -65,25 +70,38 @@ def replica_table(
     systems: Sequence[System],
     concurrency: int,
     stated: Stated | None = None,
+    *,
+    by_layers: bool = False,
+    hosted: bool = False,
 ) -> Table:
     """Return every way to divide every number of accelerators into equal replicas.
 
     A replica answers at least one request at a time. If the replicas leave accelerators of the
     last instance idle, the count is the number of accelerators in use. Degrees in ``stated`` keep
     their values.
+
+    Parameters
+    ----------
+    by_layers : bool, optional
+        The engine divides a model by whole layers alone.
+    hosted : bool, optional
+        The host's memory holds some layers or experts.
     """
     stated = stated or {}
+    by_tensor = TENSOR_DEGREES if not by_layers else (1,)
+    by_stages = PIPELINE_DEGREES if not by_layers else LAYER_DEGREES
+    parts = _parts(architecture, stated, hosted=hosted)
 
     def tried(name: str, degrees: Iterable[int]) -> Iterable[int]:
         return (stated[name],) if name in stated else degrees
 
     heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
     divided = generates(architecture)
-    rows: set[tuple[int, int, int, int, int, int]] = set()
+    rows: set[tuple[int, ...]] = set()
     for index, system in enumerate(systems):
         reach = max(system.node.accelerators, system.node.intra_domain)
-        tensors = TENSOR_DEGREES if divided and system.divides("tensor") else (1,)
-        pipelines = PIPELINE_DEGREES if divided and system.divides("pipeline") else (1,)
+        tensors = by_tensor if divided and system.divides("tensor") else (1,)
+        pipelines = by_stages if divided and system.divides("pipeline") else (1,)
         for count in system.counts:
             for tensor in tried("tensor", tensors):
                 if heads % tensor or (tensor > reach and "tensor" not in stated):
@@ -99,11 +117,28 @@ def replica_table(
                     spread = {1, min(WIDE_EXPERTS, replicas), replicas}
                     degrees = tried("expert", spread if system.divides("expert") else (1,))
                     rows.update(
-                        (index, used, replicas, tensor, pipeline, expert)
+                        (index, used, replicas, tensor, pipeline, expert, *part)
                         for expert in degrees
                         if replicas % expert == 0 and architecture.num_experts % expert == 0
+                        for part in parts
                     )
-    return np.array(sorted(rows), dtype=np.intp).reshape(-1, 6)
+    return np.array(sorted(rows), dtype=np.intp).reshape(-1, 8)
+
+
+def _parts(
+    architecture: ModelArchitecture, stated: Stated, *, hosted: bool
+) -> tuple[tuple[int, int], ...]:
+    """Return layers on the cards, and layers whose experts the host holds, to try.
+
+    Experts move to the host first, which reads few of them for each token, then whole layers.
+    """
+    layers = architecture.num_hidden_layers
+    whole, experts = stated.get("gpu_layers"), stated.get("cpu_expert_layers")
+    if whole is not None or experts is not None or not hosted:
+        return ((ALL_LAYERS if whole is None else whole, experts or 0),)
+    routed = layers if architecture.num_experts > 1 else 0
+    by_experts = [(ALL_LAYERS, moved) for moved in range(1, routed + 1)]
+    return (*by_experts, *((kept, routed) for kept in range(layers, -1, -1)))
 
 
 def search_serving(
@@ -234,8 +269,8 @@ def _best_places(table: Table, places: Indices, merits: Sequence[Floats]) -> lis
 
 
 def _layouts(table: Table) -> LayoutArrays:
-    columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 6)]
-    replicas, tensor, pipeline, expert = columns
+    columns: list[Floats] = [table[:, place].astype(np.float64) for place in range(2, 8)]
+    replicas, tensor, pipeline, expert, gpu_layers, cpu_expert_layers = columns
     one = np.ones_like(replicas)
     return LayoutArrays(
         data=replicas,
@@ -250,4 +285,6 @@ def _layouts(table: Table) -> LayoutArrays:
         virtual_stages=one,
         offload=0 * one,
         schedule=0 * one,
+        gpu_layers=np.where(gpu_layers < ALL_LAYERS, gpu_layers, np.inf),
+        cpu_expert_layers=cpu_expert_layers,
     )

@@ -10,6 +10,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
 from advisor.nouns.hardware import Accelerator, Node, Offer, PriceKind
+from advisor.nouns.host import Host
 from advisor.nouns.limits import Constraints, OwnedHardware
 from advisor.nouns.stacks import Degree
 from advisor.nouns.tools import Tool
@@ -206,6 +207,45 @@ def check_owned(limits: Constraints) -> None:
             remedy="Leave one of them out.",
             field="limits.price_kind",
         )
+
+
+def with_host(systems: Sequence[System], host: Host) -> Sequence[System]:
+    """Return systems whose machines have what the user states of them."""
+    stated = {
+        "host_memory_bytes": host.memory_bytes,
+        "host_memory_bandwidth_bytes_per_s": host.memory_bandwidth_bytes_per_s,
+        "display_bytes": host.display_bytes,
+    }
+    update = {name: value for name, value in stated.items() if value is not None}
+    if not update:
+        return systems
+    return [replace(system, node=system.node.model_copy(update=update)) for system in systems]
+
+
+def serving_hosts(systems: Sequence[System], host: Host) -> list[System]:
+    """Split systems by the memory of their machines, for served layers that it holds.
+
+    What the user states holds for every machine. A machine of unknown memory has the usual one of
+    its platform, and the answer says so.
+    """
+    parted = []
+    for system in systems:
+        if system.accelerator.shares_host_memory:
+            continue
+        usual = system.node.host_memory_bytes
+        groups: dict[float, list[Offer]] = {}
+        for offer in system.offers:
+            size = usual if host.memory_bytes else offer.host_memory_bytes or usual
+            groups.setdefault(size, []).append(offer)
+        parted += [
+            replace(
+                system,
+                offers=tuple(offers),
+                node=system.node.model_copy(update={"host_memory_bytes": size}),
+            )
+            for size, offers in (groups or {usual: []}).items()
+        ]
+    return parted
 
 
 def by_host_memory(systems: Sequence[System]) -> list[System]:

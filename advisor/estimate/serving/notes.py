@@ -1,0 +1,65 @@
+"""What an answer says of the serving engine: its builds, its split of layers, raised limits."""
+
+from __future__ import annotations
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.results import MemoryBreakdown
+from advisor.estimate.serving.report import on_host
+from advisor.foundation.units import GB, GIB, MIB
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator, Node
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WeightFormat
+
+TITLES = {"llama_cpp": "llama.cpp", "mlx": "MLX"}
+"""Engines with their own kernels, as people write them."""
+PAGE_BYTES = 4096
+ALL = 99
+"""What people pass to ``-ngl`` for all layers."""
+
+
+def engine_notes(
+    layout: ParallelLayout,
+    node: Node,
+    architecture: ModelArchitecture,
+    weight_format: WeightFormat,
+    calibration: Calibration,
+) -> tuple[str, ...]:
+    """Return the age of the builds behind the speeds, and what the host holds."""
+    engine = calibration.engines.get(weight_format.engine)
+    if engine is None:
+        return ()
+    title = TITLES.get(weight_format.engine, weight_format.engine)
+    notes = []
+    if engine.built:
+        notes.append(f"speeds of {title} rest on published runs of builds of {engine.built}")
+    if on_host(layout):
+        layers = ALL if layout.gpu_layers is None else layout.gpu_layers
+        options = f"-ngl {layers}"
+        if layout.cpu_expert_layers:
+            options += f" --n-cpu-moe {layout.cpu_expert_layers}"
+        notes.append(
+            f"{options}: the host holds the rest of the {architecture.num_hidden_layers} layers "
+            f"and their cache, in {node.host_memory_bytes / GB:,.0f} GB of memory at "
+            f"{node.host_memory_bandwidth_bytes_per_s / GB:,.4g} GB/s (host.memory_bytes, "
+            "host.memory_bandwidth_bytes_per_s)"
+        )
+    if node.display_bytes:
+        notes.append(
+            f"{node.display_bytes / GB:.2g} GB of each card for screen and desktop "
+            "(host.display_bytes)"
+        )
+    return tuple(notes)
+
+
+def limit_notes(accelerator: Accelerator, memory: MemoryBreakdown) -> tuple[str, ...]:
+    """Say how to raise the limit of unified memory, where a served model needs more."""
+    needed = memory.total_bytes.high
+    if not accelerator.memory_reported_bytes < needed <= memory.usable_bytes:
+        return ()
+    raised = accelerator.memory_raised_bytes
+    given = f"by default, the GPU gets {accelerator.memory_reported_bytes / GIB:,.0f} GiB"
+    how = f"sudo sysctl iogpu.wired_limit_mb={raised / MIB:.0f}"
+    if accelerator.vendor != "Apple":
+        how = f"kernel option ttm.pages_limit={raised / PAGE_BYTES:.0f}"
+    return (f"{given} of the shared memory; for more: {how}",)

@@ -1,0 +1,53 @@
+"""The computer around the accelerators, as far as the user states it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from advisor.foundation.noun import Noun
+from advisor.nouns.inputs import SERVING, TEXT, Input, Reads
+
+Bytes = Annotated[float, Field(ge=1e9, le=1e15, allow_inf_nan=False)]
+
+
+class Host(Noun):
+    """Memory of the host, and what its screen takes; None takes the default of the platform."""
+
+    memory_bytes: Annotated[
+        Bytes | None,
+        Input(
+            "serving with layers or experts in the host's memory: its size, 64G (a desktop "
+            "computer: 64 GB, a server: 512 GB)",
+            "--host-memory",
+            "Host memory",
+            unit="bytes",
+            metavar="BYTES",
+            networks=TEXT,
+            tasks=SERVING,
+            blank="As usual for the card",
+        ),
+    ] = None
+    memory_bandwidth_bytes_per_s: Annotated[
+        Bytes | None,
+        Input(
+            "bandwidth of the host's memory, all channels together: 89.6G (two channels of "
+            "DDR5-5600; a server: eight of DDR5-4800)",
+            "--host-bandwidth",
+            metavar="BYTES/S",
+            reads=Reads.COUNT,
+            tasks=SERVING,
+        ),
+    ] = None
+    display_bytes: Annotated[
+        Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)] | None,
+        Input(
+            "memory that screen and desktop take from each card (0.6G of a consumer card, with "
+            "llama.cpp)",
+            "--display-memory",
+            metavar="BYTES",
+            reads=Reads.PLAIN,
+            tasks=SERVING,
+        ),
+    ] = None

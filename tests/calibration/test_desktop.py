@@ -1,0 +1,101 @@
+"""Engines of desktop computers: dated builds, errors on published runs, and that what ran fits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from advisor.calibration.scoring.accuracy_page import score_tables
+from advisor.calibration.scoring.report import ValidationReport
+from advisor.calibration.tables.context import Engine, shipped_engine
+from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
+from advisor.calibration.tables.serving_rows import row_deployment, row_load
+from advisor.catalog.constants import load_calibration
+from advisor.estimate.serving.memory import serving_capacity
+from advisor.nouns.engines import builds_at
+from advisor.nouns.hardware import Segment
+
+TABLES = ("desktop_runs", "outside_desktop", "offload_runs", "outside_offload")
+CACHED = 100_000
+"""Fits of longer contexts are not asked: such runs quantise their cache."""
+
+
+@lru_cache
+def report(table: str) -> ValidationReport:
+    return score_tables([table])[table]
+
+
+@pytest.mark.parametrize(
+    ("date", "generations", "section"),
+    [
+        ("2024-05", ("Ada Lovelace 8.9", "Ada Lovelace"), "llama_cpp_2024"),
+        ("2026-05", ("Ada Lovelace 8.9", "Ada Lovelace"), "llama_cpp"),
+        ("", ("Ada Lovelace",), "llama_cpp"),
+        # A year alone means its end.
+        ("2025", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp"),
+        ("2025-07", ("RDNA3.5 gfx1151", "RDNA3.5"), "llama_cpp_2025"),
+        ("2025-07", ("RDNA3 gfx1100", "RDNA3"), "llama_cpp"),
+    ],
+)
+def test_a_run_is_predicted_by_the_builds_of_its_date(
+    date: str, generations: tuple[str, ...], section: str
+) -> None:
+    assert builds_at(load_calibration().engines, "llama_cpp", date, generations) == section
+
+
+def test_every_engine_with_own_kernels_says_how_old_its_builds_are() -> None:
+    engines = load_calibration().engines
+    own = {name: facts for name, facts in engines.items() if facts.backends}
+
+    assert own
+    assert all(facts.built for facts in own.values())
+
+
+@pytest.mark.parametrize(
+    ("table", "quantity", "rows", "median"),
+    [
+        ("desktop_runs", "decode_tokens_per_s", 177, 9),
+        ("desktop_runs", "total_output_tokens_per_s", 107, 5),
+        ("desktop_runs", "prefill_tokens_per_s", 123, 16),
+        ("offload_runs", "total_output_tokens_per_s", 5, 11),
+    ],
+)
+def test_errors_on_the_rows_of_the_fits(
+    table: str, quantity: str, rows: int, median: float
+) -> None:
+    """What was seen when the constants were fitted, rounded up, in percent."""
+    found = report(table).of(quantity)
+
+    assert found is not None
+    assert found.n >= rows
+    assert found.median_abs_pct <= median
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_what_is_published_to_run_is_never_refused(table: str) -> None:
+    """Every run of these tables fits its card: none of them had a screen to serve."""
+    engine = shipped_engine()
+
+    assert [cell(row, "id") for row in shipped_rows(table) if not _fits(row, engine)] == []
+
+
+def _fits(row: Row, engine: Engine) -> bool:
+    if (number(row, "input_tokens") or 0) > CACHED:
+        return True
+    deployment = row_deployment(row, engine)
+    hardware = deployment.candidates.hardware
+    card = engine.accelerator(row)
+    screen = 0.0
+    if card.segment is Segment.CONSUMER and not card.shares_host_memory:
+        screen = 0.6e9
+    capacity = serving_capacity(
+        deployment.served,
+        row_load(row, cell(row, "kind"), deployment, engine),
+        deployment.candidates.layout,
+        hardware.served_memory_bytes + screen,
+        engine.calibration,
+        np.inf,
+    )
+    return bool(capacity.fits[0])
