@@ -11,11 +11,13 @@ from advisor.compare import RECALLED, Comparison, comparison_rows
 from advisor.terminal.console import paragraph, table
 
 KEY_ROWS: Final = (
-    *("Memory, reported", "Bandwidth", "bf16 rate", "fp8 rate", "Link between cards"),
-    *("Board power", "Cheapest rent", "bf16 per rent"),
+    *("Memory, reported", "Bandwidth", "bf16 rate", "Cheapest rent", "Board power"),
+    *("fp8 rate", "bf16 per rent", "Link between cards"),
 )
-"""Rows of many cards, which would not fit on a screen with all."""
+"""Rows of cards that would not fit on a screen with all, the most important first."""
 MOST_LINES: Final = 40
+NOTES: Final = 6
+"""Lines that the notes need at most."""
 LABEL_WIDTH: Final = 20
 CARD_WIDTH: Final = 18
 """Columns that a card needs at least."""
@@ -42,10 +44,15 @@ def show_comparison(
             for part in parts
         ]
 
-    lines = sum(len(console.render_lines(item, pad=False)) for item in tables())
-    if not everything and lines > MOST_LINES - 2:
-        rows = [row for row in rows if row.title in KEY_ROWS]
+    def too_long() -> bool:
+        lines = sum(len(console.render_lines(item, pad=False)) for item in tables())
+        return not everything and lines > MOST_LINES - NOTES
+
+    if too_long():
+        rows = [row for title in KEY_ROWS for row in rows if row.title == title]
         paragraph(console, "Key figures; --all shows every row, --differences those that differ.")
+    while too_long() and len(rows) > 1:
+        rows.pop()
     for item in tables():
         console.print(item)
     paragraph(console, "Rates are dense, with fp32 accumulation. Rent is per card on demand.")

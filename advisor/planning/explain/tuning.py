@@ -31,9 +31,11 @@ WORTH_TIME: Final = 0.95
 WORTH_MEMORY: Final = 0.9
 """A change is offered if it takes at most this share of the time, or of the memory in no more
 time."""
+TIGHT: Final = 0.8
+"""Less memory is offered only where a plan takes more than this share of the card's."""
 MOST_OFFERED: Final = 3
 LIGER_VENDORS: Final = ("NVIDIA", "AMD")
-"""Liger's kernels are written in Triton (arXiv:2410.10989)."""
+"""Liger's kernels are written in Triton (arXiv:2410.10989), bitsandbytes' in CUDA and HIP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def improvements(
             continue
         rescued = after[1] <= usable < need
         worth = after[0] <= WORTH_TIME * hours
-        smaller = after[1] <= WORTH_MEMORY * need and after[0] <= hours * 1.001
+        tight = need > TIGHT * usable
+        smaller = tight and after[1] <= WORTH_MEMORY * need and after[0] <= hours * 1.001
         if after[1] <= usable and (rescued or worth or smaller):
             told = f"{change.title}: run {duration(hours * HOUR_S)} → {duration(after[0] * HOUR_S)}"
             told += f", memory up to {memory(need)} → {memory(after[1])}"
@@ -143,11 +146,14 @@ def _changes(
         )
     if run.optimizer is not Optimizer.ADAMW or run.frozen or not text:
         return
-    yield _Change(
-        "8-bit AdamW states (--optimizer adamw_8bit)", replace(run, optimizer=Optimizer.ADAMW_8BIT)
-    )
+    offered = any(Optimizer.ADAMW_8BIT in offer.optimizers for offer in run.offers)
+    if placement.accelerator.vendor in LIGER_VENDORS and (offered or not run.offers):
+        yield _Change(
+            "8-bit AdamW states (--optimizer adamw_8bit)",
+            replace(run, optimizer=Optimizer.ADAMW_8BIT),
+        )
     single = placement.count == 1 and run.method is FineTuningMethod.FULL
-    if single and run.recipe.compute == "bf16":
+    if single and run.recipe.compute == "bf16" and placement.accelerator.vendor == "NVIDIA":
         # The recipe of torchtune for 8B on one card of 24 GB.
         yield _Change(
             "torchtune's single-device recipe (paged 8-bit AdamW, update in the backward pass, "
