@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from advisor.catalog.own_facts import using_catalog
     from advisor.estimate.curve_results import Curve
     from advisor.export.answer import export_formats
+    from advisor.export.checks.steps import platforms
     from advisor.export.formats import Export
     from advisor.export.offers import offers_csv
     from advisor.owning.results import Ownership
@@ -52,6 +53,7 @@ _LATER: Final = {
         "estimate.curve_results": "Curve",
         "export.offers": "offers_csv",
         "export.answer": "export_formats",
+        "export.checks.steps": "platforms",
         "export.formats": "Export",
         "planning.fits.results": "Fits",
         "owning.results": "Ownership",
@@ -299,6 +301,7 @@ def export(
     checkpoint: str | None = None,
     log_to: str | None = None,
     link: str | None = None,
+    platform: str | None = None,
     catalog: Catalog | None = None,
 ) -> Export:
     """Write a plan as a file: a launch configuration, or a report.
@@ -320,6 +323,10 @@ def export(
         Tracker of experiments that training reports to: ``mlflow``.
     link : str, optional
         Address that opens the answer, for reports.
+    platform : str, optional
+        Where the plan is set up, for ``checklist`` and ``check-script``: ``linux``, ``windows``,
+        ``cloud``, ``slurm``, ``kubernetes``, ``jetson``, ``macos`` or ``tpu``. Default: the usual
+        one for the card.
     catalog : Catalog, optional
         Default: the shipped catalog.
 
@@ -349,6 +356,7 @@ def export(
         checkpoint=checkpoint,
         log_to=log_to,
         link=link,
+        platform=platform,
     )
 
 
@@ -393,6 +401,7 @@ __all__ = [
     "own",
     "parse_case",
     "places",
+    "platforms",
     "predicted_now",
     "price_overview",
     "prices_age_s",

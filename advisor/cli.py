@@ -188,7 +188,11 @@ def _export(arguments: Namespace) -> None:
 
     _read_owned(mapping)
     result = api.export(
-        mapping, arguments.to, checkpoint=arguments.checkpoint, log_to=arguments.log_to
+        mapping,
+        arguments.to,
+        checkpoint=arguments.checkpoint,
+        log_to=arguments.log_to,
+        platform=arguments.platform,
     )
     output: str | None = arguments.output
     if output is not None:

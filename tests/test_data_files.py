@@ -34,6 +34,7 @@ empty: {}
         *(
             "launch_versions.yaml",
             "serving_programs.yaml",
+            "setup_steps.yaml",
             "cluster_names.yaml",
             "model_families.yaml",
         ),

@@ -16,11 +16,7 @@ from advisor.architecture.mixers.shapes import (
     WindowLayers,
 )
 from advisor.architecture.mixers.transformer import transformer_operators
-from advisor.architecture.published_models import (
-    PublishedModel,
-    nearest_published,
-    published_named,
-)
+from advisor.architecture.published_models import PublishedModel, nearest_published, published_named
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.operators import Division, Operator, OperatorKind, Part
 from advisor.errors import InputError

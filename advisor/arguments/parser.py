@@ -190,7 +190,8 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         help="to train: torchrun, accelerate, deepspeed, unsloth, axolotl, llama-factory, "
         "torchtune, torchtitan, gaudi or maxtext; to serve: vllm, sglang, tensorrt-llm, "
         "llama-cpp, ollama, tei or infinity; on a cluster: slurm, kubernetes, compose, skypilot or "
-        "dstack; or a report: markdown, html (a browser prints it as PDF), json or csv",
+        "dstack; to set a machine up: checklist or check-script; or a report: markdown, html (a "
+        "browser prints it as PDF), json or csv",
     )
     parser.add_argument("--output", metavar="FILE", help="write here instead of to the terminal")
     parser.add_argument(
@@ -201,6 +202,12 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         metavar="TRACKER",
         choices=("mlflow",),
         help="training reports to this tracker of experiments: mlflow (none)",
+    )
+    parser.add_argument(
+        "--platform",
+        metavar="NAME",
+        help="for checklist and check-script: linux, windows (WSL), cloud, slurm, kubernetes, "
+        "jetson, macos or tpu; the usual one for the card",
     )
     _add_json(parser)
 

@@ -54,7 +54,8 @@ def duty_of(workload: Workload, architecture: ModelArchitecture) -> Duty:
         if architecture.unit is not Unit.TOKEN or recurrent:
             return Duty.TRAIN_SAMPLES
         return Duty.TUNE if isinstance(workload, FineTuning) else Duty.PRETRAIN
-    if architecture.unit is Unit.SAMPLE or writes_apart(architecture):
+    # A pair whose lengths are fitted writes token after token, but its prompt is read apart.
+    if writes_apart(architecture) or architecture.unit is Unit.SAMPLE:
         speech = architecture.family in tool_choice().speech
         return Duty.TRANSCRIBE if speech else Duty.PAIR
     if generates(architecture):

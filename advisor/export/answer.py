@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from advisor.architecture.table.model import ModelArchitecture
@@ -12,15 +12,19 @@ from advisor.catalog.nodes import node_for, owned_node
 from advisor.errors import InputError
 from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Estimate
+from advisor.estimate.software import duty_of
+from advisor.export.checks.guide import Run, guide
+from advisor.export.checks.steps import Platform, platform_named, usual_platform
 from advisor.export.engines.choice import (
-    duty_of,
     expressed,
     program_for,
     with_default_format,
+    with_program,
 )
 from advisor.export.engines.programs import programs
 from advisor.export.formats import (
     ENGINES,
+    GUIDES,
     KINDS,
     REPORTS,
     SERVES,
@@ -30,7 +34,7 @@ from advisor.export.formats import (
     cannot,
 )
 from advisor.export.hosts.names import clouds_of, takes
-from advisor.export.launchers import launch_file
+from advisor.export.launchers import launch_file, started
 from advisor.export.report import report_file
 from advisor.export.setup import Setup
 from advisor.export.training.tools import most_cards, trains_on
@@ -57,6 +61,7 @@ def export_case(
     checkpoint: str | None = None,
     log_to: str | None = None,
     link: str | None = None,
+    platform: str | None = None,
 ) -> Export:
     """Return the answer to a case as a file.
 
@@ -75,6 +80,8 @@ def export_case(
         Tracker of experiments that training reports to: ``mlflow``.
     link : str, optional
         Address that opens the answer, for reports.
+    platform : str, optional
+        Where the plan is set up, for checklists; None takes the card's usual platform.
 
     Raises
     ------
@@ -92,12 +99,18 @@ def export_case(
         made += f" with prices up to {newest}." if newest else "."
         return Export.of(to, report_file(answer, to, made=made, link=link))
     full, catalog, calibration, model = prepared(case, catalog)
+    if to in GUIDES:
+        where = platform_named(platform) if platform else None
+        writer = _Writer(full, to, catalog, calibration, model, checkpoint, log_to, estimate)
+        return Export.of(to, writer.guide(_first(answer or answered(case)), where))
     if isinstance(case.workload, Serving):
         asked = case
         card = catalog.accelerator(full.hardware.accelerator) if full.hardware else None
-        case = with_default_format(program_for(to, full, model, card), case, model)
-        if case is not asked:
-            answer = None
+        program = program_for(to, full, model, card)
+        case = with_default_format(program, case, model)
+        answer = answer if case is asked else None
+        if answer is None and to in ENGINES:
+            case = with_program(program, case)
     if answer is None:
         case = _rentable(case, to)
     full = prepared(case, catalog)[0]
@@ -105,13 +118,7 @@ def export_case(
     answer = answer or answered(case)
     if isinstance(answer, Estimate):
         return Export.of(to, writer.written(answer))
-    if not answer.plans:
-        raise cannot(
-            "there is no plan to export",
-            value=answer.answer,
-            allowed="a case with a plan, or a report, which states what would help",
-            remedy="Loosen a limit, or add --accelerator and --count.",
-        )
+    _first(answer)
     try:
         return Export.of(to, writer.first(plan.estimate for plan in answer.plans))
     except InputError as error:
@@ -121,6 +128,20 @@ def export_case(
             raise
         skipped = f"The best plan of all is not written: {error.what}."
         return Export.of(to, writer.first((plan.estimate for plan in found.plans), skipped))
+
+
+def _first(answer: Answer) -> Estimate:
+    """Return the first plan; raise ``InputError`` if there is none."""
+    if isinstance(answer, Estimate):
+        return answer
+    if not answer.plans:
+        raise cannot(
+            "there is no plan to export",
+            value=answer.answer,
+            allowed="a case with a plan, or a report, which states what would help",
+            remedy="Loosen a limit, or add --accelerator and --count.",
+        )
+    return answer.plans[0].estimate
 
 
 def _rentable(case: Case, to: Format) -> Case:
@@ -136,10 +157,10 @@ def export_formats(case: Case) -> dict[str, str]:
     """Return the export formats for a case's work, with their titles."""
     launches: Iterable[Format] = TRAINS
     if isinstance(case.workload, Serving):
-        duty = duty_of(resolved(case)[1])
+        duty = duty_of(case.workload, resolved(case)[1])
         engines = [item for item in ENGINES if programs()[item.value].does(duty, None)]
         launches = (*engines, *(item for item in SERVES if item not in ENGINES))
-    return {to.value: KINDS[to].title for to in (*REPORTS, *launches)}
+    return {to.value: KINDS[to].title for to in (*REPORTS, *GUIDES, *launches)}
 
 
 @dataclass(frozen=True)
@@ -168,6 +189,10 @@ class _Writer:
 
     def written(self, plan: Estimate, note: str | None = None) -> str:
         """Return the file of a plan."""
+        return launch_file(self.setup(plan, note), self.to)
+
+    def setup(self, plan: Estimate, note: str | None = None) -> Setup:
+        """Return a plan as the format's program can state it."""
         card = self.catalog.accelerator(plan.accelerator)
         workload, program = self.case.workload, None
         differences: tuple[str, ...] = (note,) if note else ()
@@ -177,16 +202,23 @@ class _Writer:
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)
             elsewhere = plan.cost.provider not in rentable.limits.providers
-            if as_told.differences or (rentable is not as_told.case and elsewhere):
+            if as_told.again or (rentable is not as_told.case and elsewhere):
                 plan = self.estimate(rentable)
             if as_told.differences:
                 differences += (*as_told.differences, "The figures above are of this file.")
+        return replace(
+            self.plain(plan), workload=workload, program=program, differences=differences
+        )
+
+    def plain(self, plan: Estimate) -> Setup:
+        """Return a plan without a program."""
+        card = self.catalog.accelerator(plan.accelerator)
         offers = (item for item in self.catalog.offers if item.key == plan.cost.offer)
         offer = next(offers, None)
         node = node_for(card, offer) if offer else owned_node(card, plan.count)
-        setup = Setup(
+        return Setup(
             estimate=plan,
-            workload=workload,
+            workload=self.case.workload,
             model=self.model,
             accelerator=card,
             machine_size=node.accelerators,
@@ -196,11 +228,31 @@ class _Writer:
             case=self.case,
             placement=self._placement(plan, card, node, offer),
             offer=offer,
-            program=program,
             log_to=self.log_to,
-            differences=differences,
         )
-        return launch_file(setup, self.to)
+
+    def guide(self, plan: Estimate, platform: Platform | None) -> str:
+        """Return the set-up of a plan, with the file that starts it if one can be written."""
+        card = self.catalog.accelerator(plan.accelerator)
+        platform = platform or usual_platform(card, rented=plan.cost.offer is not None)
+        try:
+            form = self._starting(platform, card)
+            found = started(replace(self, to=form).setup(plan), form)
+        except InputError as refusal:
+            reason = f"No file starts this plan: {refusal.what}."
+            setup = replace(self.plain(plan), differences=(reason,))
+            return guide(setup, self.to, self.catalog, platform)
+        run = Run(found.to, found.content, found.launch)
+        return guide(found.setup, self.to, self.catalog, platform, run)
+
+    def _starting(self, platform: Platform, card: Accelerator) -> Format:
+        """Return the format that starts a plan on a platform."""
+        on_clusters = {Platform.SLURM: Format.SLURM, Platform.KUBERNETES: Format.KUBERNETES}
+        if platform in on_clusters:
+            return on_clusters[platform]
+        if not isinstance(self.case.workload, Serving):
+            return Format.TORCHRUN
+        return Format(program_for(self.to, self.case, self.model, card).name)
 
     def _placement(
         self, plan: Estimate, card: Accelerator, node: Node, offer: Offer | None

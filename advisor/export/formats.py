@@ -44,6 +44,10 @@ class Format(StrEnum):
     COMPOSE = "compose"
     """Docker Compose."""
     DSTACK = "dstack"
+    CHECKLIST = "checklist"
+    """Steps from an empty machine to the plan's run (Markdown)."""
+    CHECK_SCRIPT = "check-script"
+    """Shell script that says what a machine lacks for the plan."""
     MARKDOWN = "markdown"
     HTML = "html"
     """Report on A4 pages; a browser's print dialog saves it as PDF."""
@@ -84,9 +88,13 @@ KINDS: Final = {
     Format.SLURM: Kind("Slurm (sbatch)", "job.sbatch", "text/x-shellscript"),
     Format.KUBERNETES: Kind("Kubernetes (YAML)", "kubernetes.yaml", "application/yaml"),
     Format.SKYPILOT: Kind("SkyPilot (YAML)", "sky.yaml", "application/yaml"),
+    Format.CHECKLIST: Kind("Set-up checklist (Markdown)", "setup.md", "text/markdown"),
+    Format.CHECK_SCRIPT: Kind("Check of a machine (shell)", "check.sh", "text/x-shellscript"),
     Format.COMPOSE: Kind("Docker Compose (YAML)", "compose.yaml", "application/yaml"),
     Format.DSTACK: Kind("dstack (YAML)", ".dstack.yml", "application/yaml"),
 }
+GUIDES: Final = (Format.CHECKLIST, Format.CHECK_SCRIPT)
+"""Formats that set a plan up."""
 REPORTS: Final = (Format.HTML, Format.MARKDOWN, Format.CSV, Format.JSON)
 ENGINES: Final = (
     Format.VLLM,

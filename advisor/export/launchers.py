@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
+from advisor.export.engines.launches import server_launch
+from advisor.export.engines.servers import Servers
 from advisor.export.formats import Format
 from advisor.export.hosts.writers import server_file
+from advisor.export.script import Launch
 from advisor.export.setup import Setup, check_startable
 from advisor.export.training import clusters, starts
 from advisor.export.training.tools import tool_for
@@ -22,10 +25,33 @@ def launch_file(setup: Setup, to: Format) -> str:
     InputError
         If it would not start. The message says why, and what would start.
     """
+    return started(setup, to).content
+
+
+class Started(NamedTuple):
+    """A plan with the file that starts it."""
+
+    setup: Setup
+    """The plan as the file states it."""
+    to: Format
+    content: str
+    launch: Launch
+
+
+def started(setup: Setup, to: Format) -> Started:
+    """Return a plan with the launch configuration that starts it.
+
+    Raises
+    ------
+    InputError
+        If it would not start. The message says why, and what would start.
+    """
     check_startable(setup, to)
     if isinstance(setup.workload, Serving):
-        return server_file(setup, to)
-    return _TRAINS[to](written(setup, tool_for(setup, to)))
+        return Started(setup, to, server_file(setup, to), server_launch(Servers(setup)))
+    tool = tool_for(setup, to)
+    setup = written(setup, tool)
+    return Started(setup, to, _TRAINS[to](setup), tool.launch(setup))
 
 
 _TRAINS: Final[dict[Format, Callable[[Setup], str]]] = {

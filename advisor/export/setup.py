@@ -32,6 +32,10 @@ NAME_CHARACTERS: Final = 50
 """Longest job name. Kubernetes allows 63 (RFC 1035 labels); pods add a number. [characters]"""
 
 
+NEEDED_CAPABILITY: Final = 7.5
+"""Least compute capability of PyTorch's current builds (``data/tools.yaml``, pytorch)."""
+LAST_PYTORCH: Final = "PyTorch 2.14 for CUDA 12.6"
+"""The last build for older cards (as above)."""
 NATIVE: Final = {
     "Intel": "Intel's GPUs train with PyTorch's xpu device (docs.pytorch.org, Getting Started on "
     "Intel GPU), which no export writes; export a report.",
@@ -191,7 +195,18 @@ class Setup:
                 f"Written for {self.tool.title} {version_of(self.tool.package)}; "
                 "the figures above hold for this file."
             )
+            lines += self._old_card()
         return (*lines, *self.differences)
+
+    def _old_card(self) -> list[str]:
+        """Return a note on the last PyTorch that has kernels for an old card."""
+        capability = self.accelerator.compute_capability
+        if self.accelerator.vendor != "NVIDIA" or capability is None:
+            return []
+        if float(capability) >= NEEDED_CAPABILITY:
+            return []
+        line = f"Compute capability {capability}: install {LAST_PYTORCH} first, the last with "
+        return [line + "kernels for this card."]
 
     def _expected(self) -> list[str]:
         estimate = self.estimate

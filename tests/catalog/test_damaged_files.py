@@ -24,6 +24,8 @@ from advisor.catalog.economy import load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
 from advisor.errors import CatalogError, ResourceError
+from advisor.estimate.training.defaults import usual_loss
+from advisor.export.checks.steps import all_steps
 from advisor.export.engines.programs import programs
 from advisor.export.hosts.names import cluster_names
 from advisor.export.training.rotary import rotary_of
@@ -322,8 +324,10 @@ LOADERS: dict[str, Callable[[], object]] = {
     "launch_versions.yaml": lambda: read_versions(data_path("launch_versions.yaml")),
     "cluster_names.yaml": cluster_names,
     "serving_programs.yaml": programs,
+    "setup_steps.yaml": all_steps,
     "rotary_bases.yaml": lambda: rotary_of("Llama-3.1"),
     "torchtune_models.yaml": torchtune_models,
+    "training_defaults.yaml": lambda: usual_loss("trl"),
     "predictions.csv": lambda: published_runs(("memory_tp",)),
     **{
         f"measurements/{name}.csv": functools.partial(published_runs, (name,))

@@ -93,7 +93,7 @@ def as_read(model: str, card: str, found: list[Server], count: int) -> dict[str,
         for each in found
     )
     data = count // (first.tensor * first.pipeline)
-    workload: dict[str, Any] = {"kind": "serving", "concurrency": 12}
+    workload: dict[str, Any] = {"kind": "serving", "concurrency": 12, "engine": first.program}
     if first.weights:
         workload["weight_format"] = first.weights
     if first.cache:
@@ -394,6 +394,18 @@ def test_without_a_card_the_best_plan_that_the_format_can_start_is_written() -> 
     only = {**case, "limits": {"owned": [{"accelerator": "gaudi3", "count": 8}]}}
     with pytest.raises(InputError, match="vllm-gaudi"):
         advisor.export(only, "kubernetes")
+
+
+def test_a_cluster_starts_the_engine_that_the_case_names(stubs: Stubs) -> None:
+    case = case_of("llama-3.1-8b", "h100-sxm", 1)
+    case["workload"]["engine"] = "sglang"
+    text = advisor.export(case, "slurm").content
+    [server] = servers(text, "slurm", stubs)
+    assert server.program == "sglang"
+    assert expectation(text) == expectation(advisor.export(case, "sglang").content)
+    case["workload"]["engine"] = "lmdeploy"
+    with pytest.raises(InputError, match=r"no file starts LMDeploy .* --to vllm"):
+        advisor.export(case, "kubernetes")
 
 
 def test_the_file_names_the_release_whose_options_it_uses() -> None:

@@ -4,15 +4,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
 import advisor
 from advisor.errors import InputError
 from advisor.foundation.formatting import duration, memory
-from tests.export.reading import meaning
+from tests.export.reading import meaning, read
 
 Case = dict[str, Any]
+KUBERNETES = "1.34"
 
 
 def tuned(model: str, method: str, **fields: Any) -> Case:
@@ -263,3 +265,40 @@ def test_without_a_card_the_best_plan_that_the_format_can_write_is_taken(to: str
     text = advisor.export(work, to).content
     assert "The best plan of all is not written" in text
     assert {"gaudi": "Gaudi", "maxtext": "TPU"}[to] in text.splitlines()[1]
+
+
+def test_an_encoder_is_not_trained_as_a_decoder() -> None:
+    case = tuned("bert-base", "full", tokens=10e6)
+    for to in ("torchrun", "axolotl"):
+        with pytest.raises(InputError, match="text-classification"):
+            advisor.export({**case, "hardware": {"accelerator": "l4", "count": 1}}, to)
+
+
+def test_an_old_card_gets_the_note_on_its_last_releases() -> None:
+    case = {**WORK["full 8B"], "hardware": {"accelerator": "v100-sxm2-32gb", "count": 8}}
+    text = advisor.export(case, "torchrun").content
+    assert "PyTorch 2.14 for CUDA 12.6" in text  # later builds need capability 7.5
+    assert "PyTorch 2.14" not in advisor.export(LORA, "torchrun").content
+    agrees(text, "torchrun", case)
+
+
+@pytest.mark.parametrize("work", ["LoRA 8B", "full 8B", "pretrain 70B", "ResNet-50"])
+def test_kubernetes_takes_the_manifests(work: str) -> None:
+    for manifest in yaml.safe_load_all(
+        advisor.export(placed(work, "NVIDIA"), "kubernetes").content
+    ):
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+def test_a_cluster_starts_what_the_script_starts() -> None:
+    """The same program with the same options, apart from the machine's rank and the first host."""
+    case = placed("pretrain 70B", "NVIDIA")
+    own = {"node-rank", "master-addr"}
+    script = read(advisor.export(case, "torchrun").content).options
+    run = yaml.safe_load(advisor.export(case, "skypilot").content)["run"]
+    task = yaml.safe_load(advisor.export(case, "dstack").content)["commands"][0]
+    for text in (run, task):
+        found = read(text).options
+        assert {name: found[name] for name in found if name not in own} == {
+            name: script[name] for name in script if name not in own
+        }

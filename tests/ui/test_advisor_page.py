@@ -506,6 +506,18 @@ def test_scaling_is_drawn_when_opened(page: AppTest) -> None:
     assert page.table[0].value["Efficiency"].tolist()[0] == "100\u00a0%"
 
 
+def test_the_plan_has_a_set_up_checklist_for_each_platform(page: AppTest) -> None:
+    page.run()
+    page.session_state["set_up"] = True
+    page.run()
+    assert any("#### Driver" in item.value for item in page.markdown)
+    page.selectbox(key="platform").set_value("kubernetes").run()
+    assert not page.exception
+    [steps] = [item.value for item in page.markdown if "### Set-up" in item.value]
+    assert "kubectl" in steps
+    assert "\\$" in steps  # a price is no formula
+
+
 def test_the_answer_downloads_as_report_and_as_launch_configuration(page: AppTest) -> None:
     page.run()
     page.session_state["share"] = True

@@ -27,10 +27,7 @@ LAYER_NORM_NO_BIAS: Final = Norm(kind=NormKind.LAYER)
 FP32_SCALED_NORM: Final = Norm(fp32_scale=True)
 ONE_NORM: Final = NormPlaces(feed_forward_input=False)
 POST_NORMS: Final = NormPlaces(
-    attention_input=False,
-    feed_forward_input=False,
-    attention_output=True,
-    feed_forward_output=True,
+    attention_input=False, feed_forward_input=False, attention_output=True, feed_forward_output=True
 )
 SANDWICH_NORMS: Final = NormPlaces(attention_output=True, feed_forward_output=True)
 

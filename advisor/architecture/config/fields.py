@@ -20,12 +20,7 @@ ALIASES: Final[dict[str, tuple[str, ...]]] = {
     "num_attention_heads": ("n_head", "n_heads"),
     "num_key_value_heads": ("num_kv_heads", "num_attention_groups"),
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
-    "max_position_embeddings": (
-        "n_positions",
-        "max_seq_len",
-        "seq_length",
-        "max_target_positions",
-    ),
+    "max_position_embeddings": ("n_positions", "max_seq_len", "seq_length", "max_target_positions"),
     "vocab_size": ("padded_vocab_size",),
     "hidden_act": ("hidden_activation", "activation_function", "activation"),
     "num_experts": ("num_local_experts", "n_routed_experts", "moe_num_experts"),

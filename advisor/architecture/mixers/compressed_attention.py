@@ -6,14 +6,7 @@ from collections.abc import Iterator
 
 from advisor.architecture.mixers.shapes import CompressedAttention, CompressedIndexer, Norm
 from advisor.architecture.table.operators import Operator, OperatorKind
-from advisor.architecture.table.rows import (
-    COMPUTE,
-    REPLICATED,
-    TENSOR,
-    Rows,
-    kept,
-    linear_input,
-)
+from advisor.architecture.table.rows import COMPUTE, REPLICATED, TENSOR, Rows, kept, linear_input
 
 
 def compressed_attention_rows(

@@ -135,12 +135,7 @@ def _head_norms(layer: vocabulary.Attention, build: Build, width: int, positions
 
 
 def _scores(
-    layer: vocabulary.Attention,
-    build: Build,
-    width: int,
-    signal: Signal,
-    memory: Signal,
-    keys: int,
+    layer: vocabulary.Attention, build: Build, width: int, signal: Signal, memory: Signal, keys: int
 ) -> None:
     queries, read = width * signal.positions, width * memory.positions
     if build.whole or memory is not signal:

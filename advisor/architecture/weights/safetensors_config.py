@@ -33,11 +33,7 @@ _PLAIN: Final = frozenset(
 )
 _BIASES: Final = frozenset(f"self_attn.{name}_proj.bias" for name in "qkv")
 _NORMS: Final = frozenset({"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
-_KNOWN: Final = {
-    _PLAIN: "llama",
-    _PLAIN | _BIASES: "qwen2",
-    _PLAIN | _NORMS: "qwen3",
-}
+_KNOWN: Final = {_PLAIN: "llama", _PLAIN | _BIASES: "qwen2", _PLAIN | _NORMS: "qwen3"}
 _REMEDY: Final = "Put the model's config.json beside the file, or give it instead."
 
 

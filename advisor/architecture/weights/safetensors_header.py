@@ -123,9 +123,7 @@ def _tensors(header: dict[str, object], *, data_bytes: int) -> tuple[Tensor, ...
         name = tensor.name[:60]
         if start != end:
             refuse(
-                f"tensor {name} overlaps another or leaves a hole",
-                start,
-                f"an offset of {end:,}",
+                f"tensor {name} overlaps another or leaves a hole", start, f"an offset of {end:,}"
             )
         if stop - start != tensor.bytes:
             refuse(

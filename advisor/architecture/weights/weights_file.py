@@ -22,12 +22,7 @@ from advisor.architecture.weights.safetensors_header import (
     read_safetensors,
     read_shards,
 )
-from advisor.architecture.weights.tensor_table import (
-    TensorTable,
-    joined,
-    refuse,
-    weights,
-)
+from advisor.architecture.weights.tensor_table import TensorTable, joined, refuse, weights
 from advisor.foundation.files import is_file
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.units import GB

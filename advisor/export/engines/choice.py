@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from advisor.architecture.pairs import writes_apart
 from advisor.architecture.table.model import ModelArchitecture
-from advisor.architecture.table.operators import OperatorKind
-from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
-from advisor.estimate.batch.forward import generates
 from advisor.estimate.results import Estimate
 from advisor.estimate.serving.times import cache_format
+from advisor.estimate.software import duty_of
 from advisor.export.engines.programs import Program, programs
 from advisor.export.formats import Format, cannot
 from advisor.nouns.case import Case, Hardware
@@ -36,18 +33,8 @@ class Expressed(NamedTuple):
     """The plan in full: hardware, layout and formats."""
     differences: tuple[str, ...]
     """Where it differs from the plan, one sentence each."""
-
-
-def duty_of(model: ModelArchitecture) -> Duty:
-    """Return what a model does when it serves, fitted to its work."""
-    recurrent = any(op.kind is OperatorKind.RECURRENCE for op in model.operators)
-    if generates(model):
-        if writes_apart(model):
-            return Duty.TRANSCRIBE if model.family in tool_choice().speech else Duty.PAIR
-        return Duty.RECUR if recurrent else Duty.GENERATE
-    if model.unit is Unit.TOKEN:
-        return Duty.ENCODE
-    return Duty.DENOISE if model.denoises else Duty.CLASSIFY
+    again: bool
+    """Whether the plan's figures are of something else."""
 
 
 def program_for(
@@ -68,20 +55,26 @@ def program_for(
         If the program does not do this work or does not run on the card. The message names what
         does.
     """
-    duty, named = duty_of(model), programs().get(to.value)
-    able = _able(duty, case, card)
-    if named is None and able:
+    workload = case.workload
+    assert isinstance(workload, Serving)
+    duty, named = duty_of(workload, model), programs().get(to.value)
+    able = _able(duty, workload, card)
+    if named is None and workload.engine is not None:
+        named = programs().get(workload.engine)
+    if named is None and able and workload.engine is None:
         return able[0]
     if named is not None and named in able:
         return named
-    raise _unsuited(named.title if named else f"A file for {to.value}", duty, able, model, card)
+    who = f"{named.title} does not serve" if named else "no file can serve"
+    if named is None and workload.engine is not None:
+        who = f"no file starts {known_tools()[workload.engine].title} for"
+    raise _unsuited(who, duty, able, model, card)
 
 
-def _able(duty: Duty, case: Case, card: Accelerator | None) -> list[Program]:
+def _able(duty: Duty, workload: Serving, card: Accelerator | None) -> list[Program]:
     """Return the programs that do a duty on a card, the usual one first."""
     usual = [tool.name for tool in usual_tools(card, duty)] if card else []
-    assert isinstance(case.workload, Serving)
-    wanted = case.workload.weight_format
+    wanted = workload.weight_format
     gguf = wanted is not None and WEIGHT_FORMATS[wanted].mixture
 
     def rank(program: Program) -> tuple[bool, int]:
@@ -101,7 +94,7 @@ def _unsuited(
 ) -> InputError:
     """Return the refusal of a program, with what does the work."""
     where = f" on {card.name}" if card else ""
-    what = f"{who} does not serve {model.family}{where}"
+    what = f"{who} {model.family}{where}"
     if able:
         names = [program.name for program in able]
         return cannot(
@@ -133,6 +126,16 @@ def _with_plugin(tool: Tool, card: Accelerator) -> str:
     support = tool.support(card)
     plugin = support[1].plugin if support else ""
     return f"{tool.title} with {plugin}" if plugin else tool.title
+
+
+def with_program(program: Program, case: Case) -> Case:
+    """Return the case with a program as its engine, unless it lacks the stated weight format."""
+    workload = case.workload
+    assert isinstance(workload, Serving)
+    if workload.weight_format and program.states(workload.weight_format) is None:
+        return case
+    engine = workload.model_copy(update={"engine": program.name})
+    return case.model_copy(update={"workload": engine})
 
 
 def with_default_format(program: Program, case: Case, model: ModelArchitecture) -> Case:
@@ -171,10 +174,16 @@ def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -
         "hardware": Hardware(accelerator=plan.accelerator, count=plan.count),
         "layout": layout,
         "workload": workload.model_copy(
-            update={"weight_format": weights, "kv_cache_format": cache}
+            update={
+                "engine": program.name,
+                "weight_format": weights,
+                "kv_cache_format": cache,
+            }
         ),
     }
-    return Expressed(case.model_copy(update=update), tuple(differences))
+    other = plan.software is None or plan.software.name != program.name
+    again = other or bool(differences)
+    return Expressed(case.model_copy(update=update), tuple(differences), again)
 
 
 def _weights(program: Program, wanted: str, card: Accelerator, differences: list[str]) -> str:

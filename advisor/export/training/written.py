@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
+from typing import Final
 
 from advisor.architecture.table.sample import Unit
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.configuration import estimate_configuration
 from advisor.estimate.training.run import TrainingRun, recipe_named, resolve_training
 from advisor.export.formats import cannot
@@ -19,6 +21,11 @@ from advisor.foundation.formatting import memory
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import Serving, Training
+
+OTHER_TASKS: Final = (
+    "Export a report, and start transformers' script for the task (github.com/huggingface/"
+    "transformers/tree/main/examples/pytorch: text-classification, translation, ...)."
+)
 
 
 def written(setup: Setup, tool: Tool) -> Setup:
@@ -106,6 +113,13 @@ def _work(setup: Setup, tool: Tool) -> Iterator[_Problem]:
         "Choose --to torchrun, which writes for the network's own program.",
     )
     pretrains = run.method is None
+    yield (
+        unit is Unit.TOKEN and not generates(setup.model),
+        "trains only models that write text",
+        setup.model.name,
+        "a decoder",
+        OTHER_TASKS,
+    )
     yield (
         run.method not in tool.methods,
         f"does not {'pretrain' if pretrains else f'train with {_method(run.method)}'}",

@@ -6,6 +6,7 @@ from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui.forms import controls
 from advisor.ui.parts import accuracy, details, memory, results
+from advisor.ui.parts.set_up import set_up
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
@@ -48,5 +49,6 @@ with state.Boundary():
     details.computed(chosen)
     accuracy.similar(recommendation)
     details.assumptions(recommendation)
+    set_up(found)
     details.share(found)
     state.settle()

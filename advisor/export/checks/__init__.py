@@ -1,0 +1,1 @@
+"""From an empty machine to the plan's run: a checklist, and a script that checks a machine."""

@@ -1,0 +1,196 @@
+"""Set-up steps, from ``data/setup_steps.yaml``, and those that a plan needs on a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from advisor.catalog.records import IsoDay
+from advisor.errors import InputError
+from advisor.foundation.data_files import read_yaml
+from advisor.foundation.data_records import checked
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.inputs import Labelled
+
+FILE: Final = "setup_steps.yaml"
+
+
+class Platform(Labelled):
+    """Where a plan is set up."""
+
+    LINUX = "linux", "My Linux machine"
+    WINDOWS = "windows", "Windows (WSL 2)"
+    CLOUD = "cloud", "Rented machine"
+    SLURM = "slurm", "Slurm"
+    KUBERNETES = "kubernetes", "Kubernetes"
+    JETSON = "jetson", "Jetson"
+    MACOS = "macos", "macOS"
+    TPU = "tpu", "TPU VM"
+
+
+class Stage(StrEnum):
+    """The order of the work."""
+
+    SYSTEM = "system"
+    DRIVER = "driver"
+    LIBRARIES = "libraries"
+    ENVIRONMENT = "environment"
+    INSTALL = "install"
+    RUN = "run"
+    MONITOR = "monitor"
+
+
+TITLES: Final = {
+    Stage.SYSTEM: "Operating system",
+    Stage.DRIVER: "Driver",
+    Stage.LIBRARIES: "Libraries",
+    Stage.ENVIRONMENT: "Environment",
+    Stage.INSTALL: "Software",
+    Stage.RUN: "Run",
+    Stage.MONITOR: "Watch",
+}
+Way = Literal["pip", "image", "program"]
+
+
+class Step(Noun):
+    """One step. Its texts may hold names of the plan's facts in braces."""
+
+    stage: Stage
+    name: str
+    platforms: tuple[Platform, ...] = ()
+    """Empty: all."""
+    backends: tuple[str, ...] = ()
+    """Empty: all."""
+    work: tuple[Literal["train", "serve"], ...] = ()
+    """Empty: both."""
+    way: tuple[Way, ...] = ()
+    """How the software gets there; empty: any."""
+    several: bool = False
+    """Only with several machines."""
+    cards: int = 1
+    """Fewest cards of a machine."""
+    data_center: bool = False
+    """Only for cards of datacenters."""
+    each_package: bool = False
+    """Once for each package of the plan."""
+    check_tool: bool = False
+    """Whether the check is the tool's own, in the software table."""
+    do: str
+    command: str = ""
+    check: tuple[str, ...] = ()
+    reads: str = ""
+    """Extended regular expression on the check's output; its group is compared."""
+    least: str = ""
+    equals: str = ""
+    expect: str = ""
+    source: Annotated[str, Field(min_length=1)]
+    date: IsoDay
+
+
+class _Table(Noun):
+    steps: tuple[Step, ...]
+
+
+@cache
+def all_steps() -> tuple[Step, ...]:
+    """Return every step, in the order of the file.
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read, or a field is missing, unknown or wrong.
+    """
+    content = {"steps": read_yaml(data_path(FILE))}
+    return checked(_Table.model_validate, content, file=FILE).steps
+
+
+class Situation(Noun):
+    """What decides which steps apply."""
+
+    platform: Platform
+    backend: str
+    work: Literal["train", "serve"]
+    way: Way
+    machines: int
+    cards: int
+    """Of one machine."""
+    data_center: bool
+    packages: tuple[tuple[str, str], ...] = ()
+    """Packages with their versions."""
+    tool_check: tuple[str, ...] = ()
+
+
+def platforms() -> dict[str, str]:
+    """Return the names of the platforms, with their titles."""
+    return {item.value: item.label for item in Platform}
+
+
+def platform_named(name: str) -> Platform:
+    """Return the platform with this name; raise ``InputError`` if there is none."""
+    if name not in list(Platform):
+        raise InputError(
+            "unknown platform",
+            value=name,
+            allowed=", ".join(Platform),
+            remedy="Choose one of the allowed platforms.",
+            field="--platform",
+        )
+    return Platform(name)
+
+
+def usual_platform(card: Accelerator, *, rented: bool) -> Platform:
+    """Return the platform on which a card is usually set up."""
+    if card.segment is Segment.EDGE:
+        return Platform.JETSON
+    if card.segment is Segment.TPU:
+        return Platform.TPU
+    if card.vendor == "Apple":
+        return Platform.MACOS
+    return Platform.CLOUD if rented else Platform.LINUX
+
+
+def steps_for(situation: Situation, facts: Mapping[str, str]) -> Iterator[Step]:
+    """Yield the steps that apply, in the order of the work, with their facts filled in.
+
+    A step that names an unknown fact is left out.
+    """
+    for stage in Stage:
+        for step in all_steps():
+            if step.stage is not stage or not _applies(step, situation):
+                continue
+            packages = situation.packages if step.each_package else (("", ""),)
+            for package, version in packages:
+                filled = _filled(step, {**facts, "package": package, "version": version})
+                if filled is None:
+                    continue
+                if step.check_tool:
+                    filled = filled.model_copy(update={"check": situation.tool_check})
+                yield filled
+
+
+def _applies(step: Step, situation: Situation) -> bool:
+    return (
+        (not step.platforms or situation.platform in step.platforms)
+        and (not step.backends or situation.backend in step.backends)
+        and (not step.work or situation.work in step.work)
+        and (not step.way or situation.way in step.way)
+        and (not step.several or situation.machines > 1)
+        and situation.cards >= step.cards
+        and (situation.data_center or not step.data_center)
+    )
+
+
+def _filled(step: Step, facts: Mapping[str, str]) -> Step | None:
+    texts = ("name", "do", "command", "least", "equals", "expect")
+    try:
+        update: dict[str, object] = {name: getattr(step, name).format_map(facts) for name in texts}
+        update["check"] = tuple(word.format_map(facts) for word in step.check)
+    except KeyError:
+        return None
+    return step.model_copy(update=update)
