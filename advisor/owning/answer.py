@@ -19,6 +19,7 @@ from advisor.owning.budget import buy_within
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership
+from advisor.planning.prepared import fed
 from advisor.planning.recommend import recommend
 from advisor.planning.stated import best_placement
 
@@ -59,6 +60,7 @@ def answer_own(
     if case.hardware is None:
         chosen = _bought(budget) or _planned(case, architecture, catalog, calibration)
         case = case.model_copy(update={"hardware": chosen, "layout": None})
+    case = fed(case, architecture)
     found = _estimated(case, architecture, catalog, calibration)
     return rent_or_buy(
         case,

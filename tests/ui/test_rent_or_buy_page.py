@@ -79,8 +79,8 @@ def test_a_card_without_a_price_asks_for_it() -> None:
 def test_prices_in_euro_convert_at_the_rate_that_is_entered() -> None:
     page = opened()
     page.number_input(key="own_usd_per_eur").set_value(0.5).run()
-    # Gcore, a machine with eight H100: EUR 21.82.
-    assert "Gcore on demand at $10.91/h" in said(page)
+    # Gcore's cheapest machine with eight H100: EUR 18.91.
+    assert "Gcore on demand at $9.46/h" in said(page)
 
 
 def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
