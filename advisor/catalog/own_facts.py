@@ -47,8 +47,8 @@ OF_A_FILE: Final = "offers, accelerators, discounts and providers"
 ALLOWED: Final = {
     "offers": "a list; each states provider, instance_type, accelerator, accelerators and "
     "on_demand_per_hour or spot_per_hour",
-    "accelerators": "cards by key; each states name, memory_gb, memory_bandwidth_gb_per_s and "
-    "dense_tflops",
+    "accelerators": "cards by key; each states name, vendor (whose software it runs), memory_gb, "
+    "memory_bandwidth_gb_per_s and dense_tflops",
     "discounts": "shares from 0% to below 100%, by provider",
     "providers": "a list of names",
 }
@@ -308,7 +308,6 @@ def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
         "confidence": Confidence.DATASHEET,
     }
     card = {
-        "vendor": "yours",
         "architecture": "not stated",
         "year": date.today().year,
         "segment": "datacenter",

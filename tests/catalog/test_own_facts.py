@@ -18,7 +18,7 @@ offers:
   - {provider: ACME, instance_type: x4, accelerator: acme-1, accelerators: 4, spot_per_hour: 2}
 accelerators:
   acme-1:
-    {name: ACME One, memory_gb: 96, memory_bandwidth_gb_per_s: 4000,
+    {name: ACME One, vendor: NVIDIA, memory_gb: 96, memory_bandwidth_gb_per_s: 4000,
      dense_tflops: {bf16: 500, fp16: 500, fp32: 60}}
 discounts: {aws: 22%}
 providers: [AWS]
@@ -125,6 +125,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         (QUOTES.replace("9.6", "1e308"), "on_demand_per_hour"),
         (QUOTES.replace("accelerator: h100-sxm", "accelerator: h1"), "h1"),
         (QUOTES.replace("8x H100", '"8x\\nH100"'), "instance_type"),
+        (QUOTES.replace("vendor: NVIDIA, ", ""), "vendor is missing"),
         (QUOTES.replace("bf16: 500", "bf16: 500, fp8: 5000"), "dense_tflops"),
     ],
 )
