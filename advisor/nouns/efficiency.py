@@ -296,7 +296,10 @@ class Calibration(Noun):
         # The engines' kernels were fitted on accelerators; a processor's decoding is read-bound.
         if backend is None or accelerator.segment is Segment.CPU:
             return found, measured
-        return found.under(backend, accelerator, weight_format), measured
+        found = found.under(backend, accelerator, weight_format)
+        if backend is not engine.backends.get(OTHERS):
+            found = found.model_copy(update={"evidence": Evidence.CALIBRATED})
+        return found, measured
 
     def _generation(self, names: tuple[str, ...]) -> tuple[KernelEfficiency, bool]:
         for name in names:
