@@ -84,7 +84,7 @@ def test_presets_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_compare_shows_the_datasheet(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["compare", "h100-sxm", "rtx-4090"]) == 0
+    assert cli.main(["compare", "h100-sxm", "rtx-4090", "--all"]) == 0
 
     rows = {
         cells[0]: cells[1:]

@@ -20,7 +20,7 @@ from advisor.nouns.hardware import Accelerator, Confidence, Provenance, Segment
 from advisor.nouns.kernels import KernelEfficiency, MatmulEfficiency
 from advisor.nouns.limits import MeasuredMachine, OwnedHardware
 from advisor.probe.devices.backend import operand_and_result_bytes
-from advisor.probe.report import DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report
+from advisor.probe.report import Device, DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report
 
 FEWEST_ROWS: Final = 8
 """A curve has five constants. With fewer products than this, only its upper limit is fitted."""
@@ -115,7 +115,7 @@ def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) ->
     return Accelerator(
         key="this-machine" if device.index == 0 else f"this-machine-{device.index}",
         name=device.name,
-        vendor="unknown",
+        vendor=_vendor(device),
         architecture=device.name,
         year=int(date[:4]),
         segment=Segment.CPU if on_host else Segment.WORKSTATION,
@@ -138,6 +138,15 @@ def measured_accelerator(found: DeviceReport, catalog: Catalog, *, date: str) ->
         },
         notes="Peaks are the best rates that the probe measured.",
     )
+
+
+def _vendor(device: Device) -> str:
+    """Return whose software an unknown device runs: its compute capability or its name tells."""
+    capability = device.compute_capability or ""
+    if capability:
+        return "AMD" if capability.startswith("gfx") else "NVIDIA"
+    named = (name for name in ("NVIDIA", "AMD", "Intel", "Apple") if name in device.name)
+    return next(named, "unknown")
 
 
 def measured_kernels(
