@@ -20,7 +20,14 @@ from advisor.nouns.hardware import Accelerator, Confidence, Provenance, Segment
 from advisor.nouns.kernels import KernelEfficiency, MatmulEfficiency
 from advisor.nouns.limits import MeasuredMachine, OwnedHardware
 from advisor.probe.devices.backend import operand_and_result_bytes
-from advisor.probe.report import Device, DeviceKind, DeviceReport, MatmulRate, ProbeReport, read_report
+from advisor.probe.report import (
+    Device,
+    DeviceKind,
+    DeviceReport,
+    MatmulRate,
+    ProbeReport,
+    read_report,
+)
 
 FEWEST_ROWS: Final = 8
 """A curve has five constants. With fewer products than this, only its upper limit is fitted."""
