@@ -26,7 +26,7 @@ from advisor.nouns.engines import (
     is_mappings,
     joined_engines,
 )
-from advisor.nouns.generations import generations, tile_formats
+from advisor.nouns.generations import generations, peak_generation, tile_formats
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.kernels import FitQuality, KernelEfficiency
 from advisor.nouns.precision import WeightFormat
@@ -229,7 +229,8 @@ class Calibration(Noun):
                 found = found.in_formats(tiled, share).attending(share)
             found = self._training(found)
         elif accelerator.key not in found.fitted_on and found.best_share is not None:
-            best = self.best_shares.get(accelerator.key, self.best_shares.get(names[0]))
+            kin = self.best_shares.get(peak_generation(accelerator))
+            best = self.best_shares.get(accelerator.key, kin)
             found = found if best is None else found.scaled(best / found.best_share)
         lasting = self.sustained.get(accelerator.key, self.sustained.get(accelerator.architecture))
         if lasting is not None:

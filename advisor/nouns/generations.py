@@ -32,6 +32,12 @@ def generations(accelerator: Accelerator) -> tuple[str, ...]:
     return names
 
 
+def peak_generation(accelerator: Accelerator) -> str:
+    """Return the name for shares of the peak: the narrowest; Apple's families share one."""
+    names = generations(accelerator)
+    return names[-1] if accelerator.vendor == "Apple" else names[0]
+
+
 def narrow_sums(accelerator: Accelerator) -> float:
     """Return the fp16 rate with fp16 sums divided by that with fp32 sums, at least 1."""
     wide = accelerator.peak_flops_per_s.get("fp16")

@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.calibration.fitting.kernel_tables import BestRates
 from advisor.calibration.fitting.robust import rounded
-from advisor.nouns.generations import generations
+from advisor.nouns.generations import peak_generation
 from advisor.nouns.hardware import Accelerator
 
 SIXTEEN_BIT: Final = ("bf16", "fp16")
@@ -39,7 +39,7 @@ def best_shares(rates: BestRates, cards: Mapping[str, Accelerator]) -> dict[str,
     single = {card: median(values) for card, values in readings.items()}
     groups = defaultdict(list)
     for card, share in single.items():
-        groups[generations(cards[card])[0]].append(share)
+        groups[peak_generation(cards[card])].append(share)
     return {
         **{card: rounded(share, 3) for card, share in sorted(single.items())},
         **{name: rounded(median(group), 3) for name, group in sorted(groups.items())},
