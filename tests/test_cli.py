@@ -1,6 +1,7 @@
 """The command line: messages, exit codes, and the same answers as Python."""
 
 import json
+import math
 import os
 import re
 import shlex
@@ -13,7 +14,7 @@ import pytest
 import yaml
 
 from advisor import api, cli
-from advisor.errors import CatalogError
+from advisor.errors import CatalogError, InputError
 from advisor.nouns.case import Case
 from tests.command_line import CASE, give_input, process
 
@@ -215,6 +216,12 @@ def test_a_mistake_is_one_sentence(
     assert shown.out == ""
     assert shown.err.count("\n") == 1
     assert re.match(f"gpu-advisor: error: .*{message}", shown.err), shown.err
+
+
+@pytest.mark.parametrize("source", [-math.inf, None, 5, b"x", [1, 2]])
+def test_python_refuses_a_case_that_is_neither_path_nor_mapping(source: object) -> None:
+    with pytest.raises(InputError, match="the case is not a mapping"):
+        api.load_case(source)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,13 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
     Raises
     ------
     InputError
-        If the file cannot be read, or a field is missing, unknown or out of bounds. The message
-        names the field.
+        If ``source`` is neither path nor mapping, the file cannot be read, or a field is missing,
+        unknown or out of bounds. The message names the field.
     """
-    if not isinstance(source, Mapping):
+    if isinstance(source, str | Path):
         source = read_case(Path(source))
+    elif not isinstance(source, Mapping):
+        raise _no_mapping(source)
     _refuse_many(source)
     try:
         case = Case.model_validate(source)
@@ -146,13 +148,17 @@ def parse_case(text: str) -> Mapping[str, Any]:
             allowed="a mapping with model and workload",
         ) from None
     if not isinstance(content, Mapping):
-        raise InputError(
-            "the case is not a mapping",
-            value=text[:60],
-            allowed="a mapping with model and workload",
-            remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
-        )
+        raise _no_mapping(text[:60])
     return content
+
+
+def _no_mapping(value: object) -> InputError:
+    return InputError(
+        "the case is not a mapping",
+        value=value,
+        allowed="a mapping with model and workload",
+        remedy="Start with the line 'model: {preset: llama-3.1-8b}'.",
+    )
 
 
 def input_error(error: ValidationError) -> InputError:
