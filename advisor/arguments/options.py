@@ -29,6 +29,17 @@ TASKS: Final = {
 }
 """Words behind ``--task``."""
 INTERRUPTIONS: Final = "renting.interruptions_per_hour"
+HOSTED: Final = tuple(
+    f"renting.{name}"
+    for name in (
+        "api",
+        "api_usd_per_million",
+        "api_input_usd_per_million",
+        "api_cached_usd_per_million",
+        "api_cached_share",
+    )
+)
+"""What a hosted model asks, beside which machines are shown."""
 BUDGET: Final = "limits.budget_usd"
 SEARCHED: Final = ("limits.accelerators", "limits.max_accelerators")
 """Limits that only a search among accelerators has."""
@@ -44,18 +55,18 @@ _LAYOUT: Final = {
 _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "recommend": {
         **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS),
+        "limits and aims": ("limits", "objective", INTERRUPTIONS, *HOSTED),
         **_LAYOUT,
     },
     "estimate": {
         **_WORK,
-        "price and limits": ("limits", INTERRUPTIONS),
+        "price and limits": ("limits", INTERRUPTIONS, *HOSTED),
         "the configuration (what you own if you name none)": ("hardware",),
         **_LAYOUT,
     },
     "export": {
         **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS),
+        "limits and aims": ("limits", "objective", INTERRUPTIONS, *HOSTED),
         "the configuration (the best plan where you give none)": ("hardware",),
         **_LAYOUT,
     },

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.equations.goodput import goodput
-from advisor.foundation.units import HOUR_S
+from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 
 Number = float | NDArray[np.float64]
 
@@ -214,3 +214,121 @@ def spot_hours(
         restart_s=restart_s,
     )
     return hours / share
+
+
+def api_request_usd(
+    *,
+    input_tokens: Number,
+    output_tokens: Number,
+    input_usd: Number,
+    output_usd: Number,
+    cached_share: Number = 0.0,
+    cached_usd: Number = 0.0,
+) -> Number:
+    r"""Price of one request to a hosted model.
+
+    Parameters
+    ----------
+    input_tokens, output_tokens : float or ndarray
+        Tokens of the prompt and of the answer, :math:`P` and :math:`O`.
+    input_usd, output_usd : float or ndarray
+        List prices of a million, :math:`p` and :math:`o`. [USD]
+    cached_share : float or ndarray, optional
+        Share :math:`s` of the prompt that the provider finds in its cache.
+    cached_usd : float or ndarray, optional
+        List price of a million cached tokens, :math:`c`. [USD]
+
+    Returns
+    -------
+    float or ndarray
+        [USD]
+
+    Notes
+    -----
+    .. math:: u = \frac{P\,((1 - s)\,p + s\,c) + O\,o}{10^6}
+
+    Leaves out the price of writing a cache, which some providers bill, and discounts for batches.
+
+    Examples
+    --------
+    8,000 tokens in and 100 out at 0.5 and 2 USD: the prompt is 20 times the answer.
+
+    >>> api_request_usd(input_tokens=8000, output_tokens=100, input_usd=0.5, output_usd=2)
+    0.0042
+    """
+    prompt = input_tokens * ((1 - cached_share) * input_usd + cached_share * cached_usd)
+    return (prompt + output_tokens * output_usd) / MILLION
+
+
+def input_cost_share(
+    *,
+    step_s: Number,
+    prefill_share: Number,
+    output_tokens: Number,
+    requests_per_s: Number,
+    concurrency: Number,
+) -> Number:
+    r"""Share of an engine's time, and so of its cost, that reading prompts takes.
+
+    Parameters
+    ----------
+    step_s : float or ndarray
+        Time per output token, :math:`t`. [s]
+    prefill_share : float or ndarray
+        Share of it that prompts of other requests take, :math:`f`.
+    output_tokens : float or ndarray
+        Tokens of an answer, :math:`O`.
+    requests_per_s : float or ndarray
+        Finished requests, :math:`r`. [1/s]
+    concurrency : float or ndarray
+        Requests in flight, :math:`N`.
+
+    Returns
+    -------
+    float or ndarray
+        The rest of the time writes answers. [fraction]
+
+    Notes
+    -----
+    .. math:: x = 1 - \frac{(1 - f)\,t\,(O - 1)\,r}{N}
+
+    A request is in flight for :math:`N / r` seconds (Little's law). It writes its answer in
+    :math:`(1 - f)\,t\,(O - 1)` of them.
+
+    Examples
+    --------
+    >>> input_cost_share(
+    ...     step_s=0.01, prefill_share=0.25, output_tokens=101, requests_per_s=8, concurrency=8
+    ... )
+    0.25
+    """
+    writing = (1 - prefill_share) * step_s * (output_tokens - 1) * requests_per_s / concurrency
+    share: Number = np.clip(1 - writing, 0.0, 1.0)
+    return share
+
+
+def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Number) -> Number:
+    r"""Requests a day above which machines cost less than a hosted model.
+
+    Parameters
+    ----------
+    usd_per_month : float or ndarray
+        Machines for 730 hours, :math:`M`. [USD]
+    usd_per_request : float or ndarray
+        Price of a request, :math:`u`. [USD]
+
+    Returns
+    -------
+    float or ndarray
+        [1/day]
+
+    Notes
+    -----
+    .. math:: n = \frac{24\,M}{730\,u}
+
+    Examples
+    --------
+    >>> break_even_requests_per_day(usd_per_month=730.0, usd_per_request=0.01)
+    2400.0
+    """
+    return usd_per_month / usd_per_request * (DAY_S / HOUR_S) / HOURS_PER_MONTH

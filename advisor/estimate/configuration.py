@@ -8,7 +8,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates, inputs_per_answer, passes_per_answer
 from advisor.estimate.batch.report import describe_batch
-from advisor.estimate.cost import cost_breakdown
+from advisor.estimate.cost import Prompts, cost_breakdown
 from advisor.estimate.refusals import (
     check_batch,
     check_context,
@@ -393,6 +393,11 @@ def estimate_configuration(
         usd_per_hour=placement.usd_per_hour,
         instances=placement.instances,
         owned=placement.owned,
+        prompts=(
+            Prompts.of(work.serving, workload)
+            if work.serving and isinstance(workload, Serving)
+            else None
+        ),
     )
     timed = work.time or work.serving
     terms = (*work.memory.terms, *work.flops.terms, *cost.terms, *(timed.terms if timed else ()))

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from advisor.architecture.table.sample import Unit
 from advisor.equations.energy import energy_kwh
-from advisor.equations.pricing import instances_needed, rent_usd
-from advisor.estimate.results import CostBreakdown
+from advisor.equations.pricing import input_cost_share, instances_needed, rent_usd
+from advisor.estimate.results import CostBreakdown, ServingEstimate
 from advisor.foundation import cents
 from advisor.foundation.formatting import duration as format_duration
 from advisor.foundation.quantities import Evidence, Range, Term
-from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLION, MILLISECOND
 from advisor.nouns.hardware import LIST_PRICE, Accelerator, Billing, Confidence, Offer
+from advisor.nouns.workload import Serving
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What splits the cost of served text between prompts and answers."""
+
+    input_share: float
+    """Share of the engine's time that reading prompts takes."""
+    per_answer: float
+    """Prompt tokens for each generated token."""
+
+    @classmethod
+    def of(cls, serving: ServingEstimate, workload: Serving) -> Prompts | None:
+        """Return the split of a served workload; None if it writes no tokens."""
+        if serving.unit is not Unit.TOKEN:
+            return None
+        prefill = sum(item.value for item in serving.terms if item.name == "prefill")
+        total = sum(item.value for item in serving.terms)
+        share = input_cost_share(
+            step_s=serving.tpot_ms.expected * MILLISECOND,
+            prefill_share=prefill / total if total else 0.0,
+            output_tokens=float(workload.output_tokens),
+            requests_per_s=serving.requests_per_s.expected,
+            concurrency=float(workload.concurrency),
+        )
+        return cls(float(share), workload.input_tokens / workload.output_tokens)
+
+    def apart(self, usd_per_million: Range) -> tuple[Range, Range]:
+        """Return the cost of a million prompt tokens, and of a million generated ones. [USD]"""
+        return (
+            usd_per_million.scaled(self.input_share / self.per_answer),
+            usd_per_million.scaled(1 - self.input_share),
+        )
 
 
 def cost_breakdown(
@@ -22,6 +59,7 @@ def cost_breakdown(
     usd_per_hour: float | None = None,
     instances: int = 0,
     owned: bool = False,
+    prompts: Prompts | None = None,
 ) -> CostBreakdown:
     """Return the cost of a configuration; an unknown price gives None, never 0.
 
@@ -43,6 +81,8 @@ def cost_breakdown(
         Whole instances of the offer; 0 counts them from ``count``.
     owned : bool, optional
         The user's own hardware: no rent, only energy.
+    prompts : Prompts, optional
+        Serving text: what splits the cost between prompts and answers.
 
     Returns
     -------
@@ -71,10 +111,13 @@ def cost_breakdown(
             substituted=f"{usd_per_hour:,.2f} / {tokens_per_hour.expected:,.0f} x 10^6",
         )
     )
+    apart = prompts.apart(per_million) if prompts else (None, None)
     return CostBreakdown(
         usd_per_hour=price,
         rent_usd=rent,
         usd_per_million_tokens=per_million,
+        usd_per_million_input_tokens=apart[0],
+        usd_per_million_output_tokens=apart[1],
         purchase_usd=purchase,
         energy_kwh=energy,
         provider=offer.provider,

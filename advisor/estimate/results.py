@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from advisor.architecture.table.sample import Unit
+from advisor.estimate.api_results import ApiComparison
 from advisor.estimate.curve_results import Curve
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range, Term
@@ -140,7 +141,12 @@ class CostBreakdown(Noun):
     rent_usd: Range | None = None
     """Run (training) or month of 730 h (serving). [USD]"""
     usd_per_million_tokens: Range | None = None
-    """Trained tokens, or generated tokens at full load. [USD]"""
+    """Trained tokens, or generated tokens with the prompts that they answer. [USD]"""
+    usd_per_million_input_tokens: Range | None = None
+    """Serving text: tokens of prompts, which cost the time that the engine takes to read them.
+    [USD]"""
+    usd_per_million_output_tokens: Range | None = None
+    """Serving text: tokens of answers alone. [USD]"""
     purchase_usd: Range | None = None
     """Accelerators alone. [USD]"""
     energy_kwh: Range | None = None
@@ -236,6 +242,8 @@ class Estimate(Noun):
     assumptions: tuple[str, ...]
     references: tuple[str, ...]
     """Keys of the references that the terms cite, then printed in full by ``to_json``'s reader."""
+    api: ApiComparison | None = None
+    """Serving text: hosted models beside these machines, where a price is known."""
     missed_limits: tuple[str, ...] = ()
     """A sentence for each limit of the case that it does not meet."""
     ways_out: tuple[WayOut, ...] = ()

@@ -11,8 +11,10 @@ from typing import Final
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
-from advisor.foundation.formatting import citation, term_value
+from advisor.foundation.dates import dated
+from advisor.foundation.formatting import citation, money, term_value
 from advisor.foundation.quantities import Range, Term
+from advisor.foundation.rounding import round_significant
 from advisor.planning.explain.sentences import way_out_sentence
 from advisor.planning.results import Plan, Recommendation
 from advisor.terminal.estimate import RANGES, arrangement, fit_sentence, numbers, sections
@@ -100,7 +102,8 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     if answer.plans:
         best = answer.plans[0]
         work = f"The work: {best.estimate.workload}."
-        parts += [_numbers(best.estimate, work, best.why), _memory(best.estimate)]
+        parts += [_numbers(best.estimate, work, best.why), *_hosted(best.estimate)]
+        parts.append(_memory(best.estimate))
         plans = tuple(_plan(TITLES[item.objective], item.plans[0]) for item in answer.rankings)
         aims = ("Aim", "Plan", "Price")
         parts.append(Section("The best of each aim", columns=aims, rows=plans))
@@ -135,11 +138,31 @@ def _one(answer: Estimate, made: str, link: str | None) -> Report:
     sure = " ".join((fit_sentence(answer), *answer.missed_limits))
     parts = (
         _numbers(answer, sure),
+        *_hosted(answer),
         Section("What would make it fit", items=ways),
         *terms,
         *_rests_on(answer.assumptions, answer.references),
     )
     return Report(title, made, link, parts)
+
+
+def _hosted(estimate: Estimate) -> tuple[Section, ...]:
+    """Return the section on hosted models; none if no price is known."""
+    found = estimate.api
+    if found is None:
+        return ()
+    columns = ("Hosted model", "In, per million", "Out, per million", "A month", "Price of")
+    rows = tuple(
+        (
+            f"{item.provider} {item.model}".strip(),
+            money(item.input_usd_per_million),
+            money(item.output_usd_per_million),
+            money(round_significant(item.usd_per_month, 2)),
+            dated(item.price_date) or "you",
+        )
+        for item in found.options
+    )
+    return (Section("Beside an API", (found.sentence,), columns, rows),)
 
 
 def _numbers(estimate: Estimate, *said: str) -> Section:

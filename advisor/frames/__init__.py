@@ -42,6 +42,7 @@ from advisor.frames.machine import (
 )
 from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
 from advisor.frames.ownership import (
+    api_table,
     bill_table,
     budget_table,
     effects_frame,
@@ -97,6 +98,7 @@ __all__ = [
     "accuracy_summary",
     "accuracy_table",
     "answer_unit",
+    "api_table",
     "as_points",
     "axes",
     "bill_table",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
+from advisor.estimate.api_results import ApiComparison
 from advisor.foundation.dates import marked
 from advisor.foundation.formatting import duration, hourly_price, money, rate
+from advisor.foundation.rounding import round_significant
 from advisor.foundation.units import HOUR_S
 from advisor.owning.descriptions import NEVER, amount, break_even_text, input_text, processors_text
-from advisor.owning.results import Ownership, Strip
+from advisor.owning.results import Ownership, RentCost, Strip
 
 
 def timeline_frame(found: Ownership) -> pd.DataFrame:
@@ -115,11 +117,43 @@ def rents_table(found: Ownership) -> pd.DataFrame:
                 f"A million {found.unit}s": money(item.usd_per_million)
                 if item.usd_per_million
                 else "-",
+                **_apart(item),
                 "Buy above, h a month": break_even_text(item),
                 "From month": f"{item.break_even.month}" if item.break_even.month else "-",
                 "Price of": marked(item.price_date) if item.price_date else "you",
             }
             for item in found.rents
+        ]
+    )
+
+
+def _apart(item: RentCost) -> dict[str, str]:
+    """Return the columns of served text: a million tokens of prompts and of answers alone."""
+    prompt, answer = item.usd_per_million_input, item.usd_per_million_output
+    if prompt is None or answer is None:
+        return {}
+    return {"Of them, prompts alone": money(prompt), "Answers alone": money(answer)}
+
+
+def api_table(found: ApiComparison) -> pd.DataFrame:
+    """Return hosted models beside machines, as text."""
+    return pd.DataFrame(
+        [
+            {
+                "Hosted model": f"{item.provider} {item.model}".strip(),
+                "In, per million": money(item.input_usd_per_million),
+                "Cached": money(item.cached_input_usd_per_million)
+                if item.cached_input_usd_per_million is not None
+                else "-",
+                "Out, per million": money(item.output_usd_per_million),
+                "The same requests, a month": money(round_significant(item.usd_per_month, 2)),
+                "Machines win above": f"{item.break_even_requests_per_day:,.0f} requests a day"
+                if item.break_even_requests_per_day is not None
+                else "-",
+                "Price of": marked(item.price_date) if item.price_date else "you",
+                "Note": item.caveat,
+            }
+            for item in found.options
         ]
     )
 

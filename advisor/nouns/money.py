@@ -190,12 +190,54 @@ class Renting(Noun):
     egress_usd_per_gb: Annotated[
         Usd, _told("per GB", "--egress-price", unit="USD", needs="egress_gb_per_month")
     ] = 0.0
+    api: Annotated[
+        Name | None,
+        Input(
+            "a hosted model of data/api_prices.csv to compare with: Groq/openai/gpt-oss-120b",
+            "--api",
+            metavar="PROVIDER/MODEL",
+        ),
+    ] = None
+    """None compares with those of the same weights."""
     api_usd_per_million: Annotated[
         Price | None,
         _price(
-            "a million tokens (images for vision) of a hosted model, as its provider lists it",
+            "a million tokens of answer (images for vision) of a hosted model, as its provider "
+            "lists it",
             "--api-price",
-            "Hosted model",
+            "Hosted model, answers",
             "USD per million",
         ),
     ] = None
+    api_input_usd_per_million: Annotated[
+        Usd | None,
+        Input(
+            "a million tokens of prompt of that model",
+            "--api-input-price",
+            "Hosted model, prompts",
+            "USD per million",
+            reads=Reads.USD,
+            needs="api_usd_per_million",
+        ),
+    ] = None
+    """Required beside ``api_usd_per_million`` for a model that reads prompts."""
+    api_cached_usd_per_million: Annotated[
+        Usd | None,
+        Input(
+            "a million tokens of prompt found in its cache; like any other unless told",
+            "--api-cached-price",
+            "Hosted model, cached prompts",
+            "USD per million",
+            reads=Reads.USD,
+            needs="api_usd_per_million",
+        ),
+    ] = None
+    api_cached_share: Annotated[
+        Share,
+        _told(
+            "share of the prompt tokens that hosted models find in their cache",
+            "--api-cached-share",
+            "Prompts cached by the API",
+            "%",
+        ),
+    ] = 0.0

@@ -19,6 +19,7 @@ from advisor.owning.budget import buy_within
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership
+from advisor.planning.beside_api import hosted_models
 from advisor.planning.prepared import fed
 from advisor.planning.recommend import recommend
 from advisor.planning.stated import best_placement
@@ -78,6 +79,7 @@ def answer_own(
             economy=economy,
         ),
         budget=budget,
+        hosted=hosted_models(case, architecture),
     )
 
 

@@ -164,6 +164,7 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
             )
         )
     )
+    apart = work.apart(per_hour)
     return OwningCost(
         total_usd=total,
         lines=shown,
@@ -171,6 +172,8 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
         usd_per_hour=per_hour,
         usd_per_run=work.run(per_hour),
         usd_per_million=work.million(per_hour),
+        usd_per_million_input=apart[0],
+        usd_per_million_output=apart[1],
         purchase_usd=cents.total((bill["accelerators"], bill["hosts"], bill["network"])),
         machines=size.machines,
         rated_kw=machine_kw(base, size),

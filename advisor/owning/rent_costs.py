@@ -7,10 +7,10 @@ from datetime import date
 from advisor.foundation import cents
 from advisor.foundation.dates import age_days
 from advisor.foundation.quantities import Evidence, Range, Term
-from advisor.foundation.units import HOURS_PER_MONTH, MILLION
+from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 from advisor.owning.compare import Comparison
 from advisor.owning.rents import Tenancy, run_rent_usd
-from advisor.owning.results import RentCost, RentKind
+from advisor.owning.results import BreakEven, RentCost, RentKind
 from advisor.owning.work import Work
 
 
@@ -25,15 +25,23 @@ def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
         if not tenancy.committed
         else Range.exact(tenancy.usd_per_month / compared.hours)
     )
+    hosted = tenancy.hosted
+    apart = (
+        (Range.exact(hosted.input_usd), Range.exact(hosted.output_usd))
+        if hosted
+        else work.apart(per_work_hour)
+    )
+    day = offer.price_date if offer else hosted.price_date if hosted else ""
+    even = compared.break_even()
     return RentCost(
         kind=tenancy.kind,
         title=tenancy.title,
-        provider=offer.provider if offer else None,
+        provider=offer.provider if offer else hosted.provider if hosted and day else None,
         instance_type=offer.instance_type if offer else None,
         region=offer.region if offer else None,
-        price_date=offer.price_date if offer else None,
-        price_age_days=age_days(offer.price_date, today=today) if offer else None,
-        price_source=offer.provenance.source if offer else None,
+        price_date=day or None,
+        price_age_days=age_days(day, today=today) if day else None,
+        price_source=offer.provenance.source if offer else hosted.source if hosted else None,
         instances=tenancy.instances,
         usd_per_hour=tenancy.usd_per_hour,
         hours_per_month=paid_hours,
@@ -45,10 +53,22 @@ def rent_cost(compared: Comparison, work: Work, today: date) -> RentCost:
         ),
         usd_per_run=_run(tenancy, per_work_hour, work),
         usd_per_million=_million(tenancy, per_work_hour, work),
+        usd_per_million_input=apart[0],
+        usd_per_million_output=apart[1],
+        note=hosted.caveat if hosted else "",
         checkpoint_interval_s=tenancy.checkpoint_s,
-        break_even=compared.break_even(),
+        break_even=even,
+        break_even_requests_per_day=_requests(tenancy, even, work),
         terms=_terms(compared, paid_hours, total.expected),
     )
+
+
+def _requests(tenancy: Tenancy, even: BreakEven, work: Work) -> float | None:
+    """Return the requests a day above which owning costs less than a hosted model. [1/day]"""
+    hours = even.hours_per_month
+    if tenancy.kind is not RentKind.API or hours is None or work.requests_per_hour is None:
+        return None
+    return hours.expected / HOURS_PER_MONTH * work.requests_per_hour * (DAY_S / HOUR_S)
 
 
 def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
@@ -72,7 +92,7 @@ def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
 
 
 def _million(tenancy: Tenancy, per_hour: Range, work: Work) -> Range:
-    """Rent of a million tokens; of a hosted model, its list price. [USD]"""
+    """Rent of a million generated tokens with their prompts, a hosted model's included. [USD]"""
     if tenancy.kind is RentKind.API:
         rate = work.units_per_hour.expected
         return Range.exact(tenancy.usd_per_hour / rate * MILLION, Evidence.MEASURED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from advisor.catalog import Catalog
@@ -15,12 +15,14 @@ from advisor.foundation.units import HOURS_PER_MONTH, MILLION
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Reliability
 from advisor.nouns.hardware import Accelerator, Billing, Offer, PriceKind
+from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
+from advisor.planning.beside_api import Hosted
 from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
 from advisor.planning.spot import Interruptions
 
-SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3}
+SHOWN = {RentKind.ON_DEMAND: 4, RentKind.SPOT: 2, RentKind.COMMITTED: 3, RentKind.API: 2}
 """The cheapest of each kind, one for each provider."""
 
 
@@ -40,6 +42,7 @@ class Tenancy:
     term_months: int = 1
     instances: int = 1
     offer: Offer | None = None
+    hosted: Hosted | None = None
     checkpoint_s: float | None = None
     """Best time between checkpoints. [s]"""
 
@@ -60,6 +63,7 @@ def tenancies(
     *,
     count: int,
     work: Work,
+    hosted: Sequence[Hosted] = (),
     catalog: Catalog,
     economy: Economy,
     reliability: Reliability,
@@ -70,6 +74,8 @@ def tenancies(
     ----------
     case : Case
         Its limits on providers and regions apply.
+    hosted : sequence of Hosted, optional
+        Hosted models that do the same work.
     reliability : Reliability
         Time to save and to reload a checkpoint.
 
@@ -94,13 +100,33 @@ def tenancies(
         found += _offered(
             case, accelerator, count, catalog, economy, reliability, work=work, monthly=monthly
         )
-    if renting.api_usd_per_million is not None:
-        # A hosted model is paid by the token: count the tokens of the hardware's hour.
-        rate = work.units_per_hour
-        hourly = cents.times(renting.api_usd_per_million, rate.expected / MILLION)
-        paid = rate.scaled(1 / rate.expected)
-        found.append(Tenancy(RentKind.API, "Hosted model", hourly, paid, 0.0))
+    found += _hosted(case, work, hosted)
     return tuple(found)
+
+
+def _hosted(case: Case, work: Work, hosted: Sequence[Hosted]) -> list[Tenancy]:
+    """Return hosted models, paid by the token: those of the hardware's hour."""
+    rate, workload = work.units_per_hour, case.workload
+    paid = rate.scaled(1 / rate.expected)
+    if work.prompts is None or not isinstance(workload, Serving):
+        price = case.renting.api_usd_per_million
+        if price is None:
+            return []
+        hourly = cents.times(price, rate.expected / MILLION)
+        return [Tenancy(RentKind.API, f"API at your price of a {work.unit}", hourly, paid, 0.0)]
+    share = case.renting.api_cached_share
+    requests = rate.expected / workload.output_tokens
+    return [
+        Tenancy(
+            RentKind.API,
+            f"API of {item.provider}" if item.price_date else "API at your prices",
+            cents.times(item.request_usd(workload, share), requests),
+            paid,
+            0.0,
+            hosted=item,
+        )
+        for item in hosted[: SHOWN[RentKind.API]]
+    ]
 
 
 def run_rent_usd(tenancy: Tenancy, hours: float) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 
 from advisor.catalog import Catalog
+from advisor.catalog.api_prices import API_SOURCE
 from advisor.catalog.economy import CARBON_SOURCES, Economy
 from advisor.catalog.nodes import owned_node, sold_together
 from advisor.equations.pricing import instances_needed
@@ -25,6 +27,7 @@ from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, Ren
 from advisor.owning.sentences import answer, assumptions
 from advisor.owning.spread import Spread
 from advisor.owning.work import work_of
+from advisor.planning.beside_api import Hosted
 from advisor.planning.explain.sentences import missed_limits
 
 TRAINING_HOURS_PER_MONTH = 200.0
@@ -41,6 +44,7 @@ def rent_or_buy(
     today: date,
     processors: tuple[ProcessorOption, ...] = (),
     budget: BudgetAnswer | None = None,
+    hosted: Sequence[Hosted] = (),
 ) -> Ownership:
     """Compare buying the estimate's hardware with renting it.
 
@@ -62,6 +66,8 @@ def rent_or_buy(
         The same work on processors.
     budget : BudgetAnswer, optional
         What the budget buys.
+    hosted : sequence of Hosted, optional
+        Hosted models that do the same work.
 
     Returns
     -------
@@ -87,7 +93,7 @@ def rent_or_buy(
         per_machine=size.per_machine,
         economy=economy,
     )
-    spread, work = Spread(inputs), work_of(estimate)
+    spread, work = Spread(inputs), work_of(case, estimate)
     compared = sorted(
         (
             Comparison(spread, size, tenancy, hours, owning.months)
@@ -96,6 +102,7 @@ def rent_or_buy(
                 accelerator,
                 count=estimate.count,
                 work=work,
+                hosted=hosted,
                 catalog=catalog,
                 economy=economy,
                 reliability=reliability,
@@ -124,7 +131,7 @@ def rent_or_buy(
         own=owning_cost(spread, size, hours=hours, months=owning.months, work=work),
         rents=rents,
         against=compared.index(main) if main else None,
-        saving_usd=compared[0].saving_range() if compared else None,
+        saving_usd=main.saving_range() if main else None,
         timeline=main.timeline() if main else (),
         effects=main.effects() if main else (),
         strips=break_even_by_input(main) if main else (),
@@ -144,19 +151,20 @@ def rent_or_buy(
         ),
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
+            *((API_SOURCE,) if any(item.kind is RentKind.API for item in rents) else ()),
             "Tariffs are recalled figures of 2024 and 2025: replace them with your own.",
         ),
     )
 
 
 def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
-    """Return the cheapest way of renting, the one that the break-even compares with.
+    """Return the way of renting that verdict, chart and break-even compare with: the cheapest.
 
-    A commitment also pays for unused hours, and spot machines can be taken back. So neither
-    counts here, except spot if the user asks for it.
+    A commitment also pays for unused hours, spot machines can be taken back, and a hosted model is
+    no machine. So none of them counts here, except spot if the user asks for it.
     """
-    other = {RentKind.COMMITTED} if spot else {RentKind.COMMITTED, RentKind.SPOT}
-    return next((item for item in compared if item.tenancy.kind not in other), None)
+    kinds = {RentKind.SPOT, RentKind.QUOTE} if spot else {RentKind.ON_DEMAND, RentKind.QUOTE}
+    return next((item for item in compared if item.tenancy.kind in kinds), None)
 
 
 def size_of(accelerator: Accelerator, count: int) -> Size:

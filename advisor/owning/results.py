@@ -73,7 +73,12 @@ class OwningCost(Noun):
     usd_per_run: Range | None = None
     """Training: an hour's cost times the hours of the run. [USD]"""
     usd_per_million: Range | None = None
-    """Cost of a million tokens (images for vision) at the estimated rate. [USD]"""
+    """Cost of a million generated tokens (images for vision) at the estimated rate, with the
+    prompts that they answer. [USD]"""
+    usd_per_million_input: Range | None = None
+    """Serving text: tokens of prompts. [USD]"""
+    usd_per_million_output: Range | None = None
+    """Serving text: tokens of answers alone. [USD]"""
     purchase_usd: float
     """Paid on the first day: accelerators, hosts and network. [USD]"""
     machines: int
@@ -133,8 +138,17 @@ class RentCost(Noun):
     """Hours paid, including lost work and unused hours of a commitment. [h]"""
     total_usd: Range
     """Over the horizon, money of today. [USD]"""
+    break_even_requests_per_day: float | None = None
+    """A hosted model: requests a day above which owning costs less; None if it never does.
+    [1/day]"""
     usd_per_run: Range | None = None
     usd_per_million: Range | None = None
+    """Of generated tokens (images for vision), with the prompts that they answer. [USD]"""
+    usd_per_million_input: Range | None = None
+    usd_per_million_output: Range | None = None
+    """Serving text: tokens of prompts and of answers apart. [USD]"""
+    note: str = ""
+    """A hosted model: what differs from serving it yourself."""
     checkpoint_interval_s: float | None = None
     """Spot: the best time between checkpoints (Young). [s]"""
     break_even: BreakEven
@@ -240,10 +254,10 @@ class Ownership(Noun):
     rents: tuple[RentCost, ...]
     """Cheapest over the horizon first; empty if no offer rents the hardware."""
     against: int | None
-    """Index in ``rents`` of the offer in the timeline, effects and strips: the cheapest without
-    commitment; spot only if it was asked for."""
+    """Index in ``rents`` of the offer that verdict, timeline, effects and strips compare with: the
+    cheapest on demand, or on spot if that was asked for."""
     saving_usd: Range | None
-    """Cheapest rent minus owning; positive if owning is cheaper. [USD]"""
+    """Rent of that offer minus owning; positive if owning is cheaper. [USD]"""
     timeline: tuple[Month, ...]
     effects: tuple[Effect, ...]
     """Largest first, against the same offer."""

@@ -23,7 +23,12 @@ def answer(
     """Return which is cheaper at the stated hours, and above how many hours buying pays."""
     cards = f"{whole(estimate.count)}x {estimate.accelerator_name}"
     if main is None:
-        return f"No offer in the catalog rents {cards} under your limits: only owning is priced."
+        none = f"No offer in the catalog rents {cards} on demand under your limits"
+        return (
+            f"{none}: compare with the other ways below."
+            if rents
+            else f"{none}: only owning is priced."
+        )
     even = rents[compared.index(main)].break_even
     value = even.hours_per_month
     against = f"{main.tenancy.title} at {hourly_price(main.tenancy.usd_per_hour)}"
@@ -41,7 +46,36 @@ def answer(
             f"above {value.low:,.0f}, at worst {worst})."
         )
     asked = f"{hours:,.0f} hours a month for {years(main.months)}"
-    return f"{_verdict(compared[0].saving_range(), cards, rents[0].title, asked)} {use}"
+    title = rents[compared.index(main)].title
+    verdict = _verdict(main.saving_range(), cards, title, asked)
+    return " ".join(part for part in (verdict, use, _cheaper(compared, main), _api(rents)) if part)
+
+
+def _cheaper(compared: list[Comparison], main: Comparison) -> str:
+    """Return the cheapest commitment or spot offer, if it costs less than the compared one."""
+    first = next(item for item in compared if item.tenancy.kind is not RentKind.API)
+    if first is main:
+        return ""
+    base = main.spread.base
+    amount = main.rent(base, hours=main.hours) - first.rent(base, hours=main.hours)
+    catch = "every hour of the term is paid" if first.tenancy.committed else "it can be taken back"
+    saved = money(round_significant(amount, 2))
+    return f"{first.tenancy.title} would cost {saved} less to rent, but {catch}."
+
+
+def _api(rents: tuple[RentCost, ...]) -> str:
+    """Return the first hosted model with its bill and break-even; empty without one."""
+    item = next((item for item in rents if item.kind is RentKind.API), None)
+    if item is None:
+        return ""
+    total = money(round_significant(item.total_usd.expected, 2))
+    text = f"{item.title} would bill {total} for the same work"
+    requests = item.break_even_requests_per_day
+    if requests is not None:
+        text += (
+            f"; owning costs less above {whole(int(round_significant(requests, 2)))} requests a day"
+        )
+    return f"{text} ({item.note})." if item.note else f"{text}."
 
 
 def _verdict(saving: Range, cards: str, rent: str, use: str) -> str:

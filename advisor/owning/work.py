@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from advisor.estimate.cost import Prompts
 from advisor.estimate.results import Estimate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, MILLION
+from advisor.nouns.case import Case
+from advisor.nouns.workload import Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,10 @@ class Work:
     """Tokens (or images) of one run (training)."""
     unit: str
     """``token``, ``image`` or ``sample``."""
+    requests_per_hour: float | None = None
+    """Answered requests (serving). [1/h]"""
+    prompts: Prompts | None = None
+    """What splits the cost between prompts and answers; None unless text is served."""
 
     def run(self, usd_per_hour: Range) -> Range | None:
         """Return the cost of one run; None when serving. [USD]"""
@@ -30,9 +37,15 @@ class Work:
         """Return the cost of a million tokens. [USD]"""
         return self.units_per_hour.reciprocal(MILLION).times(usd_per_hour)
 
+    def apart(self, usd_per_hour: Range) -> tuple[Range | None, Range | None]:
+        """Return the cost of a million prompt tokens and of a million generated ones. [USD]"""
+        if self.prompts is None:
+            return None, None
+        return self.prompts.apart(self.million(usd_per_hour))
 
-def work_of(estimate: Estimate) -> Work:
-    """Return the work of an estimate.
+
+def work_of(case: Case, estimate: Estimate) -> Work:
+    """Return the work of a case and its estimate.
 
     Raises
     ------
@@ -42,7 +55,9 @@ def work_of(estimate: Estimate) -> Work:
     if estimate.serving is not None:
         serving = estimate.serving
         per_hour = serving.output_tokens_per_s.scaled(HOUR_S)
-        return Work(None, per_hour, None, serving.unit.value)
+        split = Prompts.of(serving, case.workload) if isinstance(case.workload, Serving) else None
+        requests = serving.requests_per_s.expected * HOUR_S
+        return Work(None, per_hour, None, serving.unit.value, requests, split)
     if estimate.time is None:
         msg = "the estimate has neither time nor serving"
         raise ValueError(msg)

@@ -19,6 +19,7 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.beside_api import with_api
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
@@ -160,13 +161,14 @@ class _Searched:
     def estimate(self, option: Option) -> Estimate:
         """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
-            self.estimates[option] = estimate_configuration(
+            found = estimate_configuration(
                 self.case,
                 placement(option, self.systems[option.system]),
                 architecture=self.architecture,
                 calibration=self.calibration,
                 run=option.run,
             )
+            self.estimates[option] = with_api(self.case, self.architecture, found)
         return self.estimates[option]
 
     def rankings(self) -> tuple[Ranking, ...]:

@@ -27,6 +27,7 @@ from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
 from advisor.nouns.tool_offers import TrainingOffer
 from advisor.nouns.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.beside_api import with_api
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.search.neighbours import neighbours
@@ -334,6 +335,7 @@ def explained(
     result = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration
     )
+    result = with_api(case, architecture, result)
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     missed = missed_limits(result, case.limits)
     result = result.model_copy(update={"neighbours": around, "missed_limits": missed})

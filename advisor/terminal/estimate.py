@@ -246,7 +246,13 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
     if cost.rent_usd is not None:
         yield _row(f"Rent of the {period}", money, cost.rent_usd)
     if cost.usd_per_million_tokens is not None:
-        yield _row(f"Per million {_unit(estimate)}s", money, cost.usd_per_million_tokens)
+        served = cost.usd_per_million_output_tokens is not None
+        answers = "answer tokens, prompts included" if served else f"{_unit(estimate)}s"
+        yield _row(f"Per million {answers}", money, cost.usd_per_million_tokens)
+    if cost.usd_per_million_input_tokens is not None:
+        yield _row("  of them: prompt tokens alone", money, cost.usd_per_million_input_tokens)
+    if cost.usd_per_million_output_tokens is not None:
+        yield _row("  of them: answer tokens alone", money, cost.usd_per_million_output_tokens)
     if cost.purchase_usd is not None:
         yield _row("Purchase of the cards", money, cost.purchase_usd)
     if cost.energy_kwh is not None:

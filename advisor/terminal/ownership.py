@@ -17,6 +17,7 @@ from advisor.owning.results import (
     BudgetAnswer,
     Effect,
     Ownership,
+    OwningCost,
     ProcessorOption,
     RentCost,
 )
@@ -123,13 +124,24 @@ def _owning_sentence(found: Ownership) -> str:
         f"{money(own.total_usd, with_range=True)} in total",
         f"{money(own.usd_per_hour, with_range=True)} for each hour in use",
         f"{money(own.usd_per_run, with_range=True)} for a run" if own.usd_per_run else "",
-        f"{money(own.usd_per_million, with_range=True)} for a million {found.unit}s"
-        if own.usd_per_million
-        else "",
+        _million(own, found.unit),
     ]
     energy = rate(own.energy_kwh, "kWh", with_range=True)
     carbon = rate(own.carbon_kg, "kg CO2", with_range=True)
     return f"{'; '.join(part for part in parts if part)}. Energy {energy}, carbon {carbon}."
+
+
+def _million(own: OwningCost, unit: str) -> str:
+    """Return what a million tokens cost; of served text, in the prompt and in the answer."""
+    if own.usd_per_million is None:
+        return ""
+    text = f"{money(own.usd_per_million, with_range=True)} for a million {unit}s"
+    if own.usd_per_million_input is None or own.usd_per_million_output is None:
+        return text
+    return (
+        f"{text} of answers with their prompts ({money(own.usd_per_million_input)} for prompts and "
+        f"{money(own.usd_per_million_output)} for answers alone)"
+    )
 
 
 def _rent_row(rent: RentCost) -> tuple[str, ...]:

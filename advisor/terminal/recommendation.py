@@ -138,6 +138,8 @@ def _ranking(
         paragraph(console, plan.why)
         paragraph(console, f"{arrangement(plan.estimate)}.{beside(plan.estimate)}")
         paragraph(console, offered(plan.estimate))
+        if plan.estimate.api is not None:
+            paragraph(console, f"Beside an API: {plan.estimate.api.sentence}")
 
 
 def beside(estimate: Estimate) -> str:
@@ -163,7 +165,19 @@ def offered(estimate: Estimate) -> str:
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
-        f"({cost.price_source})."
+        f"({cost.price_source}).{_apart(estimate)}"
+    )
+
+
+def _apart(estimate: Estimate) -> str:
+    """Return the cost of prompts and answers apart, after a space; empty unless text is served."""
+    prompt = estimate.cost.usd_per_million_input_tokens
+    answer = estimate.cost.usd_per_million_output_tokens
+    if prompt is None or answer is None:
+        return ""
+    return (
+        f" A million tokens cost {money(prompt, with_range=True)} in the prompt and "
+        f"{money(answer, with_range=True)} in the answer."
     )
 
 

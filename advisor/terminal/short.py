@@ -90,6 +90,8 @@ def short_recommendation(
         screen.say(1, found.plans[0].why, title="Why")
         screen.say(0, arranged)
         screen.say(2, offer, title="Offer")
+        hosted = found.plans[0].estimate.api
+        screen.say(2, hosted.sentence if hosted else "", title="Beside an API")
     seen = list(found.plans[:1])
     for ranking in found.rankings[1:]:
         for plan in ranking.plans[:1]:
@@ -145,6 +147,7 @@ def short_estimate(
     if ways:
         screen.say(1, "\n".join(["", *ways]), title="What would make it fit")
     screen.add(1, table(["Number", "Value", "Evidence"], rows))
+    screen.say(2, found.api.sentence if found.api else "", title="Beside an API")
     timed = found.time or found.serving
     screen.say(3, _largest(found.memory.terms), title="Memory")
     screen.say(3, _largest(timed.terms if timed else ()), title="Time")

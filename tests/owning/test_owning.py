@@ -118,13 +118,19 @@ def test_a_state_takes_the_tariff_of_its_country() -> None:
 def test_serving_uses_all_hours_and_prices_a_million_tokens() -> None:
     found = own(
         workload={"kind": "serving", "weight_format": "w4a16"},
-        renting={"api_usd_per_million": 0.6},
+        renting={"api_usd_per_million": 0.6, "api_input_usd_per_million": 0.1},
     )
     assert found.hours_per_month == 730
     assert found.own.usd_per_run is None
     hosted = next(rent for rent in found.rents if rent.kind is RentKind.API)
     assert hosted.usd_per_million is not None
-    assert hosted.usd_per_million.expected == pytest.approx(0.6)
+    # Each token of answer comes with four of prompt: 1,024 and 256.
+    assert hosted.usd_per_million.expected == pytest.approx(0.6 + 4 * 0.1)
+    assert hosted.usd_per_million_input is not None
+    assert hosted.usd_per_million_input.expected == 0.1
+    assert found.against is not None
+    assert found.rents[found.against].kind is RentKind.ON_DEMAND
+    assert "Hosted model" not in found.answer
 
 
 def test_processors_of_equal_throughput() -> None:

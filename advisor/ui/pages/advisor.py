@@ -44,6 +44,7 @@ with state.Boundary():
     )
     details.scaling(recommendation, chosen, theme=theme)
     details.rejections(recommendation)
+    details.hosted(recommendation)
     details.fewest(recommendation)
     memory.how_far(found, chosen, theme=theme_named(st.context.theme.type))
     details.computed(chosen)

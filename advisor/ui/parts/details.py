@@ -75,6 +75,17 @@ def rejections(recommendation: api.Recommendation) -> None:
         csv_button("rejections", table)
 
 
+def hosted(recommendation: api.Recommendation) -> None:
+    """Show hosted models beside the first plan."""
+    plans = recommendation.plans
+    found = plans[0].estimate.api if plans else None
+    if found is None:
+        return
+    with st.expander("Beside an API", icon=":material/cloud:"):
+        st.markdown(plain(found.sentence))
+        text_table(frames.api_table(found))
+
+
 @st.fragment
 def fewest(recommendation: api.Recommendation) -> None:
     """List the smallest number of each accelerator that meets the deadline."""

@@ -71,7 +71,7 @@ def _budget(found: api.Ownership) -> None:
 def _numbers(found: api.Ownership) -> None:
     """Show owning, renting, energy and carbon over the horizon."""
     horizon = years(found.months)
-    cheapest = found.rents[0] if found.rents else None
+    cheapest = None if found.against is None else found.rents[found.against]
     own = found.own
     figures = [
         (
@@ -82,9 +82,7 @@ def _numbers(found: api.Ownership) -> None:
         (
             f"Renting for {horizon}",
             money(cheapest.total_usd) if cheapest else "not offered",
-            f"{_span(cheapest.total_usd)}; cheapest: {cheapest.title}"
-            if cheapest
-            else "nothing rents it",
+            f"{_span(cheapest.total_usd)}; {cheapest.title}" if cheapest else "nothing rents it",
         ),
         ("Owned, each hour in use", money(own.usd_per_hour), _span(own.usd_per_hour)),
         (

@@ -166,6 +166,10 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
     if estimate.serving and million is not None:
         per = f"Per million {frames.answer_unit(estimate)}s"
         lines.append((per, money(million, with_range=True)))
+    prompt = estimate.cost.usd_per_million_input_tokens
+    answer = estimate.cost.usd_per_million_output_tokens
+    if prompt is not None and answer is not None:
+        lines.append(("Prompts and answers alone", f"{money(prompt)} and {money(answer)}"))
     used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
     lines.append(("Memory", f"{memory(used)} of {memory(usable)} on each"))
     return lines

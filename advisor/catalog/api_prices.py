@@ -1,0 +1,97 @@
+"""Public list prices of hosted models, from ``data/api_prices.csv``."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from advisor.catalog.checks import check_order
+from advisor.catalog.records import IsoDate, Record, Text
+from advisor.errors import InputError
+from advisor.foundation.data_records import read_table
+from advisor.foundation.resources import data_path
+from advisor.nouns.hardware import Confidence
+
+API_PRICES_FILE: Final = "api_prices.csv"
+API_SOURCE: Final = (
+    "List prices of hosted models: pydantic/genai-prices at commit 47df840 of 2026-08-21 (MIT), "
+    "each with the day on which it was last checked."
+)
+
+Usd = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
+
+
+class ApiPrice(Record):
+    """A row of ``api_prices.csv``: what one provider asks for the tokens of one model."""
+
+    provider: Text
+    model: Text
+    """As the provider names it."""
+    preset: str = ""
+    """Key of the preset with the same weights; empty if there is none."""
+    weights: Literal["same", "other"]
+    """``same``: the provider names the weights of the preset. ``other``: another model."""
+    input_usd: Usd
+    """A million tokens of prompt. [USD]"""
+    cached_input_usd: Usd | None = None
+    """A million tokens of prompt found in the provider's cache. None: no such price. [USD]"""
+    output_usd: Usd
+    """A million tokens of answer, thinking included. [USD]"""
+    price_date: IsoDate
+    source: Text
+    """File of the source; `API_SOURCE` names the source."""
+    confidence: Confidence
+    notes: str = ""
+
+    @property
+    def name(self) -> str:
+        """Provider and model, e.g. ``Groq/openai/gpt-oss-120b``."""
+        return f"{self.provider}/{self.model}"
+
+
+@cache
+def load_api_prices() -> tuple[ApiPrice, ...]:
+    """Read and check the table.
+
+    Raises
+    ------
+    CatalogError
+        If the table is missing or broken.
+
+    Examples
+    --------
+    >>> min(item.output_usd for item in load_api_prices() if item.preset == "gpt-oss-120b")
+    0.18
+    """
+    records = read_table(data_path(API_PRICES_FILE), ApiPrice, key=("provider", "model"))
+    check_order([item.name.casefold() for item in records], file=API_PRICES_FILE)
+    return tuple(records)
+
+
+def api_named(name: str) -> ApiPrice:
+    """Find a price by ``provider/model``, or by the model alone if one provider has it.
+
+    Raises
+    ------
+    InputError
+        If no row has this name, or several providers offer the model.
+    """
+    wanted = name.casefold().strip()
+    known = load_api_prices()
+    exact = [item for item in known if item.name.casefold() == wanted]
+    found = exact or [item for item in known if item.model.casefold() == wanted]
+    if len(found) == 1:
+        return found[0]
+    names = {item.name.casefold(): item.name for item in found or known}
+    near = list(names) if found else get_close_matches(wanted, names, n=3, cutoff=0.4)
+    raise InputError(
+        "several providers offer this model" if found else "no such hosted model in the table",
+        value=name,
+        allowed="provider/model of data/api_prices.csv"
+        + (f"; nearest: {', '.join(names[item] for item in near)}" if near else ""),
+        remedy="Name one, or state its prices (--api-price, --api-input-price).",
+        field="renting.api",
+    )
