@@ -142,7 +142,7 @@ class ToolRules:
         if self.duty.trains and card.inference_only:
             return
         free = self.asked is None and not limits.software and not limits.frameworks
-        usual = usual_tools(card, self.duty)
+        usual = self._usual(card)
         others: Iterable[Tool] = ()
         if not free or self._states_layout:
             others = (
@@ -153,6 +153,9 @@ class ToolRules:
         for tool in (*usual, *others):
             if self._allows(tool) and (found := tool.support(card)) is not None:
                 yield tool, found[1]
+
+    def _usual(self, card: Accelerator) -> tuple[Tool, ...]:
+        return usual_tools(card, self.duty, self.architecture.total_parameters)
 
     @property
     def _states_layout(self) -> bool:
@@ -239,7 +242,7 @@ class ToolRules:
         """Return what would do the work on this card, or on another."""
         able = [
             tool
-            for tool in usual_tools(card, self.duty)
+            for tool in self._usual(card)
             if not isinstance(self.case.workload, Serving) or self._formats(tool, card)
         ]
         if able and isinstance(self.case.workload, Serving):

@@ -32,6 +32,11 @@ def software_page() -> str:
         for duty, by_backend in choice.usual.items()
         for backend, names in by_backend.items()
     ]
+    small = [
+        (duty.label, choice.backends[backend].title, ", ".join(names))
+        for duty, by_backend in choice.small.usual.items()
+        for backend, names in by_backend.items()
+    ]
     return "\n".join(
         [
             INTRODUCTION,
@@ -49,6 +54,8 @@ def software_page() -> str:
             "\n## Usual software\n",
             "The first that runs on the card does the work.\n",
             *_table(("work", "on", "tools"), usual),
+            f"\nSmall models, of up to {choice.small.parameters:,.0f} parameters:\n",
+            *_table(("work", "on", "tools"), small),
             "\n## Ended\n",
             *(f"- {tool.ended}" for tool in tools if tool.status is not Status.CURRENT),
             "\n## Terms\n",

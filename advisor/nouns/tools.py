@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
@@ -163,13 +163,25 @@ class Term(Noun):
     source: Words
 
 
+Usual = dict[Duty, dict[str, tuple[str, ...]]]
+
+
+class SmallModels(Noun):
+    """Which tools are usual for small models, where others are usual for large ones."""
+
+    parameters: PositiveFloat
+    """Models with at most this many are small."""
+    usual: Usual
+
+
 class ToolChoice(Noun):
     """The whole of ``data/tool_choice.yaml``."""
 
     backends: dict[str, Backend]
     """A card's first backend counts first."""
-    usual: dict[Duty, dict[str, tuple[str, ...]]]
+    usual: Usual
     """Tools by duty and backend, the usual first. The first that runs counts."""
+    small: SmallModels
     speech: tuple[str, ...]
     """Model families that recognise speech."""
     terms: dict[str, Term]
@@ -211,7 +223,7 @@ def tool_choice() -> ToolChoice:
     from advisor.foundation.data_records import checked, refuse
 
     choice = checked(ToolChoice.model_validate, read_yaml(data_path(CHOICE)), file=CHOICE)
-    for duty, by_backend in choice.usual.items():
+    for duty, by_backend in (*choice.usual.items(), *choice.small.usual.items()):
         for backend, names in by_backend.items():
             for name in names:
                 if name not in known_tools():
@@ -263,8 +275,9 @@ def _support(name: str, kind: Kind) -> tuple[str, Support] | None:
 
 
 @cache
-def _usual(kind: Kind, duty: Duty) -> tuple[Tool, ...]:
-    usual = tool_choice().usual.get(duty, {})
+def _usual(kind: Kind, duty: Duty, small: bool) -> tuple[Tool, ...]:
+    choice = tool_choice()
+    usual = choice.usual.get(duty, {}) | (choice.small.usual.get(duty, {}) if small else {})
     found: dict[str, Tool] = {}
     for backend in _backends(kind):
         for name in usual.get(backend, ()):
@@ -275,9 +288,18 @@ def _usual(kind: Kind, duty: Duty) -> tuple[Tool, ...]:
     return tuple(found.values())
 
 
-def usual_tools(card: Accelerator, duty: Duty) -> tuple[Tool, ...]:
-    """Return the tools that do a duty on a card, the usual first."""
-    return () if duty.trains and card.inference_only else _usual(Kind.of(card), duty)
+def usual_tools(card: Accelerator, duty: Duty, parameters: float | None = None) -> tuple[Tool, ...]:
+    """Return the tools that do a duty on a card, the usual first.
+
+    Parameters
+    ----------
+    parameters : float, optional
+        Parameters of the model. A small one may have other usual tools.
+    """
+    if duty.trains and card.inference_only:
+        return ()
+    small = parameters is not None and parameters <= tool_choice().small.parameters
+    return _usual(Kind.of(card), duty, small)
 
 
 def tools_on(card: Accelerator) -> tuple[Tool, ...]:

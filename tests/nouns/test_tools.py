@@ -25,8 +25,14 @@ CATALOG = load_catalog()
 NAMES = list(known_tools())
 
 
-def usual(card: str, duty: Duty) -> list[str]:
-    return [tool.name for tool in usual_tools(CATALOG.accelerator(card), duty)]
+def usual(card: str, duty: Duty, parameters: float | None = None) -> list[str]:
+    return [tool.name for tool in usual_tools(CATALOG.accelerator(card), duty, parameters)]
+
+
+# A model that one card holds several times over is pretrained with PyTorch's own tools.
+@pytest.mark.parametrize(("parameters", "tool"), [(1.24e8, "torchtitan"), (7e9, "megatron-core")])
+def test_small_models_are_pretrained_without_megatron(parameters: float, tool: str) -> None:
+    assert usual("rtx-4090", Duty.PRETRAIN, parameters)[0] == tool
 
 
 # docs.vllm.ai, v0.21.0, gpu.cuda.inc.md: capability 7.5 or higher. LMDeploy README: TurboMind
