@@ -183,7 +183,7 @@ def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
     elif count > 1 and not words:
         assumptions.append("The offer names no link between its accelerators: PCIe assumed.")
     if network is None:
-        assumptions.append("the offer states no network: one machine only")
+        assumptions.append("the offer states no network: a job or a replica stays on one machine")
     return Node(
         accelerators=count,
         intra_bytes_per_s=intra,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
+from typing import Final
 
 from pydantic import Field, model_validator
 
 from advisor.foundation.noun import Noun
+
+HALF: Final = 0.5
+END_SIGMAS: Final = 1.2815515655446004
+"""The 90th percentile of the normal distribution, which the high end of a range is. [sigmas]"""
+LEAST: Final = 1e-6
+"""Least low end over the expected value, so that its logarithm exists."""
 
 
 class Evidence(StrEnum):
@@ -69,6 +77,46 @@ class Range(Noun):
             high=expected * high_factor,
             evidence=evidence,
         )
+
+    def at(self, share: float) -> float:
+        """Return the value that this share of outcomes stays under.
+
+        ``low`` is at 0.1 and ``high`` at 0.9; between and beyond them, the logarithm is normal on
+        each side of the expected value.
+
+        Examples
+        --------
+        >>> span = Range(low=5.0, expected=10.0, high=40.0, evidence=Evidence.CALIBRATED)
+        >>> span.at(0.5), round(span.at(0.9), 6)
+        (10.0, 40.0)
+        """
+        # `statistics` takes a while to import, and most processes need no percentile.
+        from statistics import NormalDist
+
+        end = self.high if share > HALF else self.low
+        if end == self.expected or self.expected <= 0:
+            return self.expected
+        spread = abs(NormalDist().inv_cdf(share)) / END_SIGMAS
+        return float(self.expected * (max(end, LEAST * self.expected) / self.expected) ** spread)
+
+    def risk_above(self, limit: float) -> float:
+        """Return the share of outcomes above a limit; see :meth:`at`.
+
+        Examples
+        --------
+        >>> span = Range(low=5.0, expected=10.0, high=40.0, evidence=Evidence.CALIBRATED)
+        >>> span.risk_above(10.0), round(span.risk_above(40.0), 6)
+        (0.5, 0.1)
+        """
+        from statistics import NormalDist
+
+        end = self.high if limit > self.expected else self.low
+        if self.expected <= 0 or end == self.expected:
+            return 0.0 if limit >= self.expected else 1.0
+        if limit <= 0:
+            return 1.0
+        side = abs(math.log(max(end, LEAST * self.expected) / self.expected)) / END_SIGMAS
+        return 1.0 - NormalDist(sigma=side).cdf(math.log(limit / self.expected))
 
     def scaled(self, factor: float) -> Range:
         """Return this range times an exact, non-negative ``factor``."""

@@ -65,7 +65,9 @@ class ParallelLayout(Noun):
     layout does not state.
     """
 
-    data: Annotated[Degree, Input("data-parallel degree; what is left over", "--data")] = 1
+    data: Annotated[
+        Degree, Input("data-parallel degree, or replicas of a server; what is left over", "--data")
+    ] = 1
     tensor: Annotated[Degree, Input("tensor-parallel degree", "--tensor")] = 1
     pipeline: Annotated[Degree, Input("pipeline stages", "--pipeline")] = 1
     context: Annotated[Degree, Input("context-parallel degree", "--context", tasks=TRAINING)] = 1
@@ -127,6 +129,17 @@ class ParallelLayout(Noun):
     def accelerators(self) -> int:
         """Number of accelerators the layout occupies."""
         return self.data * self.tensor * self.pipeline * self.context
+
+    @property
+    def replicas(self) -> int:
+        """Independent copies of a served model; ranks that share experts are one copy.
+
+        Examples
+        --------
+        >>> ParallelLayout(data=8, tensor=2).replicas, ParallelLayout(data=8, expert=8).replicas
+        (8, 1)
+        """
+        return self.data // self.expert
 
     @property
     def schedulable(self) -> bool:

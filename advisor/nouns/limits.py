@@ -116,6 +116,19 @@ class Constraints(Noun):
         ),
     ] = None
     """[ms]"""
+    risk: Annotated[
+        Annotated[float, Field(ge=0.01, le=0.5, allow_inf_nan=False)],
+        Input(
+            "share of risk that a served latency misses its target: 10% (the high end of the "
+            "range meets it), 50% (the expected value does)",
+            "--risk",
+            "Accepted risk",
+            unit="%",
+            reads=Reads.PLAIN,
+            tasks=SERVING,
+        ),
+    ] = 0.1
+    """Of each latency target: 0.1 judges the high end of the range, 0.5 the expected value."""
     providers: Annotated[
         tuple[Name, ...],
         Field(max_length=MOST_NAMES),

@@ -226,6 +226,7 @@ class _Searched:
                     title=title(option, system),
                     sentence=sentence(option, system, estimate),
                     why=why(option, estimate, objective, runner_up),
+                    replicas=1 if estimate.serving is None else estimate.serving.replicas,
                     estimate=estimate,
                 )
             )

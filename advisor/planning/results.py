@@ -110,6 +110,8 @@ class Plan(Noun):
     """The answer in one line with numbers and ranges."""
     why: str
     """What limits the plan, and what the runner-up would cost or take."""
+    replicas: int = 1
+    """Independent copies of the layout of a served model; they need no network between them."""
     estimate: Estimate
 
 

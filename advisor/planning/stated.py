@@ -58,12 +58,18 @@ def hardware_systems(
     catalog: Catalog,
     case: Case,
     *,
+    together: int | None = None,
     decoding: bool = False,
 ) -> list[System]:
     """Return the systems that can hold ``count`` accelerators.
 
     The user's own machine; otherwise every kind of machine that the limits allow to rent;
     otherwise a standard machine without a price.
+
+    Parameters
+    ----------
+    together : int, optional
+        Accelerators that links have to join: those of one replica. All by default.
 
     Raises
     ------
@@ -88,15 +94,24 @@ def hardware_systems(
     limits = case.limits.model_copy(
         update={"accelerators": (accelerator.key,), "owned": (), "max_accelerators": 16384}
     )
+    joined = count if together is None else together
     rented = [
         replace(system, counts=(count,))
         for system in find_systems(catalog, limits, training=False, decoding=decoding)
-        if system.node.accelerators >= count or system.node.inter_bytes_per_s is not None
+        if max(system.node.accelerators, system.node.intra_domain) >= joined
+        or system.node.inter_bytes_per_s is not None
     ]
     return rented or [replace(owned_system(accelerator, count), counts=(count,))]
 
 
-def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case: Case) -> System:
+def hardware_system(
+    accelerator: Accelerator,
+    count: int,
+    catalog: Catalog,
+    case: Case,
+    *,
+    together: int | None = None,
+) -> System:
     """Return the cheapest of the machines that can hold ``count`` accelerators."""
     kind = case.limits.price_kind
 
@@ -105,7 +120,7 @@ def hardware_system(accelerator: Accelerator, count: int, catalog: Catalog, case
         factor = offer.price_factor if offer else 1.0
         return per_hour * factor * -(-count // system.node.accelerators)
 
-    return min(hardware_systems(accelerator, count, catalog, case), key=price)
+    return min(hardware_systems(accelerator, count, catalog, case, together=together), key=price)
 
 
 def supported_precision(
@@ -168,7 +183,12 @@ def best_placement(
     count = case.hardware.count
     decoding = decodes_images(case.workload, architecture)
     systems: Sequence[System] = hardware_systems(
-        accelerator, count, catalog, case, decoding=decoding
+        accelerator,
+        count,
+        catalog,
+        case,
+        together=1 if isinstance(case.workload, Serving) else None,
+        decoding=decoding,
     )
     tool = stated_tool(case, architecture, accelerator)
     precision = (
@@ -191,8 +211,13 @@ def best_placement(
         if meets_time(option, case.limits) and meets_budget(option, case.limits)
     ]
     best = best_option(within or options, case.objective)
+    one = least.accelerators
+    if isinstance(case.workload, Serving):
+        one = one // max(1, least.replicas)
     system = (
-        hardware_system(accelerator, count, catalog, case) if best is None else systems[best.system]
+        hardware_system(accelerator, count, catalog, case, together=one)
+        if best is None
+        else systems[best.system]
     )
     layout, precision = (least, precision) if best is None else (best.layout, best.precision)
     offer, per_hour = cheapest_offer(system, case.limits.price_kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.assumed_shape import shape_widening
-from advisor.estimate.serving.report import later_quantity
+from advisor.estimate.serving.report import first_quantity, later_quantity
 from advisor.estimate.training.report import time_quantity
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.efficiency import Calibration
@@ -54,6 +54,13 @@ class TimeSpreads:
             self._known[key] = self._resolved(accelerator, precision, count)
         return self._known[key]
 
+    def first(self, accelerator: Accelerator, *, precision: str) -> Range:
+        """Return the range of one time to the first token over its expected value."""
+        key = (accelerator.key, precision, -1)
+        if key not in self._known:
+            self._known[key] = self._resolved(accelerator, precision, -1)
+        return self._known[key]
+
     def proven(self, accelerator: Accelerator) -> bool:
         """Whether published runs on cards of this generation are behind the range."""
         if accelerator.key not in self._kernels:
@@ -71,7 +78,11 @@ class TimeSpreads:
         if self._serving:
             weights = WEIGHT_FORMATS[precision]
             engine = calibration.engine_for(weights)
-            quantity = later_quantity(architecture, engine, ParallelLayout())
+            quantity = (
+                first_quantity(engine, ParallelLayout())
+                if count < 0
+                else later_quantity(architecture, engine, ParallelLayout())
+            )
             interval = calibration.served_interval(quantity, weights, measured=measured)
         else:
             interval = calibration.training_interval(

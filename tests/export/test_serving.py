@@ -267,6 +267,7 @@ def test_experts_over_data_parallel_ranks_serve_together(stubs: Stubs) -> None:
 def test_copies_of_a_mixture_that_share_no_experts_stay_apart(stubs: Stubs) -> None:
     """vLLM would divide the experts over the copies of one server."""
     case = {**case_of("gpt-oss-120b", "h100-sxm", 4), "layout": {"data": 4}}
+    case["limits"] = {"owned": [{"accelerator": "h100-sxm", "count": 4}]}  # in one machine
     found = servers(advisor.export(case, "vllm").content, "vllm", stubs)
     assert [server.options["--data-parallel-size"] for server in found] == ["1"] * 4
     assert [

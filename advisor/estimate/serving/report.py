@@ -210,7 +210,7 @@ def _serving(
         requests_per_s=rate,
         max_concurrency=int(times.capacity.max_concurrency[0]),
         max_context_tokens=int(longest),
-        replicas=layout.data // layout.expert,
+        replicas=layout.replicas,
         bound_by=binding(shares),
         terms=tuple(
             term(SERVING_TIME, name, value, "s", texts.get(name, ""))

@@ -103,15 +103,32 @@ def label(option: Option, system: System) -> str:
     return f"{option.count:,}x {system.accelerator.name} ({where})"
 
 
+def cards(count: int, replicas: int, name: str) -> str:
+    """Return cards by their number, or by replicas of a number of them.
+
+    Examples
+    --------
+    >>> cards(8, 1, "H100"), cards(8, 4, "H100")
+    ('8x H100', '4 replicas of 2x H100')
+    """
+    if replicas < 2:
+        return f"{count:,}x {name}"
+    return f"{replicas:,} replicas of {count // replicas:,}x {name}"
+
+
 def title(option: Option, system: System) -> str:
     """Return what to do, e.g. ``Rent 8x NVIDIA H100 SXM5 80GB at Lambda``."""
-    name = f"{option.count:,}x {system.accelerator.name}"
+    layout = option.layout
+    replicas = layout.replicas if option.first_token_s is not None else 1
+    name = cards(option.count, replicas, system.accelerator.name)
     if option.offer is None:
         return f"Use your {name}"
     rented = option.instances * system.node.accelerators
     if rented > option.count:
         whole = f"{rented:,}x {system.accelerator.name}"
-        return f"Rent {whole} at {option.offer.provider} and use {option.count:,}"
+        used = f"{option.count:,}" if replicas < 2 else name.partition(" of ")[0]
+        each = "" if replicas < 2 else f" of {option.count // replicas:,}"
+        return f"Rent {whole} at {option.offer.provider} and use {used}{each}"
     return f"Rent {name} at {option.offer.provider}"
 
 
@@ -274,34 +291,51 @@ def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
     Parameters
     ----------
     estimate : Estimate
-        Its expected values are compared, as in the search.
+        A latency is judged at the accepted risk, other values at the expected one, as in the
+        search.
     limits : Constraints
         Limits that the user set.
     """
     return tuple(
-        f"{lead}: {write(value)}, limit {write(limit)}."
-        for lead, value, limit, write in _limited(estimate, limits)
-        if value.expected > limit
+        item.missed for item in _limited(estimate, limits) if item.value.at(item.share) > item.limit
     )
 
 
-def limits_in_reach(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:
-    """Return one sentence for each limit that is met by the expected value but not by its range."""
-    return tuple(
-        f"{lead} at the high end of the range: {write(value.high)}, limit {write(limit)}."
-        for lead, value, limit, write in _limited(estimate, limits)
-        if value.expected <= limit < value.high
-    )
+def limits_in_reach(estimate: Estimate, limits: Constraints) -> list[str]:
+    """Return one sentence for each limit that a configuration meets but for a share of risk."""
+    return [
+        f"{item.lead} at the high end of the range: {item.write(item.value.high)}, limit "
+        f"{item.write(item.limit)}: a risk of {percent(item.value.risk_above(item.limit))}."
+        for item in _limited(estimate, limits)
+        if item.value.at(item.share) <= item.limit < item.value.high
+    ]
 
 
-def _limited(
-    estimate: Estimate, limits: Constraints
-) -> Iterator[tuple[str, Range, float, Callable[[Value], str]]]:
-    """Yield for each limit: the words of a miss, the value, the limit, and their format."""
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """A value with its limit."""
+
+    lead: str
+    """Words of a miss."""
+    value: Range
+    limit: float
+    write: Callable[[Value], str]
+    share: float = 0.5
+    """Share of outcomes that has to meet the limit."""
+
+    @property
+    def missed(self) -> str:
+        text = f"{self.lead}: {self.write(self.value)}, limit {self.write(self.limit)}"
+        if self.value.expected > self.limit:
+            return f"{text}."
+        return f"{text}: a risk of {percent(self.value.risk_above(self.limit))}."
+
+
+def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
     time, serving, rent = estimate.time, estimate.serving, estimate.cost.rent_usd
     if time and limits.deadline_hours:
         limit = limits.deadline_hours * HOUR_S
-        yield "Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration
+        yield _Limited("Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration)
     if serving:
         for what, value, most in (
             ("first token", serving.ttft_ms, limits.max_ttft_ms),
@@ -309,9 +343,12 @@ def _limited(
         ):
             if most is not None:
                 scaled = value.scaled(MILLISECOND)
-                yield f"Misses the target for the {what}", scaled, most * MILLISECOND, milliseconds
+                lead = f"Misses the target for the {what}"
+                limit = most * MILLISECOND
+                yield _Limited(lead, scaled, limit, milliseconds, 1.0 - limits.risk)
     if rent and limits.budget_usd:
-        yield "Over the budget", rent, limits.budget_usd, _monthly if serving else money
+        write = _monthly if serving else money
+        yield _Limited("Over the budget", rent, limits.budget_usd, write)
 
 
 def _monthly(usd: Value) -> str:

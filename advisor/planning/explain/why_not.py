@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from advisor.foundation.formatting import duration, milliseconds, money
 from advisor.foundation.rounding import round_significant
@@ -21,6 +22,9 @@ from advisor.planning.search.options import (
     meets_time,
     meets_tpot,
 )
+
+EXPECTED: Final = 0.5
+"""Risk at which a limit judges the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,40 +141,40 @@ def _late(
 
 
 def _latency(accelerator: Accelerator, options: Sequence[Option], limits: Constraints) -> Rejection:
-    per_token = min(option.time for option in options)
-    first_token = min(option.first_token_s or 0.0 for option in options)
+    per_token = min(option.later_s for option in options)
+    first_token = min(option.first_s for option in options)
     if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
         prompt = [option for option in options if meets_tpot(option, limits)]
-        if prompt and first_token * 1e3 <= limits.max_ttft_ms:
+        if prompt and first_token / MILLISECOND <= limits.max_ttft_ms:
             return _not_both(accelerator, prompt, limits.max_ttft_ms)
-    if limits.max_tpot_ms is not None and per_token * 1e3 > limits.max_tpot_ms:
-        what, actual, limit = "time per output token", per_token * 1e3, limits.max_tpot_ms
+    if limits.max_tpot_ms is not None and per_token / MILLISECOND > limits.max_tpot_ms:
+        what, actual, limit = "time per output token", per_token, limits.max_tpot_ms * MILLISECOND
     else:
-        what = "time to first token"
-        actual = first_token * 1e3
-        limit = limits.max_ttft_ms or 0.0
+        limit = (limits.max_ttft_ms or 0.0) * MILLISECOND
+        what, actual = "time to first token", first_token
+    most = "is" if limits.risk == EXPECTED else "is up to"
     return Rejection.of(
         accelerator,
         RejectionCode.LATENCY,
-        f"{accelerator.name} misses your target: the {what} is {milliseconds(actual / 1e3)}, the "
-        f"limit is {milliseconds(limit / 1e3)}.",
-        f"Allow {milliseconds(actual / 1e3)}, quantise the weights, or lower the concurrency.",
-        actual=actual,
-        limit=limit,
+        f"{accelerator.name} misses your target: the {what} {most} {milliseconds(actual)}, the "
+        f"limit is {milliseconds(limit)}.",
+        f"Allow {milliseconds(actual)}, quantise the weights, or lower the load.",
+        actual=actual / MILLISECOND,
+        limit=limit / MILLISECOND,
         unit="ms",
     )
 
 
 def _not_both(accelerator: Accelerator, options: Sequence[Option], max_ttft_ms: float) -> Rejection:
     """Reject a card that meets each latency target, but not both with one layout."""
-    nearest = min(options, key=lambda option: option.first_token_s or 0.0)
-    first = nearest.first_token_s or 0.0
+    nearest = min(options, key=lambda option: option.first_s)
+    first = nearest.first_s
     return Rejection.of(
         accelerator,
         RejectionCode.LATENCY,
         f"{accelerator.name} meets each latency target, but no layout meets both: at "
-        f"{milliseconds(nearest.time)} per token the first token takes {milliseconds(first)}, the "
-        f"limit is {milliseconds(max_ttft_ms * MILLISECOND)}.",
+        f"{milliseconds(nearest.later_s)} per token the first token takes {milliseconds(first)}, "
+        f"the limit is {milliseconds(max_ttft_ms * MILLISECOND)}.",
         f"Allow {milliseconds(first)} to the first token, or more time per token.",
         actual=first / MILLISECOND,
         limit=max_ttft_ms,

@@ -33,7 +33,7 @@ from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
 from advisor.nouns.workload import FineTuning
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
 from advisor.planning.search.precisions import LOW_PRECISION_WEIGHTS
-from advisor.planning.search.serving import PIPELINE_DEGREES, TENSOR_DEGREES
+from advisor.planning.search.replicas import PIPELINE_DEGREES, TENSOR_DEGREES
 from advisor.planning.search.systems import System
 
 SHORT_LIST: Final = (

@@ -14,7 +14,7 @@ from advisor.estimate.candidates import LayoutArrays
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range
-from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH
+from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
@@ -23,9 +23,8 @@ from advisor.planning.spot import Interruptions
 
 NEAR_FASTEST = 1.05
 """Options within this factor of the least time count as equally fast."""
-WORTH_HALF = 1 / 0.9
-"""An option at half the cost is preferred if its time is within this factor: whoever pays twice
-wants more than 10 % for it."""
+WORTH_DOUBLE = 0.9
+"""Twice the cost has to buy a time below this factor: over 10 %."""
 
 
 class Miss(NamedTuple):
@@ -67,6 +66,8 @@ class Option:
     cost_high_usd: float
     """Upper end of the cost of a run. A month of serving has a list price; without a published run
     on the card, it is that of the machines which then still give the expected rate. [USD]"""
+    judged: tuple[float, float] | None = None
+    """Serving: time per output token and to the first token, where the limits judge them. [s]"""
     interrupted: Range | None = None
     """Spot: hours of the run for an hour of work; ``time`` includes them."""
     run: TrainingRun | None = None
@@ -78,6 +79,16 @@ class Option:
     def layout(self) -> ParallelLayout:
         """The layout as a noun."""
         return self.layouts.layout(self.row)
+
+    @property
+    def later_s(self) -> float:
+        """Time per output token where a limit judges it. [s]"""
+        return self.judged[0] if self.judged else self.time
+
+    @property
+    def first_s(self) -> float:
+        """Time to the first token where a limit judges it. [s]"""
+        return self.judged[1] if self.judged else self.first_token_s or 0.0
 
     @property
     def value(self) -> float:
@@ -161,6 +172,8 @@ class Configuration:
     first_token_s: float | None = None
     """Serving only: the price is then for a month."""
     tokens_per_s: float | None = None
+    judged: tuple[float, float] | None = None
+    """Serving: see :class:`Option`."""
     run: TrainingRun | None = None
     """Training only."""
     proven: bool = True
@@ -219,6 +232,7 @@ def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> l
             usd_per_hour=per_hour[place],
             cost_usd=costs[place][0],
             cost_high_usd=costs[place][1] * prices[item.system].factor,
+            judged=item.judged,
             interrupted=interrupted[place],
             run=item.run,
             proven=item.proven,
@@ -271,13 +285,13 @@ def meets_time(option: Option, limits: Constraints) -> bool:
     if option.first_token_s is None:
         return limits.deadline_hours is None or option.time <= limits.deadline_hours
     return meets_tpot(option, limits) and (
-        limits.max_ttft_ms is None or option.first_token_s * 1e3 <= limits.max_ttft_ms
+        limits.max_ttft_ms is None or option.first_s / MILLISECOND <= limits.max_ttft_ms
     )
 
 
 def meets_tpot(option: Option, limits: Constraints) -> bool:
     """Return whether a served option meets the target for the time per output token."""
-    return limits.max_tpot_ms is None or option.time * 1e3 <= limits.max_tpot_ms
+    return limits.max_tpot_ms is None or option.later_s / MILLISECOND <= limits.max_tpot_ms
 
 
 def meets_budget(option: Option, limits: Constraints) -> bool:
@@ -297,27 +311,24 @@ def frontier(options: Iterable[Option]) -> list[Option]:
 def best_option(options: Sequence[Option], objective: Objective) -> Option | None:
     """Return the best option under an objective, or None if there is none.
 
-    The fastest is one that people buy. It is the cheapest of those that differ by less than
-    ``NEAR_FASTEST``: a few percent of speed lie far inside every range and can cost a multiple.
-    And no option at half its cost is within ``WORTH_HALF`` of its time; the frontier shows what
-    lies beyond.
+    The fastest is one that people buy: from the best value on, the cost doubles as long as that
+    buys more than 10 % of time. Of options that differ by less than ``NEAR_FASTEST`` it is the
+    cheapest: a few percent of speed lie far inside every range. The frontier shows what lies
+    beyond.
     """
     if not options:
         return None
     if objective is not Objective.FASTEST:
         return min(options, key=RANKED_BY[objective])
-    least = min(option.time_high for option in options)
-    near = (option for option in options if option.time_high <= NEAR_FASTEST * least)
-    best = min(near, key=RANKED_BY[Objective.CHEAPEST])
-    while best.cost_high_usd > 0:
-        half, enough = best.cost_high_usd / 2, best.time_high * WORTH_HALF
-        worth = [
-            item for item in options if item.cost_high_usd <= half and item.time_high <= enough
-        ]
-        if not worth:
-            break
-        best = min(worth, key=RANKED_BY[Objective.FASTEST])
-    return best
+    best = min(options, key=RANKED_BY[Objective.BEST_VALUE])
+    while True:
+        reached = [item for item in options if item.cost_high_usd <= 2 * best.cost_high_usd]
+        least = min(item.time_high for item in reached)
+        near = [item for item in reached if item.time_high <= NEAR_FASTEST * least]
+        next_best = min(near, key=RANKED_BY[Objective.CHEAPEST])
+        if next_best.time_high >= WORTH_DOUBLE * best.time_high:
+            return best
+        best = next_best
 
 
 def best_of_systems(options: Sequence[Option]) -> list[Option]:

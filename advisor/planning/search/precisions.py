@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.batch.forward import generates
@@ -16,6 +18,7 @@ from advisor.estimate.training.flops import model_flops_per_token
 from advisor.estimate.training.run import TrainingRun, resolve_training, software_of
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
+from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import (
     KV_CACHE_FORMATS,
     RECIPES,
@@ -29,7 +32,8 @@ from advisor.planning.search.layout_space import LayoutSpace
 from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
-from advisor.planning.search.serving import ServingSearch, replica_table, search_serving
+from advisor.planning.search.replicas import replica_table
+from advisor.planning.search.serving import ServingSearch, Strain, search_serving
 from advisor.planning.search.systems import System, by_host_memory, serving_hosts, with_host
 from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
@@ -388,6 +392,7 @@ def _search_serving(
             advised = name in smaller
             if advised and not any(_serves(system, name) for system in members):
                 continue
+            strain = _strain(members, name, spreads, case.limits)
             result = search_serving(
                 architecture,
                 workload,
@@ -397,16 +402,37 @@ def _search_serving(
                 table,
                 case.limits,
                 calibration.under(engine),
+                prices=[prices[index] for index in indices],
+                strain=strain,
+                free=not (case.layout and case.layout.states("data")),
             )
             findings.searched += result.searched
             findings.price(
-                _served(systems, indices, result, spreads, name if advised else None, own),
+                _served(
+                    systems,
+                    indices,
+                    result,
+                    spreads,
+                    name if advised else None,
+                    own,
+                    strain,
+                ),
                 advised=advised,
             )
             if not advised:
                 findings.miss({indices[at]: miss for at, miss in result.misses.items()})
     able = (index for indices in groups.values() for index in indices)
     return findings.result(able, (WEIGHT_FORMATS[name].compute for name in own))
+
+
+def _strain(
+    systems: Sequence[System], name: str, spreads: TimeSpreads, limits: Constraints
+) -> Strain:
+    """Return at which point of their ranges the limits judge the latencies of each system."""
+    share = 1.0 - limits.risk
+    later = [spreads.of(one.accelerator, precision=name, count=1).at(share) for one in systems]
+    first = [spreads.first(one.accelerator, precision=name).at(share) for one in systems]
+    return Strain(later=np.array(later), first=np.array(first))
 
 
 def _serves(system: System, name: str) -> bool:
@@ -421,6 +447,7 @@ def _served(
     spreads: TimeSpreads,
     advised: str | None,
     own: Sequence[str],
+    strain: Strain,
 ) -> Iterator[Configuration]:
     """Yield what the search of one weight format found, where the tool serves the format.
 
@@ -430,8 +457,11 @@ def _served(
         The format, if it is only advice; None takes each system's own.
     own : sequence of str
         Format of each system.
+    strain : Strain
+        Of the searched systems.
     """
     able = {index: advised is None or _serves(systems[index], advised) for index in indices}
+    later, first = strain.later.tolist(), strain.first.tolist()
     for found in result.found:
         index = indices[found.system]
         system = systems[index]
@@ -449,5 +479,6 @@ def _served(
             found.tpot_s * spread.high,
             found.ttft_s,
             found.tokens_per_s,
+            judged=(found.tpot_s * later[found.system], found.ttft_s * first[found.system]),
             proven=spreads.proven(system.accelerator),
         )

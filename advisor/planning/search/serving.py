@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,31 +13,20 @@ from advisor.estimate.batch.forward import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import compute_format, serving_times
+from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Constraints
 from advisor.nouns.precision import KV_CACHE_FORMATS, WeightFormat
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layout_space import CHUNK
-from advisor.planning.search.layouts import Stated
-from advisor.planning.search.options import Miss
+from advisor.planning.search.options import Miss, Price
+from advisor.planning.search.replicas import ALL_LAYERS, Table, fewest_replicas
 from advisor.planning.search.systems import System
 
-Table = NDArray[np.intp]
-"""Columns: system, count, replicas, tensor, pipeline, expert, layers on the cards, layers whose
-experts the host holds."""
 Indices = NDArray[np.intp]
 Evaluated = tuple[Floats, Floats, Floats, NDArray[np.bool_], Floats, Floats]
 """Time per output, time to the first, outputs per second, whether it fits, needed and usable
 memory."""
-
-TENSOR_DEGREES = (1, 2, 4, 8, 16)
-PIPELINE_DEGREES = (1, 2, 4)
-LAYER_DEGREES = (1, 2, 3, 4, 5, 6, 7, 8)
-"""Cards among which an engine divides whole layers."""
-ALL_LAYERS = 2**31
-"""More layers than a model has."""
-WIDE_EXPERTS = 8
-"""Experts are kept whole, spread over one machine of this size, or over all replicas."""
 
 
 @dataclass(slots=True)
@@ -65,80 +54,44 @@ class ServingSearch:
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
 
 
-def replica_table(
-    architecture: ModelArchitecture,
-    systems: Sequence[System],
-    concurrency: int,
-    stated: Stated | None = None,
-    *,
-    by_layers: bool = False,
-    hosted: bool = False,
-) -> Table:
-    """Return every way to divide every number of accelerators into equal replicas.
+@dataclass(frozen=True, slots=True)
+class Strain:
+    """What the limits are compared with, over the expected time. One element each system."""
 
-    A replica answers at least one request at a time. If the replicas leave accelerators of the
-    last instance idle, the count is the number of accelerators in use. Degrees in ``stated`` keep
-    their values.
-
-    Parameters
-    ----------
-    by_layers : bool, optional
-        The engine divides a model by whole layers alone.
-    hosted : bool, optional
-        The host's memory holds some layers or experts.
-    """
-    stated = stated or {}
-    by_tensor = TENSOR_DEGREES if not by_layers else (1,)
-    by_stages = PIPELINE_DEGREES if not by_layers else LAYER_DEGREES
-    parts = _parts(architecture, stated, hosted=hosted)
-
-    def tried(name: str, degrees: Iterable[int]) -> Iterable[int]:
-        return (stated[name],) if name in stated else degrees
-
-    heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
-    divided = generates(architecture)
-    rows: set[tuple[int, ...]] = set()
-    for index, system in enumerate(systems):
-        reach = max(system.node.accelerators, system.node.intra_domain)
-        tensors = by_tensor if divided and system.divides("tensor") else (1,)
-        pipelines = by_stages if divided and system.divides("pipeline") else (1,)
-        for count in system.counts:
-            for tensor in tried("tensor", tensors):
-                if heads % tensor or (tensor > reach and "tensor" not in stated):
-                    continue
-                for pipeline in tried("pipeline", pipelines):
-                    replica = tensor * pipeline
-                    replicas = min(count // replica, concurrency)
-                    if replicas != stated.get("data", replicas):
-                        continue
-                    used = replicas * replica
-                    if pipeline > layers or used <= max(0, count - system.node.accelerators):
-                        continue
-                    spread = {1, min(WIDE_EXPERTS, replicas), replicas}
-                    degrees = tried("expert", spread if system.divides("expert") else (1,))
-                    rows.update(
-                        (index, used, replicas, tensor, pipeline, expert, *part)
-                        for expert in degrees
-                        if replicas % expert == 0 and architecture.num_experts % expert == 0
-                        for part in parts
-                    )
-    return np.array(sorted(rows), dtype=np.intp).reshape(-1, 8)
+    later: Floats
+    """Of the time per output token."""
+    first: Floats
+    """Of the time to the first token."""
 
 
-def _parts(
-    architecture: ModelArchitecture, stated: Stated, *, hosted: bool
-) -> tuple[tuple[int, int], ...]:
-    """Return layers on the cards, and layers whose experts the host holds, to try.
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Estimates of the rows of a table, one element each."""
 
-    Experts move to the host first, which reads few of them for each token, then whole layers.
-    """
-    layers = architecture.num_hidden_layers
-    whole, experts = stated.get("gpu_layers"), stated.get("cpu_expert_layers")
-    if whole is not None or experts is not None or not hosted:
-        return ((ALL_LAYERS if whole is None else whole, experts or 0),)
-    routed = layers if architecture.num_experts > 1 else 0
-    by_experts = [(ALL_LAYERS, moved) for moved in range(1, routed + 1)]
-    return (*by_experts, *((kept, routed) for kept in range(layers, -1, -1)))
+    tpot: Floats
+    ttft: Floats
+    throughput: Floats
+    fits: NDArray[np.bool_]
+    need: Floats
+    usable: Floats
+
+    def meets(self, systems: Indices, limits: Constraints, strain: Strain) -> NDArray[np.bool_]:
+        """Return the rows that fit and meet the latency targets."""
+        met = self.fits & np.isfinite(self.tpot)
+        if limits.max_tpot_ms is not None:
+            met &= self.tpot * strain.later[systems] / MILLISECOND <= limits.max_tpot_ms
+        if limits.max_ttft_ms is not None:
+            met &= self.ttft * strain.first[systems] / MILLISECOND <= limits.max_ttft_ms
+        return met
+
+    def beside(self, other: _Figures) -> _Figures:
+        """Return these rows with others after them."""
+        return _Figures(
+            *(
+                np.concatenate([getattr(self, item.name), getattr(other, item.name)])
+                for item in fields(self)
+            )
+        )
 
 
 def search_serving(
@@ -150,6 +103,10 @@ def search_serving(
     table: Table,
     limits: Constraints,
     calibration: Calibration,
+    *,
+    prices: Sequence[Price],
+    strain: Strain,
+    free: bool = True,
 ) -> ServingSearch:
     """Evaluate one weight format on all systems.
 
@@ -161,6 +118,12 @@ def search_serving(
         Of :func:`replica_table`.
     limits : Constraints
         Its latency targets.
+    prices : sequence of Price
+        Of each system.
+    strain : Strain
+        Of each system.
+    free : bool, optional
+        The number of replicas is open: between the searched numbers, the fewest are looked for.
 
     Returns
     -------
@@ -170,9 +133,75 @@ def search_serving(
     """
     if not len(table):
         return ServingSearch(found=(), searched=0, misses={})
-    cards = {system.accelerator.key: system.accelerator for system in systems}
+    evaluate = _evaluator(
+        architecture, workload, weight_format, kv_cache_format, calibration, systems
+    )
+    figures = evaluate(table)
+    enough = figures.meets(table[:, 0], limits, strain)
+    searched = len(table)
+    if free and enough.any():
+        more = fewest_replicas(
+            table,
+            enough,
+            systems,
+            prices,
+            workload.concurrency,
+            lambda rows: evaluate(rows).meets(rows[:, 0], limits, strain),
+        )
+        if len(more):
+            table, figures = np.vstack([table, more]), figures.beside(evaluate(more))
+    layouts = _layouts(table)
+    tpot, ttft = figures.tpot, figures.ttft
+    places = np.flatnonzero(figures.fits)
+    merits = [tpot, ttft]
+    if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
+        # If any layout meets both targets, the one with the smallest worse miss does.
+        later, first = (part[table[:, 0]] for part in (strain.later, strain.first))
+        merits.append(
+            np.maximum(tpot * later / limits.max_tpot_ms, ttft * first / limits.max_ttft_ms)
+        )
+    kept = tuple(
+        FoundServing(
+            system=int(table[place, 0]),
+            count=int(table[place, 1]),
+            precision=weight_format.name,
+            layouts=layouts,
+            row=place,
+            tpot_s=float(tpot[place]),
+            ttft_s=float(ttft[place]),
+            tokens_per_s=float(figures.throughput[place]),
+        )
+        for place in _best_places(table, places, merits)
+    )
+    return ServingSearch(found=kept, searched=searched, misses=_misses(table, figures))
+
+
+def _misses(table: Table, figures: _Figures) -> dict[int, Miss]:
+    """Return the smallest need of each system on which nothing fits."""
+    need, usable = figures.need, figures.usable
+    # A missing link or format excludes a layout, whatever memory it needs.
+    running = np.flatnonzero(np.isfinite(figures.tpot))
+    leanest = running[np.lexsort((need[running], table[running, 0]))]
+    names, first = np.unique(table[leanest, 0], return_index=True)
+    short = ~np.isin(names, table[figures.fits, 0])
+    return {
+        index: Miss(float(need[place]), float(usable[place]))
+        for index, place in zip(names[short].tolist(), leanest[first[short]], strict=True)
+    }
+
+
+def _evaluator(
+    architecture: ModelArchitecture,
+    workload: Serving,
+    weight_format: WeightFormat,
+    kv_cache_format: str,
+    calibration: Calibration,
+    systems: Sequence[System],
+) -> Callable[[Table], _Figures]:
+    """Return the estimate of rows of a table in blocks of bounded size."""
     kernels = {
-        key: calibration.served_kernels(card, weight_format)[0] for key, card in cards.items()
+        system.accelerator.key: calibration.served_kernels(system.accelerator, weight_format)[0]
+        for system in systems
     }
     stacked = HardwareArrays.stack(
         [
@@ -185,45 +214,25 @@ def search_serving(
             for system in systems
         ]
     )
-    evaluate = _evaluator(architecture, workload, weight_format, kv_cache_format, calibration)
-    layouts = _layouts(table)
-    tpot, ttft, throughput, fits, need, usable = (np.empty(len(table)) for _ in range(6))
-    for begin in range(0, len(table), CHUNK):
-        part = slice(begin, begin + CHUNK)
-        candidates = Candidates(layout=layouts.take(part), hardware=stacked.take(table[part, 0]))
-        found = evaluate(candidates)
-        tpot[part], ttft[part], throughput[part], fits[part], need[part], usable[part] = found
-    places = np.flatnonzero(fits > 0)
-    merits = [tpot, ttft]
-    if limits.max_tpot_ms is not None and limits.max_ttft_ms is not None:
-        # If any layout meets both targets, the one with the smallest worse miss does.
-        merits.append(np.maximum(tpot / limits.max_tpot_ms, ttft / limits.max_ttft_ms))
-    kept = tuple(
-        FoundServing(
-            system=int(table[place, 0]),
-            count=int(table[place, 1]),
-            precision=weight_format.name,
-            layouts=layouts,
-            row=place,
-            tpot_s=float(tpot[place]),
-            ttft_s=float(ttft[place]),
-            tokens_per_s=float(throughput[place]),
-        )
-        for place in _best_places(table, places, merits)
-    )
-    fitting = set(table[places, 0].tolist())
-    # A missing link or format excludes a layout, whatever memory it needs.
-    running = np.flatnonzero(np.isfinite(tpot))
-    leanest = running[np.lexsort((need[running], table[running, 0]))]
-    misses = {
-        index: Miss(float(need[place]), float(usable[place]))
-        for place, index in reversed(list(zip(leanest, table[leanest, 0].tolist(), strict=True)))
-        if index not in fitting
-    }
-    return ServingSearch(found=kept, searched=len(table), misses=misses)
+    estimate = _estimator(architecture, workload, weight_format, kv_cache_format, calibration)
+
+    def evaluate(table: Table) -> _Figures:
+        layouts = _layouts(table)
+        columns = [np.empty(len(table)) for _ in fields(_Figures)]
+        for begin in range(0, len(table), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            candidates = Candidates(
+                layout=layouts.take(part), hardware=stacked.take(table[part, 0])
+            )
+            for column, values in zip(columns, estimate(candidates), strict=True):
+                column[part] = values
+        tpot, ttft, throughput, fits, need, usable = columns
+        return _Figures(tpot, ttft, throughput, fits > 0, need, usable)
+
+    return evaluate
 
 
-def _evaluator(
+def _estimator(
     architecture: ModelArchitecture,
     workload: Serving,
     weight_format: WeightFormat,

@@ -143,7 +143,7 @@ def find_systems(
     Parameters
     ----------
     training : bool
-        Leave out accelerators that only serve.
+        Leave out accelerators that only serve, and take one machine where no network is known.
     decoding : bool, optional
         Machines with different numbers of host cores become separate systems.
     """
@@ -170,12 +170,11 @@ def find_systems(
     systems = []
     for (key, node), offers in groups.items():
         per_instance = offers[0].accelerators
-        ladder = LADDER if node.inter_bytes_per_s is not None else (1,)
-        counts = tuple(
-            instances * per_instance
-            for instances in ladder
-            if instances * per_instance <= limits.max_accelerators
-        )
+        # Replicas of a server need no network between them; one job does.
+        apart = not training or node.inter_bytes_per_s is not None
+        most = limits.max_accelerators // per_instance
+        ladder = sorted({step for step in LADDER if step < most} | {most}) if apart else (1,)
+        counts = tuple(instances * per_instance for instances in ladder if 1 <= instances <= most)
         if counts:
             systems.append(System(catalog.accelerator(key), node, tuple(offers), counts))
     return systems

@@ -1,0 +1,240 @@
+"""Replicas of a server: every way to divide accelerators into them, and the fewest that do."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.batch.forward import generates
+from advisor.planning.search.layouts import Stated
+from advisor.planning.search.options import Price
+from advisor.planning.search.systems import System
+
+Table = NDArray[np.intp]
+"""Columns: system, count, replicas, tensor, pipeline, expert, layers on the cards, layers whose
+experts the host holds."""
+
+TENSOR_DEGREES = (1, 2, 4, 8, 16)
+PIPELINE_DEGREES = (1, 2, 4)
+LAYER_DEGREES = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Cards among which an engine divides whole layers."""
+ALL_LAYERS = 2**31
+"""More layers than a model has."""
+WIDE_EXPERTS = 8
+"""Experts are kept whole, spread over one machine of this size, or over all replicas."""
+
+
+def replica_table(
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    concurrency: int,
+    stated: Stated | None = None,
+    *,
+    by_layers: bool = False,
+    hosted: bool = False,
+) -> Table:
+    """Return every way to divide every number of accelerators into equal replicas.
+
+    A replica answers at least one request at a time. If the replicas leave accelerators of the
+    last instance idle, the count is the number of accelerators in use. Degrees in ``stated`` keep
+    their values.
+
+    Parameters
+    ----------
+    by_layers : bool, optional
+        The engine divides a model by whole layers alone.
+    hosted : bool, optional
+        The host's memory holds some layers or experts.
+    """
+    stated = stated or {}
+    by_tensor = TENSOR_DEGREES if not by_layers else (1,)
+    by_stages = PIPELINE_DEGREES if not by_layers else LAYER_DEGREES
+    parts = _parts(architecture, stated, hosted=hosted)
+
+    def tried(name: str, degrees: Iterable[int]) -> Iterable[int]:
+        return (stated[name],) if name in stated else degrees
+
+    heads, layers = architecture.num_attention_heads, architecture.num_hidden_layers
+    divided = generates(architecture)
+
+    @functools.cache
+    def divisions(
+        counts: tuple[int, ...], machine: int, reach: int, span: float, ways: tuple[bool, ...]
+    ) -> Table:
+        tensors = by_tensor if divided and ways[0] else (1,)
+        pipelines = by_stages if divided and ways[1] else (1,)
+        rows: set[tuple[int, ...]] = set()
+        for count in counts:
+            for tensor in tried("tensor", tensors):
+                if heads % tensor or (tensor > reach and "tensor" not in stated):
+                    continue
+                for pipeline in tried("pipeline", pipelines):
+                    replica = tensor * pipeline
+                    replicas = min(count // replica, concurrency)
+                    if replicas != stated.get("data", replicas) or replica > span:
+                        continue
+                    used = replicas * replica
+                    if pipeline > layers or used <= max(0, count - machine):
+                        continue
+                    spread = {1, min(WIDE_EXPERTS, replicas), replicas}
+                    rows.update(
+                        (used, replicas, tensor, pipeline, expert, *part)
+                        for expert in tried("expert", spread if ways[2] else (1,))
+                        if replicas % expert == 0
+                        and architecture.num_experts % expert == 0
+                        and expert * replica <= span
+                        for part in parts
+                    )
+        return np.array(sorted(rows), dtype=np.intp).reshape(-1, 7)
+
+    tables = [np.empty((0, 8), dtype=np.intp)]
+    for index, system in enumerate(systems):
+        reach = max(system.node.accelerators, system.node.intra_domain)
+        # Without a network, one replica stays on one machine.
+        span = np.inf if system.node.inter_bytes_per_s is not None else reach
+        ways = tuple(system.divides(degree) for degree in ("tensor", "pipeline", "expert"))
+        rows = divisions(system.counts, system.node.accelerators, reach, span, ways)
+        tables.append(np.column_stack([np.full(len(rows), index), rows]))
+    return np.vstack(tables)
+
+
+def _parts(
+    architecture: ModelArchitecture, stated: Stated, *, hosted: bool
+) -> tuple[tuple[int, int], ...]:
+    """Return layers on the cards, and layers whose experts the host holds, to try.
+
+    Experts move to the host first, which reads few of them for each token, then whole layers.
+    """
+    layers = architecture.num_hidden_layers
+    whole, experts = stated.get("gpu_layers"), stated.get("cpu_expert_layers")
+    if whole is not None or experts is not None or not hosted:
+        return ((ALL_LAYERS if whole is None else whole, experts or 0),)
+    routed = layers if architecture.num_experts > 1 else 0
+    by_experts = [(ALL_LAYERS, moved) for moved in range(1, routed + 1)]
+    return (*by_experts, *((kept, routed) for kept in range(layers, -1, -1)))
+
+
+@dataclass(slots=True)
+class _Gap:
+    """A layout of a replica with instances that are too few, and instances that are enough."""
+
+    row: tuple[int, ...]
+    """Of the table: the smallest known number of replicas that is enough."""
+    too_few: int
+    enough: int
+    per_instance: int
+    usd: float
+    """Highest price of an instance. [USD/h]"""
+    card: str
+    moved: bool = False
+
+    def tried(self, concurrency: int) -> tuple[int, ...] | None:
+        """Return the row halfway between, with all replicas that its instances hold."""
+        middle = (self.too_few + self.enough) // 2
+        system, _, _, tensor, pipeline, expert, *parts = self.row
+        replicas = min(middle * self.per_instance // (tensor * pipeline), concurrency)
+        replicas -= replicas % expert
+        if replicas < 1:
+            return None
+        used = replicas * tensor * pipeline
+        return (system, used, replicas, tensor, pipeline, expert, *parts)
+
+
+def fewest_replicas(
+    table: Table,
+    enough: NDArray[np.bool_],
+    systems: Sequence[System],
+    prices: Sequence[Price],
+    concurrency: int,
+    judge: Callable[[Table], NDArray[np.bool_]],
+) -> Table:
+    """Close the gap between the searched numbers: one instance fewer misses a limit.
+
+    Only layouts that can still be the cheapest of their accelerator are followed. Experts that are
+    spread over all replicas keep the searched numbers.
+
+    Parameters
+    ----------
+    table : ndarray
+        Of :func:`replica_table`.
+    enough : ndarray of bool
+        Rows that fit and meet the latency targets.
+    prices : sequence of Price
+        Of each system.
+    judge : callable
+        The same for other rows.
+
+    Returns
+    -------
+    ndarray
+        The rows that were found beside those of ``table``.
+    """
+    gaps = _gaps(table, enough, systems, prices)
+    least: dict[str, float] = {}
+    for gap in gaps:
+        usd = gap.usd * gap.enough
+        least[gap.card] = min(least.get(gap.card, usd), usd)
+    while True:
+        open_gaps = [
+            gap
+            for gap in gaps
+            if gap.enough - gap.too_few > 1 and gap.usd * (gap.too_few + 1) < least[gap.card]
+        ]
+        if not open_gaps:
+            found = [gap.row for gap in gaps if gap.moved]
+            return np.array(found, dtype=np.intp).reshape(-1, table.shape[1])
+        rows = [(gap, gap.tried(concurrency)) for gap in open_gaps]
+        asked = [row for _, row in rows if row is not None]
+        met = iter(judge(np.array(asked, dtype=np.intp)).tolist() if asked else ())
+        for gap, row in rows:
+            middle = (gap.too_few + gap.enough) // 2
+            if row is None or not next(met):
+                gap.too_few = middle
+                continue
+            gap.row, gap.enough, gap.moved = row, -(-row[1] // gap.per_instance), True
+            least[gap.card] = min(least[gap.card], gap.usd * gap.enough)
+
+
+def _gaps(
+    table: Table,
+    enough: NDArray[np.bool_],
+    systems: Sequence[System],
+    prices: Sequence[Price],
+) -> list[_Gap]:
+    """Return the layouts of a replica that some number of instances suffices for."""
+    rented = np.array([not system.owned for system in systems])
+    followed = rented[table[:, 0]] & ((table[:, 5] == 1) | (table[:, 5] < table[:, 2]))
+    table, enough = table[followed], enough[followed]
+    if not enough.any():
+        return []
+    order = np.lexsort((table[:, 1], *table[:, :2:-1].T, table[:, 0]))
+    table, enough = table[order], enough[order]
+    keys = np.delete(table, (1, 2), axis=1)
+    starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)])
+    places = np.arange(len(table))
+    first = np.minimum.reduceat(np.where(enough, places, len(table)), starts)
+    ends = np.r_[starts[1:], len(table)]
+    gaps = []
+    for start, end, place in np.transpose([starts, ends, first]).tolist():
+        if place >= end:
+            continue
+        row = tuple(table[place].tolist())
+        index, used = row[0], row[1]
+        per_instance = systems[index].node.accelerators
+        below = table[place - 1, 1] if place > start else 0
+        gaps.append(
+            _Gap(
+                row=row,
+                too_few=-(-int(below) // per_instance),
+                enough=-(-used // per_instance),
+                per_instance=per_instance,
+                usd=prices[index].usd_per_hour * prices[index].factor,
+                card=systems[index].accelerator.key,
+            )
+        )
+    return gaps

@@ -1,0 +1,159 @@
+"""Replicas of a server: what the search finds, beside every number of them on every offer."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import advisor
+from advisor.catalog import Catalog
+from advisor.catalog.nodes import node_for
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.results import Estimate
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.times import cache_format, compute_format, serving_times
+from advisor.estimate.software import engine_of, served_format
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.workload import Serving
+from advisor.planning.prepared import prepared
+from advisor.planning.search.precisions import equipped
+from advisor.planning.search.systems import allowed_offers, find_systems
+from advisor.planning.time_ranges import TimeSpreads
+
+DENSE, ROUTED = "llama-3.1-8b", "qwen3-30b-a3b"
+
+
+def serving(model: str, users: int, **limits: Any) -> dict[str, Any]:
+    return {
+        "model": {"preset": model},
+        "workload": {"kind": "serving", "concurrency": users},
+        "limits": limits,
+    }
+
+
+def cheapest(case: dict[str, Any]) -> Estimate:
+    return advisor.recommend(case).plans[0].estimate
+
+
+def test_single_cards_replace_a_pipeline() -> None:
+    """Four H100 in one pipeline were advised for $11,943 a month; four single ones cost $6,744."""
+    case = serving(DENSE, 1000, accelerators=["h100-sxm"], max_tpot_ms=100)
+    plan = advisor.recommend(case).plans[0]
+    rent = plan.estimate.cost.rent_usd
+    assert rent is not None
+    assert rent.expected <= 6744
+    assert plan.estimate.layout.tensor == plan.estimate.layout.pipeline == 1
+    assert f"{plan.replicas} replicas of 1x NVIDIA H100" in plan.sentence
+
+
+def test_cards_without_a_network_serve_many_users() -> None:
+    """200 users on 4090s had no answer: no offer of them states a network."""
+    plan = cheapest(serving(DENSE, 200, accelerators=["rtx-4090"]))
+    assert plan.layout.replicas == plan.count > 1
+    asked = {
+        **serving(DENSE, 200),
+        "hardware": {"accelerator": "rtx-4090", "count": plan.count},
+        "layout": {"data": plan.count},
+    }
+    again = advisor.estimate(asked)
+    assert again.serving is not None
+    assert plan.serving is not None
+    assert again.serving.tpot_ms == plan.serving.tpot_ms
+    assert again.cost.rent_usd == plan.cost.rent_usd
+
+
+def test_a_replica_without_a_network_stays_on_one_machine() -> None:
+    """70B in 16 bits takes 141 GB: no single 4090 machine of 24 GB or fewer than six holds it."""
+    found = advisor.recommend(serving("llama-3.1-70b", 8, accelerators=["rtx-4090"]))
+    for ranking, plan in ((item, plan) for item in found.rankings for plan in item.plans):
+        layout = plan.estimate.layout
+        assert layout.tensor * layout.pipeline >= 6, ranking
+
+
+DEMANDS = (
+    serving(DENSE, 8),
+    serving(DENSE, 50, max_tpot_ms=25),
+    serving(DENSE, 333, max_tpot_ms=40),
+    serving(DENSE, 1000, max_tpot_ms=60),
+    serving(DENSE, 1700, max_ttft_ms=400),
+    serving(DENSE, 700, max_tpot_ms=50, max_ttft_ms=300),
+    serving(DENSE, 600, max_tpot_ms=80, providers=["RunPod", "Lambda"]),
+    serving(DENSE, 450, max_tpot_ms=30, accelerators=["l40s", "h100-sxm"]),
+    serving(ROUTED, 120, max_tpot_ms=40),
+    serving(ROUTED, 900, max_tpot_ms=60),
+    serving("qwen3-32b", 90, max_tpot_ms=60),
+    serving("llama-3.1-70b", 77, max_tpot_ms=70, max_accelerators=64),
+)
+
+
+@pytest.mark.parametrize("case", DEMANDS, ids=range(len(DEMANDS)))
+def test_no_number_of_replicas_on_any_offer_is_cheaper(case: dict[str, Any]) -> None:
+    asked = {**case, "limits": {"max_accelerators": 64, **case["limits"]}}
+    rent = cheapest(asked).cost.rent_usd
+    assert rent is not None
+    assert rent.high <= 1.01 * brute_force(asked, advisor.load_catalog())
+
+
+def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
+    """Least rent of a month: every offer, every number of instances, every division. [USD]"""
+    case, catalog, calibration, model = prepared(advisor.load_case(content), catalog)
+    assert isinstance(case.workload, Serving)
+    limits = case.limits
+    tools = {
+        item.accelerator.key: item.tool
+        for item in equipped(case, model, find_systems(catalog, limits, training=False))
+    }
+    spreads = TimeSpreads(model, calibration, serving=True)
+    least = float("inf")
+    for offer in allowed_offers(catalog, limits):
+        if offer.accelerator not in tools:
+            continue
+        card = catalog.accelerator(offer.accelerator)
+        node = node_for(card, offer)
+        layouts, instances = [], []
+        most = limits.max_accelerators // offer.accelerators
+        for number, tensor, pipeline in product(range(1, most + 1), (1, 2, 4, 8, 16), (1, 2, 4)):
+            replicas = min(
+                number * offer.accelerators // (tensor * pipeline), case.workload.concurrency
+            )
+            fits_heads = model.num_attention_heads % tensor == 0
+            inside = tensor <= max(offer.accelerators, node.intra_domain)
+            if replicas and fits_heads and inside:
+                layouts.append(ParallelLayout(data=replicas, tensor=tensor, pipeline=pipeline))
+                instances.append(number)
+        if not layouts:
+            continue
+        tool = tools[card.key]
+        name = served_format(case.workload, model, card, tool)
+        form = WEIGHT_FORMATS[name]
+        constants = calibration.under(engine_of(tool, card))
+        kernels, _ = constants.served_kernels(card, form)
+        served = ServedModel.of(
+            model,
+            weight_format=form,
+            cache_bytes=KV_CACHE_FORMATS[cache_format(case.workload, card)],
+        )
+        hardware = HardwareArrays.of(card, node, kernels, compute=compute_format(card, form))
+        times = serving_times(
+            served,
+            ServingLoad.of(case.workload),
+            Candidates(
+                LayoutArrays.stack(layouts), hardware.take(np.zeros(len(layouts), dtype=np.intp))
+            ),
+            constants,
+        )
+        later = times.tpot_s * spreads.of(card, precision=name, count=1).high * 1e3
+        first = times.ttft_s * spreads.first(card, precision=name).high * 1e3
+        met = times.feasible
+        met &= later <= (limits.max_tpot_ms or np.inf)
+        met &= first <= (limits.max_ttft_ms or np.inf)
+        # An unproven card has to give the expected rate at the high end of its range.
+        doubt = 1.0 if spreads.proven(card) else spreads.of(card, precision=name, count=1).high
+        usd = (offer.on_demand_usd_per_hour or np.inf) * offer.price_factor * doubt * 730
+        if met.any():
+            least = min(least, usd * min(np.array(instances)[met]))
+    return least
