@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.architecture.parameter_count import architecture_from_parameters, whole_shape
-from advisor.architecture.published_models import PUBLISHED
+from advisor.architecture.published_models import published_models
 from advisor.architecture.table.operators import OperatorKind
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence
@@ -69,7 +69,7 @@ def test_out_of_range(parameters: float) -> None:
 
 def test_the_table_is_what_was_published() -> None:
     """Each row's own count agrees with its shape within the rounding of the name."""
-    for published in PUBLISHED:
+    for published in published_models():
         model = architecture_from_parameters(published.parameters)
         assert model.hidden_size == published.hidden_size, published.name
         assert model.num_hidden_layers == published.layers, published.name
@@ -105,7 +105,7 @@ def test_what_a_known_shape_leaves_over_is_told() -> None:
 def test_the_published_model_can_be_chosen(name: str) -> None:
     known = AssumedShape(like=name)
     shape = whole_shape(7e9, known)
-    published = next(item for item in PUBLISHED if item.name == shape.like)
+    published = next(item for item in published_models() if item.name == shape.like)
 
     assert published.name.lower().replace("-", " ") == name.lower().replace("-", " ")
     assert architecture_from_parameters(7e9, known).total_parameters == 7_000_000_000

@@ -13,6 +13,7 @@ import pytest
 from advisor.architecture.config.class_defaults import class_defaults, default_towers
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets, load_preset
+from advisor.architecture.published_models import published_models
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
@@ -309,6 +310,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "gpuhunt_names.csv": names,
     "matmul_achievable.csv": read_achievable,
     "model_presets.yaml": presets,
+    "published_shapes.csv": published_models,
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),
@@ -465,6 +467,7 @@ NUMBERS = {
     "gpuhunt_names.csv": ("gpu_memory_gb", "devices"),
     "matmul_achievable.csv": ("source_peak_tflops", "achieved_tflops"),
     "predictions.csv": ("low", "expected", "high"),
+    "published_shapes.csv": ("parameters", "hidden_size"),
     f"{FOLDER}/attention_prefill.csv": ("batch", "latency_us"),
     f"{FOLDER}/collectives.csv": ("ranks", "latency_us"),
 }

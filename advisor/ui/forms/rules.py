@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from advisor.architecture.published_models import PUBLISHED
+from advisor.architecture.published_models import published_models
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.case import case_inputs
 from advisor.nouns.hardware import PriceKind
@@ -134,7 +134,8 @@ _OWN: Final = {
     "shape_like": _of(
         "model.shape.like",
         kind=Reads.CHOICE,
-        options={"": "The nearest by size"} | {model.name: model.name for model in PUBLISHED},
+        options={"": "The nearest by size"}
+        | {model.name: model.name for model in published_models()},
     ),
 }
 """Inputs of the page's own, and several inputs of one field: what differs from the field."""
