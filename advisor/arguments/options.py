@@ -29,6 +29,8 @@ TASKS: Final = {
 }
 """Words behind ``--task``."""
 INTERRUPTIONS: Final = "renting.interruptions_per_hour"
+PLACE: Final = "owning.place"
+"""Whose grid makes the carbon of the energy."""
 HOSTED: Final = tuple(
     f"renting.{name}"
     for name in (
@@ -55,18 +57,18 @@ _LAYOUT: Final = {
 _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "recommend": {
         **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS, *HOSTED),
+        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
         **_LAYOUT,
     },
     "estimate": {
         **_WORK,
-        "price and limits": ("limits", INTERRUPTIONS, *HOSTED),
+        "price and limits": ("limits", INTERRUPTIONS, PLACE, *HOSTED),
         "the configuration (what you own if you name none)": ("hardware",),
         **_LAYOUT,
     },
     "export": {
         **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS, *HOSTED),
+        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
         "the configuration (the best plan where you give none)": ("hardware",),
         **_LAYOUT,
     },

@@ -24,7 +24,7 @@ COMMITMENTS_FILE: Final = "commitments.csv"
 BILLING_FILE: Final = "billing.csv"
 DEFAULTS_FILE: Final = "owning_defaults.csv"
 
-Figure = Annotated[float, Field(ge=-1, le=1e6, allow_inf_nan=False)]
+Figure = Annotated[float, Field(ge=-1, le=1e7, allow_inf_nan=False)]
 CHANGES: Final = "per year"
 """Only figures in this unit may be negative: a price can fall."""
 
@@ -33,7 +33,7 @@ DEFAULT_GROUPS: Final = {
     "discount_rate": "all",
     "host_power_share": "computer cpu desktop edge server",
     "host_share": "computer cpu desktop edge server",
-    "host_usd": "computer cpu desktop edge server workstation",
+    "host_usd": "baseboard computer cpu desktop edge large_server rack server workstation",
     "idle_share": "desktop server",
     "interruptions_per_hour": "all",
     "life_years": "all",
@@ -43,10 +43,15 @@ DEFAULT_GROUPS: Final = {
     "pue": "desktop server",
     "rent_change": "all",
     "staff_usd_per_machine_month": "desktop server",
-    "tariff_factor": "all",
+    "tariff_factor": "eia-2023 recalled",
 }
 """Required rows of ``owning_defaults.csv``. Another group's row would replace a missing one."""
 
+TARIFF_SOURCES: Final = {
+    "recalled": "recalled, 2024-25, +-25 %: check your bill",
+    "eia-2023": "mean of 2023, US EIA, Electric Power Annual: check your bill",
+}
+"""Sources of the tariffs, by their key in the table."""
 CARBON_SOURCES: Final = {
     "owid-ember": "Our World in Data and Ember through codecarbon 3.3.2 (CC-BY-4.0)",
     "epa-egrid": "US EPA eGRID2023 through codecarbon 3.3.2",
@@ -62,15 +67,16 @@ class Place(Record):
     kind: Literal["country", "us_state", "cloud_region"]
     name: Text
     country: Key
-    """Key of the country whose tariff applies."""
+    """Key of the country; its tariff applies where the place has none."""
     carbon_g_per_kwh: Annotated[float, Field(ge=0, le=5_000, allow_inf_nan=False)]
     """Mean carbon intensity of the grid. [g/kWh]"""
     carbon_year: Annotated[int, Field(ge=1990, le=2100)] | None = None
     carbon_source: Literal["owid-ember", "epa-egrid", "google-cloud"]
     household_usd_per_kwh: UsdPerKwh | None = None
     business_usd_per_kwh: UsdPerKwh | None = None
-    tariff_source: Literal["recalled"] | None = None
-    """All tariffs are recalled values for 2024 and 2025, uncertain by a quarter."""
+    tariff_source: Literal["recalled", "eia-2023"] | None = None
+    """US states have the EIA's means of 2023, residential and commercial; countries have recalled
+    tariffs of 2024 and 2025, uncertain by a quarter."""
 
 
 class Commitment(Record):
@@ -83,10 +89,19 @@ class Commitment(Record):
     term_months: Annotated[int, Field(ge=1, le=60)]
     price_ratio: Annotated[float, Field(gt=0, le=1)]
     """Price divided by the on-demand price. The customer pays every hour of the term."""
+    ratio_is: Literal["listed", "headline", "recalled"]
+    """A price list, the most that the provider advertises, or a recalled ratio."""
     source: Text
     source_date: IsoDate
     confidence: Confidence
     notes: str = ""
+
+    @property
+    def caution(self) -> str:
+        """What to check before relying on the ratio, in brackets after a blank, or empty."""
+        return {"headline": " (at best, as advertised)", "recalled": " (recalled ratio)"}.get(
+            self.ratio_is, ""
+        )
 
     def covers(self, accelerator: str) -> bool:
         """Return whether the provider sells this commitment for an accelerator."""
@@ -159,6 +174,10 @@ class Economy(Noun):
             remedy="Correct the key. data/energy.csv lists all of them.",
             field="owning.place",
         )
+
+    def priced(self, place: Place) -> Place:
+        """Return the place whose tariff applies: itself, or its country."""
+        return place if place.tariff_source else self.place(place.country)
 
     def default(self, field: str, *groups: str) -> Default:
         """Return the default of the first of ``groups`` that has one, or that of group ``all``.

@@ -14,27 +14,23 @@ from advisor.foundation.units import HOURS_PER_MONTH
 
 Number = float | NDArray[np.float64]
 
-WATT_HOURS_PER_KWH: Final = 1000.0
 WATTS_PER_KW: Final = 1000.0
 GRAMS_PER_KG: Final = 1000.0
 
 
-def energy_kwh(
-    *,
-    power_w: Number,
-    accelerators: Number,
-    hours: Number,
-) -> Number:
-    r"""Energy that accelerators draw over a time.
+def energy_kwh(*, rated_kw: Number, load_share: Number, pue: Number, hours: Number) -> Number:
+    r"""Energy of machines over their hours in use, cooling included.
 
     Parameters
     ----------
-    power_w : float or ndarray
-        Board power of one accelerator. [W]
-    accelerators : float or ndarray
-        Accelerators in use.
+    rated_kw : float or ndarray
+        Rated power of the machines, :math:`K`: accelerators and the rest. [kW]
+    load_share : float or ndarray
+        Power in use over rated power, :math:`u`. [fraction]
+    pue : float or ndarray
+        Power usage effectiveness: energy of the site divided by energy of the machines.
     hours : float or ndarray
-        Time in use. [h]
+        Time in use, :math:`h`. [h]
 
     Returns
     -------
@@ -43,16 +39,16 @@ def energy_kwh(
 
     Notes
     -----
-    .. math:: E = P\,n\,h / 1000
+    .. math:: E = K\,u\,\mathrm{PUE}\,h
 
-    Leaves out host, network, storage and the site.
+    Leaves out the network between machines, storage, and hours in which they idle.
 
     Examples
     --------
-    >>> energy_kwh(power_w=700.0, accelerators=8, hours=10.0)
-    56.0
+    >>> energy_kwh(rated_kw=10.0, load_share=0.75, pue=1.5, hours=2.0)
+    22.5
     """
-    return power_w * accelerators * hours / WATT_HOURS_PER_KWH
+    return rated_kw * load_share * pue * hours
 
 
 def rated_kw(*, accelerators: Number, board_power_w: Number, host_power_share: Number) -> Number:
@@ -120,7 +116,8 @@ def kwh_per_month(
     1095.0
     """
     idle_hours = HOURS_PER_MONTH - hours_per_month
-    return rated_kw * pue * (load_share * hours_per_month + idle_share * idle_hours)
+    used = energy_kwh(rated_kw=rated_kw, load_share=load_share, pue=pue, hours=hours_per_month)
+    return used + energy_kwh(rated_kw=rated_kw, load_share=idle_share, pue=pue, hours=idle_hours)
 
 
 def carbon_kg(*, energy_kwh: Number, g_per_kwh: Number) -> Number:

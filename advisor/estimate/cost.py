@@ -1,11 +1,10 @@
-"""Money and energy of one configuration: a run (training) or a month (serving)."""
+"""Money of one configuration: a run (training) or a month (serving)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from advisor.architecture.table.sample import Unit
-from advisor.equations.energy import energy_kwh
 from advisor.equations.pricing import input_cost_share, instances_needed, rent_usd
 from advisor.estimate.results import CostBreakdown, ServingEstimate
 from advisor.foundation import cents
@@ -80,7 +79,7 @@ def cost_breakdown(
     instances : int, optional
         Whole instances of the offer; 0 counts them from ``count``.
     owned : bool, optional
-        The user's own hardware: no rent, only energy.
+        The user's own hardware: no rent.
     prompts : Prompts, optional
         Serving text: what splits the cost between prompts and answers.
 
@@ -94,9 +93,8 @@ def cost_breakdown(
     period = "run" if hours else "month"
     terms: list[Term] = []
     purchase = _purchase(accelerator, count, terms)
-    energy = _energy(accelerator, count, duration, period, terms)
     if owned or offer is None or usd_per_hour is None:
-        return CostBreakdown(purchase_usd=purchase, energy_kwh=energy, terms=tuple(terms))
+        return CostBreakdown(purchase_usd=purchase, terms=tuple(terms))
     whole = instances or int(instances_needed(accelerators=count, per_instance=offer.accelerators))
     price = _price(usd_per_hour, offer.price_factor)
     rent = _rent(duration, price, period=period, terms=terms, offer=offer, instances=whole)
@@ -119,7 +117,6 @@ def cost_breakdown(
         usd_per_million_input_tokens=apart[0],
         usd_per_million_output_tokens=apart[1],
         purchase_usd=purchase,
-        energy_kwh=energy,
         provider=offer.provider,
         offer=offer.key,
         instance_type=offer.instance_type,
@@ -212,31 +209,3 @@ def _purchase(accelerator: Accelerator, count: int, terms: list[Term]) -> Range 
     listed = accelerator.purchase_kind == LIST_PRICE and not accelerator.at_launch_price()
     known = listed and not recalled
     return Range.exact(total, Evidence.MEASURED if known else Evidence.ASSUMED)
-
-
-def _energy(
-    accelerator: Accelerator, count: int, duration: Range, period: str, terms: list[Term]
-) -> Range | None:
-    power = accelerator.board_power_w
-    if power is None:
-        return None
-
-    def energy(hours: float) -> float:
-        return float(energy_kwh(power_w=power, accelerators=float(count), hours=hours))
-
-    terms.append(
-        Term(
-            name="energy",
-            title=f"Energy of the accelerators for the {period}, at board power",
-            value=energy(duration.expected),
-            unit="kWh",
-            formula="accelerators x board power x hours",
-            substituted=f"{count} x {power:,.0f} W x {duration.expected:,.4g} h",
-        )
-    )
-    return Range(
-        low=energy(duration.low),
-        expected=energy(duration.expected),
-        high=energy(duration.high),
-        evidence=duration.evidence,
-    )

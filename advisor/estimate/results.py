@@ -150,7 +150,12 @@ class CostBreakdown(Noun):
     purchase_usd: Range | None = None
     """Accelerators alone. [USD]"""
     energy_kwh: Range | None = None
-    """Run or month, accelerators at board power, no cooling. [kWh]"""
+    """The run, or a month of 730 hours in use: accelerators and the rest of their machines at the
+    power that they draw, cooling included. None if a board power is unknown. [kWh]"""
+    carbon_kg: Range | None = None
+    """Of that energy, at the mean of the grid; without making the machines. [kg]"""
+    carbon_place: str = ""
+    """The grid."""
     provider: str | None = None
     offer: str | None = None
     """Key of the offer priced here."""

@@ -176,6 +176,8 @@ def processors_table(found: Ownership) -> pd.DataFrame:
                 "Draw": amount(item.draw_kw, "kW"),
                 "Cooling": amount(item.cooling_kw, "kW"),
                 "Energy": amount(item.energy_kwh, "kWh"),
+                "Its bill": "unknown" if item.energy_usd is None else money(item.energy_usd),
+                "Cooling in it": "unknown" if item.cooling_usd is None else money(item.cooling_usd),
                 "Carbon": amount(item.carbon_kg, "kg"),
             }
             for item in found.processors

@@ -9,7 +9,7 @@ from pydantic import Field
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.nouns.inputs import Input, Reads
+from advisor.nouns.inputs import Input, Labelled, Reads
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Multiple = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
@@ -28,6 +28,13 @@ def _told(told: str, flag: str, label: str = "", unit: str = "", *, needs: str =
 
 def _price(told: str, flag: str, label: str, unit: str = "USD") -> Input:
     return Input(told, flag, label, unit, reads=Reads.USD)
+
+
+class Unused(Labelled):
+    """What an owned machine does outside its hours in use."""
+
+    ON = "on", "Stays on, idle"
+    OFF = "off", "Is switched off"
 
 
 class Owning(Noun):
@@ -104,7 +111,15 @@ class Owning(Noun):
         Share | None,
         _told("draw unused / rated power", "--idle-share", "Draw unused", "% of rated"),
     ] = None
-    """0 where the machines are switched off."""
+    when_unused: Annotated[
+        Unused | None,
+        Input(
+            "what the machines do outside the hours in use; computers at home are switched off, "
+            "servers stay on unless told",
+            "--when-unused",
+        ),
+    ] = None
+    """``off`` makes ``idle_share`` 0."""
     pue: Annotated[
         Annotated[float, Field(ge=1, le=5)] | None,
         _told("all energy of the site / machines", "--pue", "PUE"),

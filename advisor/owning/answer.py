@@ -18,7 +18,7 @@ from advisor.nouns.limits import OwnedHardware
 from advisor.owning.budget import buy_within
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
-from advisor.owning.results import BudgetAnswer, Ownership
+from advisor.owning.results import BudgetAnswer, Ownership, Purchase
 from advisor.planning.beside_api import hosted_models
 from advisor.planning.prepared import fed
 from advisor.planning.recommend import recommend
@@ -58,8 +58,15 @@ def answer_own(
             calibration=calibration,
             economy=economy,
         )
+    groups = 1
     if case.hardware is None:
-        chosen = _bought(budget) or _planned(case, architecture, catalog, calibration)
+        bought = _bought(budget)
+        groups = bought.groups if bought else 1
+        chosen = (
+            Hardware(accelerator=bought.accelerator, count=bought.count)
+            if bought
+            else _planned(case, architecture, catalog, calibration)
+        )
         case = case.model_copy(update={"hardware": chosen, "layout": None})
     case = fed(case, architecture)
     found = _estimated(case, architecture, catalog, calibration)
@@ -80,15 +87,15 @@ def answer_own(
         ),
         budget=budget,
         hosted=hosted_models(case, architecture),
+        groups=groups,
     )
 
 
-def _bought(budget: BudgetAnswer | None) -> Hardware | None:
-    """Return one group of the cards that a budget buys; None if it buys none."""
+def _bought(budget: BudgetAnswer | None) -> Purchase | None:
+    """Return the largest part of what a budget buys; None if it buys nothing."""
     if budget is None or not budget.best:
         return None
-    first = max(budget.best, key=lambda item: item.usd)
-    return Hardware(accelerator=first.accelerator, count=first.count)
+    return max(budget.best, key=lambda item: item.usd)
 
 
 def _planned(

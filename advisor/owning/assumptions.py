@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
-from advisor.catalog.economy import CARBON_SOURCES, Default, Economy, Place
-from advisor.catalog.nodes import SERVER_MEMORY_BYTES
+from advisor.catalog.economy import CARBON_SOURCES, TARIFF_SOURCES, Default, Economy, Place
+from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.equations.owning import residual_share
 from advisor.errors import InputError
 from advisor.foundation.quantities import Evidence, Range
-from advisor.nouns.hardware import Accelerator, Confidence, Segment
-from advisor.nouns.money import Owning, Renting
+from advisor.nouns.hardware import Accelerator, Confidence
+from advisor.nouns.money import Owning, Renting, Unused
 from advisor.owning.results import Assumption
 
-DESKTOP_SLOTS = 2
-WORKSTATION_SLOTS = 4
-"""Most cards in one machine of the kind; more of them need a server."""
-
-WHOLE_COMPUTERS = frozenset({"APU", "SoC", "desktop"})
-"""Form factors whose price includes a complete computer."""
-
+OFF: Final = "switched off when unused (--when-unused on: it stays on)"
 TITLES = {
     "purchase_usd": ("Price of one accelerator", "USD"),
     "host_share": ("Rest of the machine", "of the accelerators' price"),
@@ -37,6 +32,24 @@ TITLES = {
     "discount_rate": ("Cost of capital", "per year"),
     "rent_change": ("Change of rents", "per year"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is bought."""
+
+    accelerators: int
+    machines: int
+    per_machine: int
+    """Accelerators in each."""
+    board_power_w: float
+    joined: bool = False
+    """Whether cards of several machines work on the same job."""
+
+    @property
+    def cards_in_one(self) -> int:
+        """Accelerators bought for each machine: fewer than it holds in a part of a set."""
+        return min(self.accelerators, self.per_machine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,36 +73,12 @@ class Factors:
     rent_change: float
 
 
-def groups_of(accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the groups of defaults that apply to an accelerator, most specific first."""
-    segment = accelerator.segment
-    if segment is Segment.CPU:
-        server = accelerator.memory_marketed_bytes > SERVER_MEMORY_BYTES
-        return ("cpu", "server" if server else "desktop")
-    if segment is Segment.EDGE:
-        return ("edge", "desktop")
-    if accelerator.form_factor in WHOLE_COMPUTERS:
-        return ("computer", "desktop")
-    if segment is Segment.WORKSTATION:
-        return ("workstation", "desktop")
-    return ("desktop",) if segment is Segment.CONSUMER else ("server",)
-
-
-def host_groups(accelerator: Accelerator, per_machine: int) -> tuple[str, ...]:
-    """Return the groups of ``host_usd``: more cards need a workstation, then a server."""
-    groups = groups_of(accelerator)
-    if groups[-1] != "desktop" or per_machine <= DESKTOP_SLOTS:
-        return groups
-    return ("workstation",) if per_machine <= WORKSTATION_SLOTS else ("server",)
-
-
 def resolve(
     accelerator: Accelerator,
     *,
     owning: Owning,
     renting: Renting,
-    machines: int,
-    per_machine: int,
+    size: Size,
     economy: Economy,
 ) -> tuple[Assumption, ...]:
     """Return every input with its spread.
@@ -102,10 +91,8 @@ def resolve(
         What the user states about owning.
     renting : Renting
         What the user states about renting.
-    machines : int
-        One machine needs no network.
-    per_machine : int
-        Accelerators in each machine.
+    size : Size
+        One machine needs no network; the rest of a machine has its own price.
     economy : Economy
         Cited defaults, tariffs and carbon intensities.
 
@@ -147,12 +134,24 @@ def resolve(
         elif field == "host_usd" and owning.host_share is not None:
             add(field, Range.exact(0.0), "not used: the share was given")
         elif field == "host_usd":
-            add(field, *_spread(economy.default(field, *host_groups(accelerator, per_machine))))
-        elif field == "network_share" and machines == 1:
-            add(field, Range.exact(0.0), "one machine needs no network")
+            add(field, *_spread(host_default(economy, accelerator, size.cards_in_one)))
+        elif field == "idle_share" and unused_off(accelerator, owning):
+            add(field, Range.exact(0.0), OFF)
+        elif field == "network_share" and not size.joined:
+            add(field, Range.exact(0.0), "no job takes several machines")
         else:
             add(field, *_spread(economy.default(field, *groups)))
     return tuple(found)
+
+
+def unused_off(accelerator: Accelerator, owning: Owning) -> bool:
+    """Return whether the machines are switched off outside the hours in use.
+
+    Unless stated, computers at home are, and servers are not.
+    """
+    if owning.when_unused is not None:
+        return owning.when_unused is Unused.OFF
+    return groups_of(accelerator)[-1] == "desktop"
 
 
 def expected(inputs: tuple[Assumption, ...]) -> Factors:
@@ -188,11 +187,19 @@ def _price(accelerator: Accelerator, economy: Economy) -> tuple[Range, str]:
     return value, f"{accelerator.price_words()} ({accelerator.source_of('purchase_usd').source})"
 
 
+def tariff_usd_per_kwh(accelerator: Accelerator, owning: Owning, economy: Economy) -> float:
+    """Return the given price of electricity, or the tariff of the place. [USD/kWh]"""
+    if owning.electricity_usd_per_kwh is not None:
+        return owning.electricity_usd_per_kwh
+    return _tariff(economy.place(owning.place), groups_of(accelerator), economy)[0].expected
+
+
 def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Range, str]:
-    country = economy.place(place.country)
+    priced = economy.priced(place)
     business = "server" in groups
-    price = country.business_usd_per_kwh if business else country.household_usd_per_kwh
-    if price is None:
+    price = priced.business_usd_per_kwh if business else priced.household_usd_per_kwh
+    told = priced.tariff_source
+    if price is None or told is None:
         raise InputError(
             f"no tariff is known for {place.name}",
             value=place.key,
@@ -200,9 +207,9 @@ def _tariff(place: Place, groups: tuple[str, ...], economy: Economy) -> tuple[Ra
             remedy="Enter the price of electricity (--electricity 0.15).",
             field="owning.electricity_usd_per_kwh",
         )
-    value, _ = _spread(economy.default("tariff_factor"), price)
-    kind = "business" if business else "household"
-    return value, f"{kind} tariff of {country.name}, recalled, 2024-25, +-25 %: check your bill"
+    value, _ = _spread(economy.default("tariff_factor", told), price)
+    kind = "commercial" if business else "household"
+    return value, f"{kind} tariff of {priced.name}, {TARIFF_SOURCES[told]}"
 
 
 def _resale(owning: Owning, economy: Economy) -> tuple[Range, str]:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.economy import Economy
+from advisor.catalog.machine_kinds import groups_of, host_default
 from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
 from advisor.equations.pricing import instances_needed
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.money import Owning
-from advisor.owning.assumptions import groups_of, host_groups
 
 Number = float | NDArray[np.float64]
 
@@ -112,4 +112,4 @@ class Kind:
             return self.owning.host_usd
         if self.owning.host_share is not None:
             return 0.0
-        return self.economy.default("host_usd", *host_groups(self.card, per_machine)).expected
+        return host_default(self.economy, self.card, per_machine).expected

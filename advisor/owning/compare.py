@@ -12,8 +12,8 @@ from advisor.equations.owning import annuity_months, break_even_inverse
 from advisor.equations.pricing import committed_months
 from advisor.foundation.quantities import Evidence, Range
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.owning.assumptions import Factors
-from advisor.owning.costs import Size, present_usd, timeline_usd
+from advisor.owning.assumptions import Factors, Size
+from advisor.owning.costs import present_usd, timeline_usd
 from advisor.owning.rents import Tenancy
 from advisor.owning.results import Assumption, BreakEven, Effect, Month
 from advisor.owning.spread import Spread

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.equations.energy import carbon_kg, kwh_per_month, rated_kw
+from advisor.equations.energy import carbon_kg, energy_kwh, kwh_per_month, rated_kw
 from advisor.equations.owning import annuity_months, capital_usd, discounted, hosts_usd
 from advisor.foundation import cents
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.units import HOURS_PER_MONTH
-from advisor.owning.assumptions import Factors
+from advisor.owning.assumptions import Factors, Size
 from advisor.owning.results import Line, OwningCost
 from advisor.owning.spread import Spread
 from advisor.owning.work import Work
@@ -28,17 +26,6 @@ TITLES = {
     "staff": "Staff",
     "resale": "Worth at the end",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What is bought."""
-
-    accelerators: int
-    machines: int
-    per_machine: int
-    """Accelerators in each."""
-    board_power_w: float
 
 
 def machine_kw(factors: Factors, size: Size) -> float:
@@ -178,9 +165,28 @@ def owning_cost(spread: Spread, size: Size, *, hours: float, months: int, work: 
         machines=size.machines,
         rated_kw=machine_kw(base, size),
         energy_kwh=energy,
+        energy_kwh_per_run=_run_energy(spread, size, work),
         carbon_kg=carbon,
         terms=_terms(base, size, bill, hours=hours, months=months),
     )
+
+
+def _run_energy(spread: Spread, size: Size, work: Work) -> Range | None:
+    """Return the energy of one run on its group of cards. [kWh]"""
+    if work.run_hours is None:
+        return None
+
+    def per_hour(factors: Factors) -> float:
+        return float(
+            energy_kwh(
+                rated_kw=machine_kw(factors, size) / work.groups,
+                load_share=factors.load_share,
+                pue=factors.pue,
+                hours=1.0,
+            )
+        )
+
+    return work.run_hours.times(spread.of(per_hour))
 
 
 def _terms(

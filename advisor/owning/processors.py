@@ -22,8 +22,10 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, PriceKind, Segment
 from advisor.nouns.money import Owning
 from advisor.nouns.workload import Serving
+from advisor.owning.assumptions import tariff_usd_per_kwh
 from advisor.owning.bought import Kind
 from advisor.owning.results import ProcessorOption
+from advisor.planning.energy_use import Power
 from advisor.planning.search.precisions import search
 from advisor.planning.search.systems import LADDER, System
 from advisor.planning.stated import best_placement
@@ -182,14 +184,15 @@ def _option(
     same = found is reference
     count = together or math.ceil(slower.expected * found.count - ROUNDING)
     kind = Kind(card, owning if same else owning.model_copy(update={"purchase_usd": None}), economy)
-    load, pue = kind.input("load_share"), kind.input("pue")
+    drawn = Power.of(card, owning, economy)
     priced = card.purchase_usd or (same and owning.purchase_usd)
     bought = (together, 1.0) if together else (1, float(count))
     power = kind.rated_w(count) / WATTS_PER_KW if card.board_power_w else None
     monthly = owning.hours_per_month or HOURS_PER_MONTH
     hours = reference.time.run_hours.expected if reference.time else monthly
-    draw = power * load if power is not None else None
-    energy = draw * pue * hours if draw is not None else None
+    draw = power * drawn.load_share if power is not None else None
+    energy = drawn.kwh(card, count, hours) if power is not None else None
+    tariff = tariff_usd_per_kwh(card, owning, economy)
     intensity = owning.carbon_g_per_kwh
     if intensity is None:
         intensity = economy.place(owning.place).carbon_g_per_kwh
@@ -205,8 +208,10 @@ def _option(
         purchase_usd=cents.rounded(float(kind.usd(*bought))) if priced else None,
         rated_kw=power,
         draw_kw=draw,
-        cooling_kw=draw * (pue - 1) if draw is not None else None,
+        cooling_kw=draw * (drawn.pue - 1) if draw is not None else None,
         energy_kwh=energy,
+        energy_usd=energy * tariff if energy is not None else None,
+        cooling_usd=energy * tariff * (1 - 1 / drawn.pue) if energy is not None else None,
         carbon_kg=(
             float(carbon_kg(energy_kwh=energy, g_per_kwh=intensity)) if energy is not None else None
         ),

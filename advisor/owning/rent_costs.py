@@ -79,7 +79,7 @@ def _run(tenancy: Tenancy, per_hour: Range, work: Work) -> Range | None:
         return work.run(per_hour)
     hours, paid = work.run_hours, tenancy.paid
     low, middle, high = (
-        run_rent_usd(tenancy, time * factor)
+        run_rent_usd(tenancy, time * factor, work.groups)
         for time, factor in (
             (hours.low, paid.low),
             (hours.expected, paid.expected),

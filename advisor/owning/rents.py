@@ -68,7 +68,7 @@ def tenancies(
     economy: Economy,
     reliability: Reliability,
 ) -> tuple[Tenancy, ...]:
-    """Return the cheapest ways of renting ``count`` accelerators.
+    """Return the cheapest ways of renting ``count`` accelerators for each group of the work.
 
     Parameters
     ----------
@@ -129,10 +129,22 @@ def _hosted(case: Case, work: Work, hosted: Sequence[Hosted]) -> list[Tenancy]:
     ]
 
 
-def run_rent_usd(tenancy: Tenancy, hours: float) -> float:
-    """Return the rent of one run in the provider's billing steps, in whole cents. [USD]"""
+def run_rent_usd(tenancy: Tenancy, hours: float, groups: int = 1) -> float:
+    """Return the rent of one run of ``groups`` in the provider's billing steps. [USD, in cents]"""
     billing = tenancy.offer.billing if tenancy.offer else Billing()
-    return cents.rounded(billed_usd(billing, hours=hours, usd_per_hour=tenancy.usd_per_hour))
+    hourly = tenancy.usd_per_hour / groups
+    return cents.rounded(billed_usd(billing, hours=hours, usd_per_hour=hourly))
+
+
+def instances_of(offer: Offer, count: int, groups: int) -> int:
+    """Return the whole instances that hold ``groups`` of ``count`` accelerators.
+
+    An instance holds whole groups; only a group larger than an instance takes several.
+    """
+    held = offer.accelerators // count
+    if held:
+        return -(-groups // held)
+    return groups * int(instances_needed(accelerators=count, per_instance=offer.accelerators))
 
 
 def _offered(
@@ -158,7 +170,7 @@ def _offered(
             alone = offer.accelerators < count and offer.inter_node_bytes_per_s is None
             if price is None or alone:
                 continue
-            instances = int(instances_needed(accelerators=count, per_instance=offer.accelerators))
+            instances = instances_of(offer, count, work.groups)
             hourly = cents.times(price, instances)
             if kind is PriceKind.SPOT:
                 target.append(
@@ -218,7 +230,8 @@ def _commitment(
     reduced = cents.times(hourly, plan.price_ratio)
     return Tenancy(
         RentKind.COMMITTED,
-        f"{offer.provider}, {plan.plan}, {plan.term_months} month{'s' * (plan.term_months > 1)}",
+        f"{offer.provider}, {plan.plan}, {plan.term_months} month{'s' * (plan.term_months > 1)}"
+        f"{plan.caution}",
         reduced,
         Range.exact(0.0),
         cents.total((cents.times(reduced, HOURS_PER_MONTH), monthly)),
@@ -240,13 +253,14 @@ def _spot(
 ) -> Tenancy:
     interruptions = Interruptions.of(case.renting, economy, reliability)
     training = work.run_hours is not None
+    alone = max(1, instances // work.groups)  # a run stops with the instances of its own group
     return Tenancy(
         RentKind.SPOT,
         f"{offer.provider} spot",
         hourly,
-        interruptions.hours(instances) if training else interruptions.served_hours(),
+        interruptions.hours(alone) if training else interruptions.served_hours(),
         monthly,
         instances=instances,
         offer=offer,
-        checkpoint_s=interruptions.interval_s(instances) if training else None,
+        checkpoint_s=interruptions.interval_s(alone) if training else None,
     )

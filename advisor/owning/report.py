@@ -17,10 +17,10 @@ from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Reliability
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.workload import Serving
-from advisor.owning.assumptions import resolve
+from advisor.owning.assumptions import OFF, Size, resolve, unused_off
 from advisor.owning.break_even_ranges import break_even_by_input
 from advisor.owning.compare import Comparison
-from advisor.owning.costs import Size, owning_cost
+from advisor.owning.costs import owning_cost
 from advisor.owning.rent_costs import rent_cost
 from advisor.owning.rents import tenancies
 from advisor.owning.results import BudgetAnswer, Ownership, ProcessorOption, RentKind
@@ -45,6 +45,7 @@ def rent_or_buy(
     processors: tuple[ProcessorOption, ...] = (),
     budget: BudgetAnswer | None = None,
     hosted: Sequence[Hosted] = (),
+    groups: int = 1,
 ) -> Ownership:
     """Compare buying the estimate's hardware with renting it.
 
@@ -68,6 +69,8 @@ def rent_or_buy(
         What the budget buys.
     hosted : sequence of Hosted, optional
         Hosted models that do the same work.
+    groups : int, optional
+        Groups of the estimate's cards that are bought and work side by side.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def rent_or_buy(
         If price, tariff or power of the hardware is unknown and not given.
     """
     accelerator = catalog.accelerator(estimate.accelerator)
-    size = size_of(accelerator, estimate.count)
+    size = size_of(accelerator, estimate.count, groups)
     owning = case.owning
     hours = owning.hours_per_month or (
         HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH
@@ -89,11 +92,10 @@ def rent_or_buy(
         accelerator,
         owning=owning,
         renting=case.renting,
-        machines=size.machines,
-        per_machine=size.per_machine,
+        size=size,
         economy=economy,
     )
-    spread, work = Spread(inputs), work_of(case, estimate)
+    spread, work = Spread(inputs), work_of(case, estimate).times(groups)
     compared = sorted(
         (
             Comparison(spread, size, tenancy, hours, owning.months)
@@ -116,13 +118,13 @@ def rent_or_buy(
     return Ownership(
         answer=" ".join(
             (
-                answer(estimate, compared, rents, main, hours),
+                answer(estimate, compared, rents, main, hours, size.accelerators),
                 *missed_limits(estimate, case.limits),
             )
         ),
         accelerator=accelerator.key,
         accelerator_name=accelerator.name,
-        count=estimate.count,
+        count=size.accelerators,
         workload=estimate.workload,
         unit=work.unit,
         months=owning.months,
@@ -144,6 +146,12 @@ def rent_or_buy(
             hours,
             rents,
             processors,
+            groups=groups,
+            used_part=OFF
+            if owning.idle_share is None
+            and hours < HOURS_PER_MONTH
+            and unused_off(accelerator, owning)
+            else "",
             pack=sold_together(accelerator),
             launch_price=accelerator.price_words(today=today)
             if accelerator.at_launch_price(today=today) and owning.purchase_usd is None
@@ -152,7 +160,7 @@ def rent_or_buy(
         attributions=(
             f"Carbon intensity: {CARBON_SOURCES[place.carbon_source]}.",
             *((API_SOURCE,) if any(item.kind is RentKind.API for item in rents) else ()),
-            "Tariffs are recalled figures of 2024 and 2025: replace them with your own.",
+            "Tariffs are means of a place and a year: replace them with your own.",
         ),
     )
 
@@ -167,8 +175,10 @@ def _headline(compared: list[Comparison], *, spot: bool) -> Comparison | None:
     return next((item for item in compared if item.tenancy.kind in kinds), None)
 
 
-def size_of(accelerator: Accelerator, count: int) -> Size:
-    """Return machines and power of a number of accelerators, in the machines of the estimate.
+def size_of(accelerator: Accelerator, count: int, groups: int = 1) -> Size:
+    """Return machines and power of groups of accelerators, in the machines of the estimate.
+
+    Small groups share a machine.
 
     Raises
     ------
@@ -185,9 +195,11 @@ def size_of(accelerator: Accelerator, count: int) -> Size:
             field="hardware.accelerator",
         )
     per_machine = owned_node(accelerator, count).accelerators
+    alone = int(instances_needed(accelerators=count, per_instance=per_machine))
     return Size(
-        accelerators=count,
-        machines=int(instances_needed(accelerators=count, per_instance=per_machine)),
+        accelerators=count * groups,
+        machines=alone * -(-groups // max(1, per_machine // count)),
         per_machine=per_machine,
         board_power_w=accelerator.board_power_w,
+        joined=alone > 1,
     )

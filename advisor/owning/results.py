@@ -84,9 +84,11 @@ class OwningCost(Noun):
     machines: int
     rated_kw: float
     energy_kwh: Range
-    """Over the horizon, including cooling. [kWh]"""
+    """Over the horizon: machines in use and idle, cooling included. [kWh]"""
+    energy_kwh_per_run: Range | None = None
+    """Training: machines in use for one run, cooling included, as ``estimate`` gives it. [kWh]"""
     carbon_kg: Range
-    """Carbon of that energy at the mean of the grid, without making the machines. [kg]"""
+    """Carbon of the energy over the horizon, without making the machines. [kg]"""
     terms: tuple[Term, ...]
 
 
@@ -189,7 +191,12 @@ class ProcessorOption(Noun):
     cooling_kw: float | None
     """Power that the site adds. [kW]"""
     energy_kwh: float | None
-    """Of one run, or one month of serving, including cooling. [kWh]"""
+    """Of one run, or one month of serving, as in ``recommend`` and ``estimate``: machines in use,
+    cooling included. [kWh]"""
+    energy_usd: float | None
+    """That energy at the tariff. [USD]"""
+    cooling_usd: float | None
+    """The cooling's part of it. [USD]"""
     carbon_kg: float | None
 
 

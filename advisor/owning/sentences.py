@@ -19,9 +19,10 @@ def answer(
     rents: tuple[RentCost, ...],
     main: Comparison | None,
     hours: float,
+    count: int,
 ) -> str:
     """Return which is cheaper at the stated hours, and above how many hours buying pays."""
-    cards = f"{whole(estimate.count)}x {estimate.accelerator_name}"
+    cards = f"{whole(count)}x {estimate.accelerator_name}"
     if main is None:
         none = f"No offer in the catalog rents {cards} on demand under your limits"
         return (
@@ -99,8 +100,10 @@ def assumptions(
     rents: tuple[RentCost, ...],
     processors: tuple[ProcessorOption, ...],
     *,
+    groups: int,
     pack: int,
     launch_price: str,
+    used_part: str,
 ) -> tuple[str, ...]:
     """Return what the answer assumes, as short notes."""
     found = []
@@ -109,11 +112,18 @@ def assumptions(
             f"{estimate.accelerator_name} at its {launch_price}: shops may ask another price, look "
             "it up and enter it (--purchase-price)"
         )
-    if estimate.count % pack:
+    if groups > 1:
         found.append(
-            f"{estimate.accelerator_name} is sold in sets of {pack}: {estimate.count} are priced "
-            "as a share of the sets"
+            f"the bill is of all {groups} groups of {estimate.count}; processors are compared with "
+            "one group"
         )
+    if estimate.count * groups % pack:
+        found.append(
+            f"{estimate.accelerator_name} is sold in sets of {pack}: {estimate.count * groups} are "
+            "priced as a share of the sets"
+        )
+    if used_part:
+        found.append(used_part)
     if case.owning.hours_per_month is None:
         found.append(f"{hours:,.0f} hours in use each month")
     found += [

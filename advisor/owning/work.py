@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.estimate.cost import Prompts
 from advisor.estimate.results import Estimate
@@ -29,9 +29,24 @@ class Work:
     prompts: Prompts | None = None
     """What splits the cost between prompts and answers; None unless text is served."""
 
+    groups: int = 1
+    """Groups of cards that work side by side, each on a run of its own."""
+
     def run(self, usd_per_hour: Range) -> Range | None:
         """Return the cost of one run; None when serving. [USD]"""
-        return None if self.run_hours is None else self.run_hours.times(usd_per_hour)
+        if self.run_hours is None:
+            return None
+        return self.run_hours.times(usd_per_hour).scaled(1 / self.groups)
+
+    def times(self, groups: int) -> Work:
+        """Return the work of several such groups."""
+        requests = self.requests_per_hour
+        return replace(
+            self,
+            units_per_hour=self.units_per_hour.scaled(groups),
+            requests_per_hour=None if requests is None else requests * groups,
+            groups=groups,
+        )
 
     def million(self, usd_per_hour: Range) -> Range:
         """Return the cost of a million tokens. [USD]"""

@@ -20,6 +20,7 @@ from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.beside_api import with_api
+from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
@@ -168,6 +169,8 @@ class _Searched:
                 calibration=self.calibration,
                 run=option.run,
             )
+            card = self.systems[option.system].accelerator
+            found = with_energy(self.case, card, found)
             self.estimates[option] = with_api(self.case, self.architecture, found)
         return self.estimates[option]
 

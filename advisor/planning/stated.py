@@ -28,6 +28,7 @@ from advisor.nouns.tool_offers import TrainingOffer
 from advisor.nouns.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.beside_api import with_api
+from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.search.neighbours import neighbours
@@ -360,6 +361,7 @@ def explained(
     result = estimate_configuration(
         case, placement, architecture=architecture, calibration=calibration
     )
+    result = with_energy(case, placement.accelerator, result)
     result = with_api(case, architecture, result)
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     missed = missed_limits(result, case.limits)

@@ -256,7 +256,10 @@ def _cost_rows(estimate: Estimate) -> Iterator[Row]:
     if cost.purchase_usd is not None:
         yield _row("Purchase of the cards", money, cost.purchase_usd)
     if cost.energy_kwh is not None:
-        yield _row(f"Energy of the {period}", partial(rate, unit="kWh"), cost.energy_kwh)
+        told = f"Energy of the {period}, machines and cooling"
+        yield _row(told, partial(rate, unit="kWh"), cost.energy_kwh)
+    if cost.carbon_kg is not None:
+        yield _row(f"CO2 of it, {cost.carbon_place}", partial(rate, unit="kg"), cost.carbon_kg)
 
 
 def _unit(estimate: Estimate) -> str:

@@ -63,15 +63,19 @@ def show_ownership(console: Console, found: Ownership, *, explain: bool = False)
         )
     if len(found.processors) > 1:
         span = "a run" if found.processors[0].hours else "a month"
-        heading(console, f"The same work on processors: number for equal speed, energy of {span}")
+        heading(
+            console,
+            "The same work on processors: number for equal speed; energy, its bill and the "
+            f"cooling in it, of {span}",
+        )
         console.print(
             table(
-                ["Hardware", "One alone", "Needed", "Price", "Power", "Cooling", "Energy"],
+                ["Hardware", "One alone", "Needed", "Price", "Power", "Energy", "Bill", "Cooling"],
                 [
                     _processor_row(item, found.unit)
                     for item in found.processors[: SHOWN_PROCESSORS + 1]
                 ],
-                right=range(1, 7),
+                right=range(1, 8),
             )
         )
     _explain(console, found)
@@ -128,7 +132,12 @@ def _owning_sentence(found: Ownership) -> str:
     ]
     energy = rate(own.energy_kwh, "kWh", with_range=True)
     carbon = rate(own.carbon_kg, "kg CO2", with_range=True)
-    return f"{'; '.join(part for part in parts if part)}. Energy {energy}, carbon {carbon}."
+    run = own.energy_kwh_per_run
+    each = f" ({rate(run, 'kWh')} for a run)" if run else ""
+    return (
+        f"{'; '.join(part for part in parts if part)}. Energy {energy} in all with idle hours and "
+        f"cooling{each}, carbon {carbon}."
+    )
 
 
 def _million(own: OwningCost, unit: str) -> str:
@@ -182,8 +191,9 @@ def _processor_row(item: ProcessorOption, unit: str) -> tuple[str, ...]:
         processors_text(item),
         money(item.purchase_usd) if item.purchase_usd else "unknown",
         amount(item.draw_kw, "kW"),
-        amount(item.cooling_kw, "kW"),
         amount(item.energy_kwh, "kWh"),
+        "unknown" if item.energy_usd is None else money(item.energy_usd),
+        "unknown" if item.cooling_usd is None else money(item.cooling_usd),
     )
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from advisor.estimate.results import Estimate
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money
+from advisor.foundation.formatting import count, duration, hourly_price, milliseconds, money, rate
 from advisor.foundation.rounding import plain
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.limits import Objective
@@ -158,14 +158,26 @@ def offered(estimate: Estimate) -> str:
     """Return provider, instance, region, price and the price's date."""
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
-        return "No rent counted."
+        return f"No rent counted.{_energy(estimate)}"
     instances = cost.instances or 1
     many = f"{count(instances)} instances of " if instances > 1 else ""
     total = " in total" if many else ""
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
-        f"({cost.price_source}).{_apart(estimate)}"
+        f"({cost.price_source}).{_apart(estimate)}{_energy(estimate)}"
+    )
+
+
+def _energy(estimate: Estimate) -> str:
+    """Return energy and carbon, after a space; empty if the power is not known."""
+    cost = estimate.cost
+    if cost.energy_kwh is None or cost.carbon_kg is None:
+        return ""
+    period = "" if estimate.time is not None else " a month"
+    return (
+        f" Energy {rate(cost.energy_kwh, 'kWh')}{period} with machines and cooling, "
+        f"{rate(cost.carbon_kg, 'kg')} of CO2 ({cost.carbon_place})."
     )
 
 

@@ -30,13 +30,24 @@ def test_facts_of_the_sources() -> None:
     assert ECONOMY.place("Germany").carbon_g_per_kwh == 380.95
     assert ECONOMY.place("us-texas").carbon_g_per_kwh == 349.8
     assert ECONOMY.place("gcp-us-central1").carbon_g_per_kwh == 430
-    assert ECONOMY.place("usa").business_usd_per_kwh == 0.085
+    # EIA, Electric Power Annual with data for 2023: cents per kWh, residential and commercial.
+    california = ECONOMY.place("us-california")
+    assert (california.household_usd_per_kwh, california.business_usd_per_kwh) == (0.2951, 0.2391)
+    texas = ECONOMY.place("us-texas")
+    assert (texas.household_usd_per_kwh, texas.business_usd_per_kwh) == (0.1446, 0.0882)
+    dakota = ECONOMY.place("us-north-dakota")
+    assert (dakota.household_usd_per_kwh, dakota.business_usd_per_kwh) == (0.1101, 0.0738)
+    hawaii = ECONOMY.place("us-hawaii")
+    assert (hawaii.household_usd_per_kwh, hawaii.business_usd_per_kwh) == (0.4239, 0.3903)
     assert ECONOMY.place("deu").household_usd_per_kwh == 0.41
 
 
-def test_tariffs_are_marked_as_recalled_and_belong_to_a_place() -> None:
+def test_tariffs_have_a_source_and_belong_to_a_place() -> None:
     for place in ECONOMY.places:
-        assert (place.business_usd_per_kwh is not None) == (place.tariff_source == "recalled")
+        assert (place.business_usd_per_kwh is not None) == (place.tariff_source is not None)
+        assert (place.tariff_source == "eia-2023") == (
+            place.kind == "us_state" and place.key != "us-wyoming"  # its row was not read
+        )
         assert ECONOMY.place(place.country).kind == "country", place.key
 
 

@@ -78,26 +78,20 @@ def test_a_run_on_two_instances() -> None:
 
 def test_serving_is_priced_for_a_month() -> None:
     found = cost(hours=None)
-    # 730 h at 196.64 USD/h, and 16 cards of 700 W: 11.2 kW.
+    # 730 h at 196.64 USD/h.
     assert bounds(found.rent_usd) == pytest.approx((143_547.2, 143_547.2, 143_547.2))
-    assert bounds(found.energy_kwh) == pytest.approx((8176.0, 8176.0, 8176.0))
-
-
-def test_energy_has_the_range_of_the_hours() -> None:
-    assert bounds(cost().energy_kwh) == pytest.approx((896, 1120, 1680))
 
 
 def test_instances_are_counted_where_the_caller_does_not() -> None:
     assert cost(count=9, instances=0).instances == 2
 
 
-def test_owned_hardware_has_energy_and_no_rent() -> None:
+def test_owned_hardware_has_no_rent() -> None:
     found = cost(owned=True)
     assert found.rent_usd is None
     assert found.usd_per_hour is None
     assert found.usd_per_million_tokens is None
     assert found.provider is None
-    assert found.energy_kwh is not None
 
 
 @pytest.mark.parametrize(("offer", "usd_per_hour"), [(None, 98.32), (P5, None), (None, None)])
@@ -107,10 +101,9 @@ def test_what_nothing_rents_has_no_price(offer: Offer | None, usd_per_hour: floa
     assert found.purchase_usd == Range.exact(16 * 30_000.0, Evidence.ASSUMED)
 
 
-def test_unknown_power_and_purchase_are_unknown() -> None:
-    unknown = card().model_copy(update={"board_power_w": None, "purchase_usd": None})
+def test_an_unknown_purchase_is_unknown() -> None:
+    unknown = card().model_copy(update={"purchase_usd": None})
     found = cost(accelerator=unknown)
-    assert found.energy_kwh is None
     assert found.purchase_usd is None
     assert {term.name for term in found.terms} == {"rent", "usd_per_million_tokens"}
 
@@ -119,7 +112,6 @@ def test_terms_state_the_arithmetic() -> None:
     terms = {term.name: term for term in cost().terms}
     assert terms["rent"].substituted == "100 h x 2 x 98.32 (AWS p5.48xlarge, 2023-07)"
     assert terms["rent"].value == pytest.approx(19664.0)
-    assert terms["energy"].substituted == "16 x 700 W x 100 h"
     assert terms["purchase"].substituted == "16 x 30,000 (shop price of 2026-01)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 import advisor
@@ -34,7 +35,8 @@ def test_it_fits_eighty_columns_and_names_its_data() -> None:
     assert "CC-BY-4.0" in text
     # A unit stands beside the name, not beside each figure.
     text = shown(explain=True)
-    assert "Rest of one machine, at least,        450: +$" in text.partition("What matters most")[2]
+    effects = text.partition("What matters most")[2]
+    assert re.search(r"Rest of one machine, at least, +450: \+\$", effects)
 
 
 def test_explained_it_shows_every_input_with_its_source() -> None:

@@ -106,10 +106,15 @@ def test_the_place_decides_carbon_and_tariff() -> None:
     assert any("CC-BY-4.0" in line for line in france.attributions)
 
 
-def test_a_state_takes_the_tariff_of_its_country() -> None:
-    texas, usa = own(owning={"place": "us-texas"}), own()
-    lines = {line.name: line.usd for line in texas.own.lines}
-    assert lines == {line.name: line.usd for line in usa.own.lines}
+def test_a_state_has_its_own_tariff_and_carbon() -> None:
+    texas, california = own(owning={"place": "us-texas"}), own(owning={"place": "us-california"})
+    bills = [
+        next(line.usd for line in found.own.lines if line.name == "electricity")
+        for found in (texas, california)
+    ]
+    # EIA, 2023: households pay 14.46 and 29.51 cents.
+    assert bills[1] / bills[0] == pytest.approx(29.51 / 14.46, rel=1e-4)
+    usa = own()
     assert texas.own.carbon_kg.expected == pytest.approx(
         usa.own.carbon_kg.expected * 349.8 / 369.473  # EPA eGRID2023; Ember 2023
     )
@@ -131,6 +136,54 @@ def test_serving_uses_all_hours_and_prices_a_million_tokens() -> None:
     assert found.against is not None
     assert found.rents[found.against].kind is RentKind.ON_DEMAND
     assert "Hosted model" not in found.answer
+
+
+def test_a_scarce_card_does_not_make_its_machine_dearer() -> None:
+    hosts = [
+        next(line.usd for line in found.own.lines if line.name == "hosts")
+        for found in (own(owning={"purchase_usd": usd}) for usd in (1600, 4000))
+    ]
+    assert hosts == [700, 700]
+
+
+def test_a_computer_at_home_is_off_when_unused_unless_told() -> None:
+    off, on = own(), own(owning={"when_unused": "on"})
+    # 200 of 730 hours at 76 % of the rated power; 10 % in the others.
+    assert on.own.energy_kwh.expected / off.own.energy_kwh.expected == pytest.approx(
+        (0.76 * 200 + 0.1 * 530) / (0.76 * 200)
+    )
+    assert any("switched off when unused" in line for line in off.assumptions)
+
+
+def test_the_verdict_compares_with_the_same_offer_as_chart_and_break_even() -> None:
+    found = own(hardware={"accelerator": "h100-sxm", "count": 8})
+    assert found.against is not None
+    main = found.rents[found.against]
+    assert main.kind is RentKind.ON_DEMAND
+    assert main.title in found.answer.partition(":")[0]
+    assert found.saving_usd is not None
+    assert found.saving_usd.expected == pytest.approx(
+        found.timeline[-1].rent_usd.expected - found.timeline[-1].own_usd.expected, abs=0.02
+    )
+    cheaper = [rent for rent in found.rents[: found.against] if rent.kind is RentKind.SPOT]
+    assert not cheaper or "can be taken back" in found.answer
+
+
+def test_advertised_and_recalled_ratios_are_marked() -> None:
+    found = own(
+        hardware={"accelerator": "h100-sxm", "count": 8}, limits={"providers": ["AWS", "Azure"]}
+    )
+    titles = [rent.title for rent in found.rents if rent.kind is RentKind.COMMITTED]
+    assert any("Savings Plan" in title and "at best, as advertised" in title for title in titles)
+
+
+def test_the_energy_of_processors_has_its_price() -> None:
+    found = own(owning={"electricity_usd_per_kwh": 0.2, "pue": 1.25})
+    for item in found.processors:
+        if item.energy_kwh is None:
+            continue
+        assert item.energy_usd == pytest.approx(0.2 * item.energy_kwh)
+        assert item.cooling_usd == pytest.approx(0.2 * item.energy_kwh * 0.25 / 1.25)
 
 
 def test_processors_of_equal_throughput() -> None:
@@ -211,11 +264,17 @@ def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> Non
     assert budget.rated_w <= owning.get("power_limit_w", math.inf)
     assert sum(item.count * item.groups for item in budget.best) <= owning.get("slots", math.inf)
     if limits:
-        # 2 x 1599 x 1.5 = 4797; three in a workstation would cost 3 x 1599 + 3000 = 7797.
+        # 2 x 1599 + 700 = 3898; three in a workstation would cost 3 x 1599 + 3000 = 7797.
         [bought] = budget.best
         assert (bought.accelerator, bought.count * bought.groups) == ("rtx-4090", 2)
-        assert budget.usd == 4797
-    assert found.accelerator in {item.accelerator for item in budget.best}
+        assert budget.usd == 3898
+    largest = max(budget.best, key=lambda item: item.usd)
+    assert (found.accelerator, found.count) == (
+        largest.accelerator,
+        largest.count * largest.groups,
+    )
+    # The bill is of everything bought of that card, machines and networks included.
+    assert found.own.purchase_usd == pytest.approx(largest.usd, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +307,7 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
 
 
 def test_modules_are_bought_by_the_baseboard() -> None:
-    """One H200 trains the job; eight of 35,000 with 38 % for their machine are what is sold."""
+    """One H200 trains the job; eight of 35,000 and the rest of a DGX (74,010) are what is sold."""
     found = own(
         hardware=None,
         owning={"budget_usd": 400_000},
@@ -257,7 +316,7 @@ def test_modules_are_bought_by_the_baseboard() -> None:
     assert found.budget is not None
     [bought] = found.budget.best
     assert bought.count * bought.groups == 8
-    assert found.budget.usd == 386_400  # 280,000 x 1.38
+    assert found.budget.usd == 354_010  # 280,000 + 74,010
     less = own(hardware={"accelerator": "h200-sxm", "count": 1}, owning={"budget_usd": 300_000})
     assert any("is sold in sets of 8" in line for line in less.assumptions)
     assert less.budget is not None

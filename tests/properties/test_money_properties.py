@@ -52,8 +52,7 @@ def bill(card: str, count: int, hours: float, owning: Owning) -> OwningCost:
         accelerator,
         owning=owning,
         renting=Renting(),
-        machines=size.machines,
-        per_machine=size.per_machine,
+        size=size,
         economy=load_economy(),
     )
     return owning_cost(Spread(inputs), size, hours=hours, months=owning.months, work=WORK)

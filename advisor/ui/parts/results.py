@@ -178,14 +178,24 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
 def _price_note(estimate: api.Estimate) -> str:
     cost = estimate.cost
     if cost.usd_per_hour is None or cost.provider is None:
-        energy = estimate.cost.energy_kwh
-        power = f" It takes {rate(energy, 'kWh')} of electricity." if energy else ""
-        return f"Your own hardware: no rent.{power}"
+        return f"Your own hardware: no rent.{_energy_note(estimate)}"
     where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
     return (
         f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {dated(cost.price_date)}."
+        f"price of {dated(cost.price_date)}.{_energy_note(estimate)}"
+    )
+
+
+def _energy_note(estimate: api.Estimate) -> str:
+    """Return energy and carbon, after a blank; empty if the power is not known."""
+    cost = estimate.cost
+    if cost.energy_kwh is None or cost.carbon_kg is None:
+        return ""
+    period = "" if estimate.time is not None else " a month"
+    return (
+        f" Takes {rate(cost.energy_kwh, 'kWh')} of electricity{period}, cooling included: "
+        f"{rate(cost.carbon_kg, 'kg')} of CO2 ({cost.carbon_place})."
     )
 
 
