@@ -101,6 +101,11 @@ def _family(name: str) -> Family:
     return family_of(kind)
 
 
+def first_hub_id(name: str) -> str | None:
+    """Return the hub id of a preset, named as in :func:`list_presets`; None without one."""
+    return next(iter(_load().presets[name].hub), None)
+
+
 def find_preset(name: str) -> str | None:
     """Return the preset of a name, a hub id or ``org__name``; None if there is none."""
     spelled = name.strip().lower()

@@ -78,6 +78,7 @@ from advisor.frames.terms import (
     term_sections,
     terms_frame,
 )
+from advisor.frames.titles import card_title, card_titles
 from advisor.planning.explain.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES
 
@@ -105,6 +106,8 @@ __all__ = [
     "budget_table",
     "candidates_frame",
     "card_offers_table",
+    "card_title",
+    "card_titles",
     "catalog_table",
     "charted",
     "checks_table",

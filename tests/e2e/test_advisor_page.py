@@ -131,7 +131,7 @@ def test_a_shared_link_opens_with_the_same_inputs(
     open_answer(sender, app_url)
     fill(sender, "Tokens", "200M")
     expect(sender.locator(ANSWER)).to_have_text(fine_tune(tokens=200e6).answer)
-    unfold(sender, "Share and download")
+    unfold(sender, "Share")
     link = sender.locator("pre").inner_text().replace("\n", "")
 
     receiver = new_page()
@@ -151,7 +151,7 @@ def test_a_broken_link_names_each_correction(page: Page, app_url: str) -> None:
 
 def test_downloads_hold_what_the_page_shows(page: Page, app_url: str) -> None:
     open_answer(page, app_url)
-    unfold(page, "Share and download")
+    unfold(page, "Share")
 
     with page.expect_download() as download:
         page.get_by_role("button", name="Case file").click()
@@ -172,9 +172,10 @@ def test_a_phone_needs_no_sideways_scroll(
         color_scheme=scheme,
     )
     open_answer(page, app_url)
-    unfold(page, "Advanced", "How the numbers are computed", "Share and download")
+    unfold(page, "Advanced", "How the numbers are computed", "Report and launch files")
     page.get_by_text("Accelerators not recommended").click()
     expect(page.get_by_label("Filter by name")).to_be_visible()
+    unfold(page, "Share")
     expect(page.get_by_text("Link with every input")).to_be_visible()
 
     assert width_beyond_the_window(page) <= 0

@@ -16,9 +16,9 @@ def test_a_person_finds_the_break_even_at_200_hours(page: Page, app_url: str) ->
     hours.press("Enter")
     found = advisor.own(
         {
-            "model": {"preset": "qwen3-0.6b"},
-            "workload": {"kind": "fine_tuning", "method": "qlora"},
-            "hardware": {"accelerator": "h100-sxm", "count": 8},
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
+            "limits": {"deadline_hours": 24},
             "owning": {"hours_per_month": 250, "months": 36},
         }
     )

@@ -64,7 +64,7 @@ VISITS = {
     ),
     "fits": Visit(
         "fits",
-        lambda page: choose(page, "GPU", "L40S", "NVIDIA L40S"),
+        lambda page: choose(page, "GPU", "L40S", "L40S · 48 GB"),
         lambda page: fill(page, "How many", "2"),
         {"card": "l40s"},
         {"count": "2"},
@@ -79,7 +79,7 @@ VISITS = {
     "catalog": Visit(
         "catalog",
         lambda page: choose(page, "Vendor", "AMD"),
-        lambda page: choose(page, "Accelerator 1", "L40S", "NVIDIA L40S"),
+        lambda page: choose(page, "Accelerator 1", "L40S", "L40S · 48 GB"),
         {"vendor": "AMD"},
         {"card_1": "l40s"},
     ),
@@ -164,18 +164,18 @@ def test_quick_presses_of_back_leave_boxes_and_address_together(page: Page, app_
         shows(page, both, twice)
 
 
-def test_each_page_keeps_its_own_inputs_while_others_are_visited(page: Page, app_url: str) -> None:
+def test_inputs_of_one_page_stay_and_the_question_travels(page: Page, app_url: str) -> None:
     open_page(page, app_url)
     VISITS["advisor"].then(page)
     first = shows(page, {"deadline": "48h"})
     follow(page, "Rent or buy")
     VISITS["rent-or-buy"].first(page)
-    second = shows(page, {"hours": "300"})
+    second = shows(page, {"hours": "300", "deadline": "48h"})
 
     follow(page, "Advisor")
     shows(page, {"deadline": "48h"}, first)
     follow(page, "Rent or buy")
-    shows(page, {"hours": "300"}, second)
+    shows(page, {"hours": "300", "deadline": "48h"}, second)
 
     page.go_back()  # to the click, before the browser had page and inputs together
     settle(page)
@@ -282,7 +282,7 @@ def test_a_link_below_a_proxys_prefix_says_the_readers_address(
     with serve(root / "app.py", log=tmp_path / "server.log", prefix="/tools/gpu") as url:
         home = f"{url.replace('127.0.0.1', 'localhost')}/"
         open_page(page, f"{home}?tokens=20M")
-        unfold(page, "Share and download")
+        unfold(page, "Share")
         link = page.get_by_test_id("stCode").filter(has_text="tokens").inner_text()
         assert link.startswith(f"{home}?v=1&")
         assert "&tokens=20M&" in link

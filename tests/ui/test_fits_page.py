@@ -31,7 +31,7 @@ def test_the_page_shows_the_groups_of_the_engine(desktop: Fits) -> None:
 
 def test_another_card_gives_another_answer() -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60).run()
-    page.selectbox(key="fits_card").set_value("h100-sxm").run()
+    page.selectbox(key="in_own_accelerator").set_value("h100-sxm").run()
     assert not page.exception
     # 32.8 billion parameters in 16 bits are 61 GiB: within 80, not within 24.
     assert "qwen3-32b" in set(page.dataframe[0].value["Model"])

@@ -316,7 +316,7 @@ def test_every_correction_of_a_link_is_named() -> None:
         ({"providers": "AWS~Nobody"}, "Providers must be in the catalog, not 'Nobody'. Now: all."),
         (
             {"own_accelerator": "abacus"},
-            "Card I own must be in the catalog, not 'abacus'. Now: rtx-4090.",
+            "GPU must be in the catalog, not 'abacus'. Now: the example.",
         ),
         ({"config": "@@@"}, "config.json is damaged in the link."),
         ({"precision": "fp1"}, "Precision must be one of"),
@@ -354,7 +354,7 @@ def test_a_link_of_nonsense_is_told_in_a_few_lines() -> None:
 
 def test_a_link_that_is_sent_states_its_defaults() -> None:
     page = question(providers=tuple, accelerators=dict)
-    values = asdict(DEFAULTS) | {"why": None}
+    values = asdict(DEFAULTS) | {"why": None, "saved": ()}
 
     assert links.encode(page, values) == {}
     stated = links.encode(page, values, whole=True)

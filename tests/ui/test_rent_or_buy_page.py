@@ -24,8 +24,10 @@ from advisor.owning.results import Ownership
 PAGE = Path(advisor.ui.pages.__file__).parent / "rent_or_buy.py"
 WORK = {
     "model": {"preset": "qwen3-0.6b"},
-    "workload": {"kind": "fine_tuning", "method": "qlora"},
+    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6},
+    "limits": {"deadline_hours": 24},
 }
+QUERY = {"model": "qwen3-0.6b", "task": "qlora", "card": "h100-sxm", "count": "8"}
 
 
 def engine(card: str, count: int, **owning: float) -> Ownership:
@@ -39,7 +41,9 @@ def engine(card: str, count: int, **owning: float) -> Ownership:
 
 
 def opened() -> AppTest:
-    return AppTest.from_file(str(PAGE), default_timeout=60).run()
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.query_params.update(QUERY)
+    return page.run()
 
 
 def said(page: AppTest) -> str:
@@ -69,7 +73,7 @@ def test_hours_and_price_change_the_answer() -> None:
 
 def test_a_card_without_a_price_asks_for_it() -> None:
     page = opened()
-    page.selectbox(key="own_card").set_value("gh200-144gb").run()
+    page.selectbox(key="in_own_accelerator").set_value("gh200-144gb").run()
     assert "no purchase price in the catalog" in page.error[0].value
     page.number_input(key="own_purchase_usd").set_value(8000.0).run()
     assert not page.error
@@ -77,8 +81,9 @@ def test_a_card_without_a_price_asks_for_it() -> None:
 
 
 def test_prices_in_euro_convert_at_the_rate_that_is_entered() -> None:
-    page = opened()
-    page.number_input(key="own_usd_per_eur").set_value(0.5).run()
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.query_params.update(QUERY | {"usd_per_eur": "0.5"})
+    page.run()
     # Gcore's cheapest machine with eight H100: EUR 18.91.
     assert "Gcore on demand at $9.46/h" in said(page)
 
@@ -86,16 +91,27 @@ def test_prices_in_euro_convert_at_the_rate_that_is_entered() -> None:
 def test_a_link_sets_the_boxes_below_the_answer_too() -> None:
     page = AppTest.from_file(str(PAGE), default_timeout=60)
     page.query_params.update(
-        {"own_usd_per_eur": "0.5", "own_pue": "1.0", "own_budget_usd": "20000", "own_work": "Serve"}
+        QUERY
+        | {
+            "own_usd_per_eur": "0.5",
+            "own_pue": "1.0",
+            "own_budget_usd": "20000",
+            "own_work": "serve",
+        }
     )
     page.run()
     assert not page.error
     asked = {
         "model": {"preset": "qwen3-0.6b"},
-        "workload": {"kind": "serving"},
+        "workload": {
+            "kind": "serving",
+            "input_tokens": 7168,
+            "output_tokens": 1024,
+            "concurrency": 8,
+        },
         "hardware": {"accelerator": "h100-sxm", "count": 8},
         "owning": {"hours_per_month": 200, "months": 36, "pue": 1.0, "budget_usd": 20_000},
-        "limits": {"usd_per_eur": 0.5},
+        "limits": {"usd_per_eur": 0.5, "max_tpot_ms": 50, "max_ttft_ms": 2000},
     }
     found = advisor.own(asked)
     assert found.answer in said(page)

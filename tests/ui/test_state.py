@@ -29,21 +29,21 @@ EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
     ),
     "fits": (
         [
-            lambda page: page.selectbox(key="fits_card").set_value("h100-sxm").run(),
-            lambda page: page.number_input(key="fits_count").set_value(2).run(),
-            lambda page: page.selectbox(key="fits_context").set_value(32768).run(),
+            lambda page: page.selectbox(key="in_own_accelerator").set_value("h100-sxm").run(),
+            lambda page: page.text_input(key="in_own_count").set_value("2").run(),
+            lambda page: page.selectbox(key="fits_context_shown").set_value(32768).run(),
             lambda page: page.selectbox(key="fits_context_model").set_value("llama-3.1-8b").run(),
         ],
-        {"card": "h100-sxm", "count": "2", "context": "32768", "model": "llama-3.1-8b"},
+        {"card": "h100-sxm", "count": "2", "prompt": "31744", "curve": "llama-3.1-8b"},
     ),
     "rent_or_buy": (
         [
             lambda page: page.number_input(key="own_hours").set_value(300).run(),
             lambda page: page.number_input(key="own_pue").set_value(1.25).run(),
             lambda page: page.selectbox(key="own_place").set_value("deu").run(),
-            lambda page: page.selectbox(key="own_work").set_value("serve").run(),
+            lambda page: page.selectbox(key="in_own_accelerator").set_value("l40s").run(),
         ],
-        {"hours": "300", "pue": "1.25", "place": "deu", "work": "serve"},
+        {"hours": "300", "pue": "1.25", "place": "deu", "card": "l40s"},
     ),
     "catalog": (
         [
@@ -71,7 +71,7 @@ INPUTS: dict[str, Callable[[], links.Page]] = {
     "fits": fits.page,
     "rent_or_buy": money_inputs.page,
     "catalog": catalog.page,
-    "my_machine": lambda: my_machine.PAGE,
+    "my_machine": my_machine.page,
     "accuracy": accuracy.page,
 }
 
@@ -170,5 +170,5 @@ def test_links_by_the_keys_of_boxes_open_as_they_did() -> None:
     page = opened("rent_or_buy", {"own_work": "Serve", "own_hours": "300"})
 
     assert not page.warning
-    assert asked(page) == {"work": "serve", "hours": "300"}
+    assert asked(page) == {"task": "serve", "hours": "300"}
     assert len(urlencode(asked(page))) < 30

@@ -9,7 +9,7 @@ from typing import Any, Final
 from advisor.architecture.config.fields import load_config_text
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.inputs import Reads, Task
-from advisor.ui.forms.inputs import FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.inputs import EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.reading import EXAMPLES, typed_size, used
 from advisor.ui.forms.rules import NO, OWN, RULES, SHAPE, YES
 
@@ -58,7 +58,8 @@ def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, Any]:
         if value is not None and section in sections:
             sections[section][field] = value
     if inputs.rent == OWN:
-        own = {"accelerator": inputs.own_accelerator, "count": _whole(numbers["own_count"])}
+        card = inputs.own_accelerator or EXAMPLE_CARD
+        own = {"accelerator": card, "count": _whole(numbers["own_count"])}
         limits["owned"] = [own]
     else:
         limits["price_kind"] = str(inputs.rent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,23 +16,15 @@ from advisor.architecture.published_models import nearest_published
 from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape
 from advisor.nouns.inputs import Reads
+from advisor.ui.forms.asked import MAIN_ROW
 from advisor.ui.forms.cases import parameters_of, shape_of
-from advisor.ui.forms.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.reading import MAX_KEPT_CHARACTERS, complaint, read, short_config, used
 from advisor.ui.forms.rules import OWN, RULES, SHAPE
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
 from advisor.ui.session.uploads import uploader
 
-MAIN_ROW: Final = (
-    "task",
-    "network",
-    "model",
-    *("tokens", "pretrain_tokens", "samples", "deadline", "pretrain_deadline", "budget"),
-    *("users", "at_once", "speed", "within", "monthly_budget"),
-    "rent",
-)
-"""In this order, those that the task and the network have."""
 NARROWEST_PX: Final = 140
 """Width at which fields begin to share a row with fewer others: two on a phone. [px]"""
 ADVANCED_COLUMNS: Final = 4
@@ -48,10 +40,13 @@ Slots = dict[str, DeltaGenerator]
 """Below each field, the place for a sentence about it."""
 
 
-def controls(inputs: Inputs) -> Slots:
-    """Draw the main row, what belongs to its choices, and the advanced fields if opened."""
+def controls(inputs: Inputs, *, elsewhere: Collection[str] = ()) -> Slots:
+    """Draw the main row, what belongs to its choices, and the advanced fields if opened.
+
+    A page has those ``elsewhere`` in another place.
+    """
     slots: Slots = {}
-    row = [name for name in MAIN_ROW if used(name, inputs)]
+    row = [name for name in MAIN_ROW if used(name, inputs) and name not in elsewhere]
     with st.container(key="controls"):
         _fields(row, slots, columns=len(row))
         if inputs.model == FROM_CONFIG:
@@ -60,9 +55,9 @@ def controls(inputs: Inputs) -> Slots:
             field("parameters", slots)
         if used("layers", inputs):
             _shape(inputs, slots)
-        if inputs.rent == OWN:
+        if inputs.rent == OWN and "own_accelerator" not in elsewhere:
             _fields(("own_accelerator", "own_count"), slots, columns=2)
-    _advanced(inputs, slots)
+    _advanced(inputs, slots, elsewhere)
     return slots
 
 
@@ -104,7 +99,10 @@ def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
 
 
 def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
-    """Draw one field by its rules; ``blank`` is what it means when empty, if not the rules'."""
+    """Draw one field by its rules; ``blank`` is what it means when empty, if not the rules'.
+
+    Of a card, ``blank`` names what stands in for it.
+    """
     rules = RULES[name]
     key = state.key(name)
     if name == "model":
@@ -118,8 +116,8 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
             persist_state="session",
         )
     elif name == "own_accelerator":
-        names = state.accelerator_names()
-        _select(name, names)
+        titles = state.card_titles()
+        _select(name, {"": blank or f"{titles[EXAMPLE_CARD]} (example)"} | titles)
     elif rules.kind is Reads.CHOICE and not rules.several:
         _select(name, rules.options, state.open_network if name == "network" else None)
     elif rules.several:
@@ -127,7 +125,7 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
         if name == "providers":
             titles = {item: item for item in state.provider_names()}
         elif not titles:
-            titles = dict(state.accelerator_names())
+            titles = state.card_titles()
         st.multiselect(
             rules.label,
             list(titles),
@@ -208,10 +206,14 @@ def _take_config(content: bytes) -> None:
     st.session_state[state.key("config")] = short_config(content)
 
 
-def _advanced(inputs: Inputs, slots: Slots) -> None:
+def _advanced(inputs: Inputs, slots: Slots, elsewhere: Collection[str]) -> None:
     expander = st.expander("Advanced", key="advanced", on_change="rerun", icon=":material/tune:")
     if expander.open:
-        names = [name for name, rules in RULES.items() if rules.advanced and used(name, inputs)]
+        names = [
+            name
+            for name, rules in RULES.items()
+            if rules.advanced and used(name, inputs) and name not in elsewhere
+        ]
         with expander:
             st.caption("A blank field takes a default, which the answer states, or no limit.")
             _fields(names, slots, columns=ADVANCED_COLUMNS)

@@ -15,6 +15,8 @@ from advisor.ui.forms.rules import RULES
 
 FROM_CONFIG: Final = "config.json"
 FROM_COUNT: Final = "parameters"
+EXAMPLE_CARD: Final = "rtx-4090"
+"""Stands for a card that nobody chose, where a page cannot do without."""
 
 Entered = TypeVar("Entered")
 
@@ -54,7 +56,7 @@ class Inputs:
     speed: str = "20"
     at_once: str = "32"
     rent: str = PriceKind.ON_DEMAND
-    own_accelerator: str = "rtx-4090"
+    own_accelerator: str = ""
     own_count: str = "1"
     prompt: str = "7168"
     answer: str = "1024"

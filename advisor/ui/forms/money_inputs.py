@@ -10,28 +10,22 @@ from typing import Any, Final
 import streamlit as st
 
 from advisor import api
-from advisor.architecture.presets import list_presets
 from advisor.nouns.case import case_inputs
-from advisor.nouns.inputs import Declared, Reads, Task
+from advisor.nouns.inputs import Declared, Reads
+from advisor.ui.forms import controls
+from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.rules import OWN
 from advisor.ui.session import address, state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page, choice, number
 
-DEFAULT_CARD: Final = "h100-sxm"
-DEFAULT_COUNT: Final = 8
 DEFAULT_HOURS: Final = 200
 DEFAULT_MONTHS: Final = 36
 DEFAULT_PLACE: Final = "usa"
-DEFAULT_MODEL: Final = "qwen3-0.6b"
-"""Small enough for every card; the work decides the cost of a run alone."""
-DEFAULT_WORK: Final = "qlora"
+CHOSEN_FOR_YOU: Final = "The cheapest that does the work"
 YEARS: Final = {months: f"{months // 12} year{'s' * (months > 12)}" for months in range(12, 61, 12)}
-WORKS: Final = {
-    Task.QLORA: "Fine-tune, QLoRA",
-    Task.LORA: "Fine-tune, LoRA",
-    Task.FULL: "Fine-tune, full",
-    Task.SERVE: "Serve",
-}
+CALLED: Final = {"own_accelerator": "card", "own_count": "count"}
+"""Names that this page's address has for inputs of the question."""
 MAIN: Final = (
     "owning.purchase_usd",
     "renting.usd_per_hour",
@@ -46,7 +40,7 @@ FURTHER: Final = tuple(
     path
     for path, item in case_inputs().items()
     if item.input and item.input.label and path not in (*MAIN, *BUDGET, *ALONE)
-    if path.startswith(("owning.", "renting.")) or path == "limits.usd_per_eur"
+    if path.startswith(("owning.", "renting."))
 )
 BOXES: Final = (*MAIN, *BUDGET, *FURTHER)
 STEPS: Final = {
@@ -61,27 +55,21 @@ STEPS: Final = {
     "rent_change": 1.0,
     "interruptions_per_hour": 0.01,
     "api_usd_per_million": 0.1,
-    "usd_per_eur": 0.01,
     "budget_usd": 1000.0,
     "power_limit_w": 100.0,
 }
 """What one click adds, where it is neither 1 nor five percent."""
 
 Section = dict[str, float | int | str]
-Slots = dict[str, st.delta_generator.DeltaGenerator]
 
 
 @dataclass(frozen=True)
 class Question:
     """What the page asks the engine."""
 
-    card: str
-    count: int
-    model: str
-    work: str
+    inputs: Inputs
     owning: Section
     renting: Section
-    limits: Section
 
 
 def key(field: str) -> str:
@@ -92,42 +80,33 @@ def key(field: str) -> str:
 @functools.cache
 def page() -> Page:
     """Return the inputs as they stand in the address."""
-    count, hours = case_inputs()["hardware.count"], case_inputs()["owning.hours_per_month"]
+    hours = case_inputs()["owning.hours_per_month"]
     fields = {
-        "card": choice(key("card"), "GPU", DEFAULT_CARD, state.accelerator_names),
-        "count": number(key("count"), count.title, DEFAULT_COUNT, 1, count.high),
         "hours": number(key("hours"), hours.title, DEFAULT_HOURS, 1, hours.high),
         "months": choice(key("months"), "Horizon", DEFAULT_MONTHS, lambda: YEARS),
         "place": choice(key("place"), "Place", None, state.place_names),
-        "model": choice(
-            key("model"), "Model", DEFAULT_MODEL, lambda: {name: name for name in list_presets()}
-        ),
-        "work": choice(key("work"), "Task", DEFAULT_WORK, lambda: WORKS),
     }
     boxes = {
         item.name: number(key(item.name), _title(item), None, *_bounds(item))
         for item in map(case_inputs().__getitem__, BOXES)
     }
-    return Page("rent_or_buy", fields | boxes)
+    return state.beside("rent_or_buy", fields | boxes, CALLED)
 
 
-def ask() -> Slots:
-    """Show the main inputs; return where the strips go."""
-    names, places = state.accelerator_names(), state.place_names()
-    slots = {}
+def ask() -> controls.Slots:
+    """Show the main inputs; return where the strips and what is wrong go."""
+    slots: controls.Slots = {}
+    places, item = state.place_names(), case_inputs()["owning.hours_per_month"]
     with st.container(border=True):
         first = st.columns([3, 1, 1, 1, 2])
         with first[0]:
-            _select("card", "GPU", names)
-        for column, field, path, step in (
-            (first[1], "count", "hardware.count", 1),
-            (first[2], "hours", "owning.hours_per_month", 10),
-        ):
-            item = case_inputs()[path]
-            most = int(item.high or 0)
-            column.number_input(
-                item.title, 1, most, step=step, key=key(field), persist_state="session"
-            )
+            controls.field("own_accelerator", slots, blank=CHOSEN_FOR_YOU)
+        if state.current(page()).own_accelerator:
+            with first[1]:
+                controls.field("own_count", slots)
+        first[2].number_input(
+            item.title, 1, int(item.high or 0), step=10, key=key("hours"), persist_state="session"
+        )
         with first[3]:
             _select("months", "Horizon", YEARS)
         with first[4]:
@@ -139,33 +118,16 @@ def ask() -> Slots:
     return slots
 
 
-def question() -> Question:
-    """Return what the boxes hold, drawn or not."""
+def question(inputs: Inputs) -> Question:
+    """Return what the boxes hold, drawn or not, beside the question of all pages."""
     held: dict[str, Any] = address.values(page())
-    owning, renting, limits = _given(held)
+    owning, renting = _given(held)
     owning |= {
         "hours_per_month": float(held["hours"]),
         "months": held["months"],
         "place": held["place"] or DEFAULT_PLACE,
     }
-    return Question(
-        card=held["card"],
-        count=int(held["count"]),
-        model=held["model"],
-        work=held["work"],
-        owning=owning,
-        renting=renting,
-        limits=limits,
-    )
-
-
-def ask_work() -> None:
-    """Show the boxes of the work."""
-    columns = st.columns(2)
-    with columns[0]:
-        _select("model", "Model", {name: name for name in list_presets()})
-    with columns[1]:
-        _select("work", "Task", WORKS)
+    return Question(inputs, owning, renting)
 
 
 def ask_budget() -> None:
@@ -230,9 +192,9 @@ def _box(path: str, *, empty: str = "default") -> None:
     )
 
 
-def _given(held: Mapping[str, Any]) -> tuple[Section, Section, Section]:
+def _given(held: Mapping[str, Any]) -> tuple[Section, Section]:
     """Return what was entered; a box at a bound that no value reaches says nothing."""
-    sections: dict[str, Section] = {"owning": {}, "renting": {}, "limits": {}}
+    sections: dict[str, Section] = {"owning": {}, "renting": {}}
     for path in BOXES:
         item = case_inputs()[path]
         value = held[item.name]
@@ -240,17 +202,13 @@ def _given(held: Mapping[str, Any]) -> tuple[Section, Section, Section]:
             number = value / _scale(item)
             whole = item.reads is Reads.WHOLE
             sections[path.partition(".")[0]][item.name] = int(number) if whole else number
-    return sections["owning"], sections["renting"], sections["limits"]
+    return sections["owning"], sections["renting"]
 
 
 def answer(asked: Question) -> api.Ownership:
     """Return the comparison, computed once for the same question."""
-    case = {
-        "model": {"preset": asked.model},
-        "workload": Task(asked.work).workload,
-        "hardware": {"accelerator": asked.card, "count": asked.count},
-        "owning": asked.owning,
-        "renting": asked.renting,
-        "limits": asked.limits,
-    }
+    case = state.case_mapping(asked.inputs) | {"owning": asked.owning, "renting": asked.renting}
+    if asked.inputs.own_accelerator or asked.inputs.rent == OWN:
+        card, count = state.card_of(asked.inputs)
+        case["hardware"] = {"accelerator": card, "count": count}
     return kept(lambda: api.own(case), "own", asked)

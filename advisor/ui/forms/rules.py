@@ -127,7 +127,7 @@ _OWN: Final = {
         Reads.CHOICE,
         options={kind: kind.label for kind in PriceKind} | {OWN: "Cards I own"},
     ),
-    "own_accelerator": _of("limits.owned.accelerator"),
+    "own_accelerator": _of("limits.owned.accelerator", label="GPU", blank="the example"),
     "own_count": _of("limits.owned.count"),
     "first_token": _of("limits.max_ttft_ms", networks=TEXT),
     "steps": _of("workload.denoising_steps", blank=""),

@@ -4,12 +4,11 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui.parts import accuracy
-from advisor.ui.session import address, state
+from advisor.ui.parts import accuracy, question
+from advisor.ui.session import state
 
-st.title("How right are the numbers?", anchor=False)
 with state.Boundary():
-    address.open_page(accuracy.page())
+    question.asked(accuracy.page(), title="Accuracy", heading="How right are the numbers?")
     runs = api.published_runs()
     accuracy.overview(runs)
     accuracy.explore(runs, theme=theme_named(st.context.theme.type))

@@ -5,12 +5,12 @@ import streamlit as st
 from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui.forms import controls
-from advisor.ui.parts import accuracy, details, memory, results
+from advisor.ui.parts import accuracy, details, memory, question, results, share
 from advisor.ui.parts.set_up import set_up
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
-st.title("Which GPU, how many, at what cost?", anchor=False)
+tools = question.head("Which GPU, how many, at what cost?")
 with state.Boundary():
     opened = state.open_page()
     inputs = state.current()
@@ -23,6 +23,9 @@ with state.Boundary():
         controls.show_problems(found.problems, None, inputs, slots)
         st.stop()
     controls.show_problems(found.problems, found.inputs, inputs, slots)
+    question.name_tab("Advisor", found.inputs)
+    with tools:
+        share.tools(state.page(), found.inputs, found)
     recommendation = found.recommendation
     chosen = frames.picks(recommendation)
     results.compared(opened, found)
@@ -51,5 +54,5 @@ with state.Boundary():
     accuracy.similar(recommendation)
     details.assumptions(recommendation)
     set_up(found)
-    details.share(found)
+    details.download(found)
     state.settle()

@@ -4,16 +4,15 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui.parts import catalog
+from advisor.ui.parts import catalog, question
 from advisor.ui.parts.wording import on_phone
-from advisor.ui.session import address, state
+from advisor.ui.session import state
 
-st.title("Accelerators and prices", anchor=False)
 with state.Boundary():
-    address.open_page(catalog.page())
+    inputs = question.asked(catalog.page(), title="Catalog", heading="Which cards are there?")
     catalog.said()
     shown = catalog.prices(api.load_catalog())
-    chosen = catalog.choose()
+    chosen = catalog.choose(inputs.own_accelerator)
     catalog.compare(
         shown,
         chosen,

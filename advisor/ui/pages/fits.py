@@ -6,6 +6,6 @@ from advisor.charts import theme_named
 from advisor.ui.parts import fits
 from advisor.ui.session import state
 
-st.title("What fits my GPU", anchor=False)
 with state.Boundary():
-    fits.show(fits.ask(), theme=theme_named(st.context.theme.type))
+    inputs, found = fits.ask()
+    fits.show(inputs, found, theme=theme_named(st.context.theme.type))

@@ -6,7 +6,6 @@ from advisor.charts import theme_named
 from advisor.ui.parts import my_machine
 from advisor.ui.session import state
 
-st.title("My machine", anchor=False)
 with state.Boundary():
     my_machine.ask()
     report = st.session_state.get(my_machine.REPORT)

@@ -7,6 +7,5 @@ from advisor.ui.parts import rent_or_buy
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
-st.title("Rent or buy", anchor=False)
 with state.Boundary():
     rent_or_buy.page(theme=theme_named(st.context.theme.type), compact=on_phone())

@@ -12,7 +12,7 @@ from advisor import api, frames
 from advisor.charts import Theme, accuracy_alt, accuracy_chart
 from advisor.ui.parts.chart_view import CHART_CONFIG, TABLE_PX, csv_button
 from advisor.ui.parts.wording import plain, text_table
-from advisor.ui.session import address
+from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, text
 
 EVERYTHING: Final = "All work"
@@ -59,7 +59,7 @@ def page() -> Page:
     """Return the inputs as they stand in the address."""
     runs = api.published_runs()
     known = frames.quantities(runs)
-    return Page(
+    return state.beside(
         "accuracy",
         {
             "quantity": choice(
@@ -103,7 +103,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
             type="search",
             persist_state="session",
         )
-    address.write(page())
+    state.write(page())
     shown = [run for run in of_quantity if _matches(run, task, card)]
     what = "" if task == EVERYTHING else f" of {task}"
     where = f" on {card.strip()}" if card and card.strip() else ""
@@ -121,7 +121,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
         )
     )
     frame = frames.accuracy_frame(shown)
-    state = st.plotly_chart(
+    drawn = st.plotly_chart(
         accuracy_chart(frame, quantity=title, theme=theme),
         theme=None,
         key=f"accuracy_chart_{quantity}_{task}_{card}",
@@ -138,7 +138,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
     st.subheader("Farthest off", anchor=False)
     worst = frames.farthest_off(shown, most=WORST)
     text_table(frames.runs_table(worst))
-    picked = [point["customdata"] for point in state.selection["points"] if "customdata" in point]
+    picked = [point["customdata"] for point in drawn.selection["points"] if "customdata" in point]
     _one(shown, worst, picked)
 
 
@@ -190,7 +190,7 @@ def _one(
         key=ONE,
         persist_state="session",
     )
-    address.write(page())
+    state.write(page())
     name = chosen or next(iter(names))
     run = api.predicted_now(names[name])
     text_table(frames.runs_table([run]))

@@ -18,10 +18,10 @@ from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
 from advisor.ui.parts.chart_view import csv_button, draw
 from advisor.ui.parts.wording import plain, text_table
-from advisor.ui.session import address
+from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice, flag, number, text
 from advisor.ui.session.server import is_public
-from advisor.ui.session.state import accelerator_names, provider_names
+from advisor.ui.session.state import provider_names
 
 NO_CARD: Final = "none"
 DEFAULT_CARDS: Final = ("a100-sxm-80gb", "h100-sxm", "rtx-4090", "")
@@ -51,7 +51,7 @@ def page() -> Page:
         f"card_{place}": choice(f"catalog_card_{place}", f"Accelerator {place}", default, cards)
         for place, default in enumerate(DEFAULT_CARDS, start=1)
     }
-    return Page(
+    return state.beside(
         "catalog",
         boxes
         | {
@@ -69,7 +69,7 @@ def page() -> Page:
 
 def cards() -> Mapping[str, str]:
     """Return what can be compared: catalog key to name."""
-    return {"": NO_CARD} | accelerator_names()
+    return {"": NO_CARD} | state.accelerator_names()
 
 
 def vendors() -> Mapping[str | None, str]:
@@ -176,7 +176,7 @@ def browse(catalog: api.Catalog) -> None:
         segment = _select("Kind", KINDS, "catalog_segment")
         least = _select("Memory, at least", MEMORY_GIB, "catalog_memory")
         rentable = st.toggle("For rent", key="catalog_rentable", persist_state="session")
-    address.write(page())
+    state.write(page())
     shown = [
         card
         for card in catalog.accelerators
@@ -230,16 +230,25 @@ def _named(card: Accelerator, text: str) -> bool:
     return all(word in f"{card.name} {card.key} {card.architecture}".casefold() for word in words)
 
 
-def choose() -> list[str]:
-    """Ask for the cards to compare."""
+def choose(own: str) -> list[str]:
+    """Ask for the cards to compare; the first is the question's own, where it names one."""
+    first = "catalog_card_1"
+    if own and st.session_state.get(first) == DEFAULT_CARDS[0] and not _held(own):
+        st.session_state[first] = own
     st.subheader("Compare", anchor=False)
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
     chosen = []
+    titles = {"": NO_CARD} | state.card_titles()
     for place, column in enumerate(st.columns(len(DEFAULT_CARDS)), start=1):
         with column:
-            chosen.append(_select(f"Accelerator {place}", cards(), f"catalog_card_{place}"))
-    address.write(page())
+            chosen.append(_select(f"Accelerator {place}", titles, f"catalog_card_{place}"))
+    state.write(page())
     return list(dict.fromkeys(key for key in chosen if key))
+
+
+def _held(card: str) -> bool:
+    places = range(1, len(DEFAULT_CARDS) + 1)
+    return any(st.session_state.get(f"catalog_card_{place}") == card for place in places)
 
 
 @st.fragment
@@ -252,7 +261,7 @@ def compare(catalog: api.Catalog, keys: Sequence[str], *, theme: Theme, compact:
     metric = BY_TITLE[_select("Quantity", QUANTITIES, "catalog_metric")]
     _spread(catalog, keys, metric, theme=theme, compact=compact)
     differences = st.toggle("Differences only", key="catalog_differences", persist_state="session")
-    address.write(page())
+    state.write(page())
     table = frames.comparison_table(found, differences=differences)
     if table.empty:
         st.info("These do not differ in any fact of the catalog.", icon=":material/help:")

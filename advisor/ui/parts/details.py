@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import streamlit as st
-import yaml
 
 from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
@@ -14,7 +13,7 @@ from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.parts.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
 from advisor.ui.parts.wording import plain, text_table
-from advisor.ui.session import links, state
+from advisor.ui.session import state
 from advisor.ui.session.kept import kept
 from advisor.ui.session.state import Answer
 
@@ -187,36 +186,21 @@ def assumptions(recommendation: api.Recommendation) -> None:
 
 
 @st.fragment
-def share(found: Answer) -> None:
-    """Offer the link, the case file and the whole recommendation."""
+def download(found: Answer) -> None:
+    """Offer the answer as a report, and its first plan as a launch configuration."""
     expander = st.expander(
-        "Share and download", key="share", on_change="rerun", icon=":material/share:"
+        "Report and launch files",
+        key="download_part",
+        on_change="rerun",
+        icon=":material/download:",
     )
     if not expander.open:
         return
     with expander:
-        if found.inputs.config and links.packed(found.inputs.config) is None:
-            st.warning(
-                "The pasted config.json is too long for a link. Send the case file instead.",
-                icon=":material/link_off:",
-            )
-        st.markdown("Link with every input, the versions and the price you see now:")
-        link = state.link(found)
-        st.code(link, language=None, wrap_lines=True)
-        _download(found, link)
-        st.download_button(
-            "Case file (YAML)",
-            data=lambda: case_yaml(found),
-            file_name="case.yaml",
-            mime="application/yaml",
-            on_click="ignore",
-            icon=":material/download:",
-        )
-        st.caption("The command line reads the case file: gpu-advisor recommend case.yaml")
+        _download(found, state.link(state.page(), found.inputs, found))
 
 
 def _download(found: Answer, link: str) -> None:
-    """Offer the answer as a report, and its first plan as a launch configuration."""
     case = found.recommendation.case
     formats = api.export_formats(case)
     to = st.selectbox(
@@ -236,8 +220,3 @@ def _download(found: Answer, link: str) -> None:
         icon=":material/download:",
         key="download",
     )
-
-
-def case_yaml(found: Answer) -> str:
-    """Return the case as the command line reads it."""
-    return yaml.safe_dump(state.case_mapping(found.inputs), sort_keys=False)

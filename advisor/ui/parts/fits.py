@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
 
 from advisor import api, frames
-from advisor.architecture.presets import list_presets
+from advisor.architecture.presets import find_preset
 from advisor.charts import Theme, fits_alt, fits_chart
-from advisor.ui.parts import memory
+from advisor.errors import InputError
+from advisor.foundation.formatting import memory_against
+from advisor.nouns.inputs import Task
+from advisor.ui.forms import controls
+from advisor.ui.forms.asked import work_words
+from advisor.ui.forms.inputs import DEFAULTS, Inputs
+from advisor.ui.forms.reading import read
+from advisor.ui.forms.rules import OWN
+from advisor.ui.parts import memory, question
 from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import address
+from advisor.ui.session import state
 from advisor.ui.session.kept import kept
-from advisor.ui.session.links import Page, choice, flag, number
-from advisor.ui.session.state import accelerator_names
+from advisor.ui.session.links import Page, choice, flag
 
 ANSWER_TOKENS: Final = 256
 """Of the context, what is generated; memory does not depend on it."""
-DEFAULT_CARD: Final = "rtx-4090"
+CALLED: Final = {"own_accelerator": "card", "own_count": "count", "users": "requests"}
+"""Names that this page's address has for inputs of the question."""
+CONTEXT, LINKED_CONTEXT = "fits_context_shown", "fits_context"
+"""Session's keys of the context in sight, and of one that a link states."""
 CURVE_MODEL: Final = "fits_context_model"
 NUMBER_FORMATS: Final = (
     "Weights: bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 as published. To spare: with "
@@ -29,8 +41,6 @@ NUMBER_FORMATS: Final = (
 )
 CONTEXTS: Final = {tokens: f"{tokens:,}" for tokens in (2**power for power in range(11, 18))}
 """Context [tokens] -> title."""
-MOST: Final = 1024
-"""Cards, and requests at once."""
 
 
 def answer(card: str, count: int, context: int, concurrency: int, everything: bool) -> api.Fits:
@@ -50,55 +60,103 @@ def answer(card: str, count: int, context: int, concurrency: int, everything: bo
 @functools.cache
 def page() -> Page:
     """Return the inputs as they stand in the address."""
-    return Page(
-        "fits",
-        {
-            "card": choice("fits_card", "GPU", DEFAULT_CARD, accelerator_names),
-            "count": number("fits_count", "How many", 1, 1, MOST),
-            "context": choice("fits_context", "Context", 8192, lambda: CONTEXTS),
-            "requests": number("fits_requests", "Requests at once", 8, 2, MOST),
-            "all": flag("fits_all", "Every known model"),
-            "model": choice(
-                CURVE_MODEL, "Model", None, lambda: {name: name for name in list_presets()}
-            ),
-        },
+    own = {
+        "context": choice(LINKED_CONTEXT, "Context", None, lambda: CONTEXTS),
+        "all": flag("fits_all", "Every known model"),
+        "curve": choice(CURVE_MODEL, "Model of the chart", None, state.preset_titles),
+    }
+    return state.beside("fits", own, CALLED)
+
+
+def ask() -> tuple[Inputs, api.Fits]:
+    """Show the inputs; return the question and what fits."""
+    inputs = question.asked(
+        page(), title="What fits", heading="What fits my GPU?", elsewhere=CALLED.keys()
+    )
+    if linked := st.session_state.get(LINKED_CONTEXT):  # as older links say it
+        st.session_state[LINKED_CONTEXT] = None
+        _take_context(linked)
+        st.rerun()
+    slots: controls.Slots = {}
+    usable, problems = _usable(inputs)
+    numbers = read(usable).numbers
+    context = int((numbers["prompt"] or 0) + (numbers["answer"] or 0))
+    with st.container(border=True):
+        grid = st.grid(5, min_column_width=controls.NARROWEST_PX)
+        with grid.cell(column_span=2):
+            controls.field("own_accelerator", slots)
+        with grid.cell():
+            controls.field("own_count", slots)
+        with grid.cell():
+            _ask_context(context)
+        with grid.cell():
+            controls.field("users", slots)
+        everything = st.toggle("Every known model", key="fits_all", persist_state="session")
+    controls.show_problems(problems, usable, _as_asked(inputs), slots)
+    state.write(page())
+    card, count = state.card_of(usable)
+    return inputs, answer(card, count, context, int(numbers["users"] or 1), everything)
+
+
+def _ask_context(context: int) -> None:
+    """Ask for prompt and answer together."""
+    st.session_state[CONTEXT] = context
+    titles = CONTEXTS | {context: f"{context:,}"}
+    st.selectbox(
+        "Context (tokens)",
+        sorted(titles),
+        format_func=titles.__getitem__,
+        key=CONTEXT,
+        on_change=lambda: _take_context(st.session_state[CONTEXT]),
     )
 
 
-def ask() -> api.Fits:
-    """Show the inputs and return the answer to them."""
-    inputs = page()
-    address.open_page(inputs)
-    names = accelerator_names()
-    with st.container(border=True):
-        card = st.selectbox(
-            "GPU",
-            list(names),
-            format_func=names.__getitem__,
-            key="fits_card",
-            persist_state="session",
-        )
-        columns = st.columns(3)
-        count = columns[0].number_input(
-            "How many", 1, MOST, key="fits_count", persist_state="session"
-        )
-        context = columns[1].selectbox(
-            "Context (tokens)",
-            list(CONTEXTS),
-            format_func=CONTEXTS.__getitem__,
-            key="fits_context",
-            persist_state="session",
-        )
-        concurrency = columns[2].number_input(
-            "Requests at once", 2, MOST, key="fits_requests", persist_state="session"
-        )
-        everything = st.toggle("Every known model", key="fits_all", persist_state="session")
-    address.write(inputs)
-    return answer(card, int(count), context, int(concurrency), everything)
+def _take_context(context: int) -> None:
+    """Make prompt and answer as long as a context, the answer as long as it is if it can be."""
+    usable, _ = _usable(state.current(page()))
+    answer_tokens = min(int(read(usable).numbers["answer"] or 1), context // 2)
+    st.session_state[state.key("prompt")] = str(context - answer_tokens)
+    st.session_state[state.key("answer")] = str(answer_tokens)
 
 
-def show(fits: api.Fits, *, theme: Theme) -> None:
+def _as_asked(inputs: Inputs) -> Inputs:
+    """Return the inputs of the question that this page uses, whatever the task."""
+    used = {name: getattr(inputs, name) for name in (*CALLED, "prompt", "answer")}
+    return replace(DEFAULTS, task=Task.SERVE, rent=OWN, **used)
+
+
+def _usable(inputs: Inputs) -> tuple[Inputs, Mapping[str, str]]:
+    """Return them with the default for each that is wrong, and what is wrong."""
+    asked = _as_asked(inputs)
+    problems = read(asked).problems
+    wrong = {name: getattr(DEFAULTS, name) for name in problems}
+    return replace(asked, **wrong), problems
+
+
+def _own_model(inputs: Inputs) -> None:
+    """Say whether the work of the question fits the cards."""
+    try:
+        case = state.case_on_card(inputs)
+        estimate = memory.estimated(case)
+    except InputError as error:
+        st.error(plain(state.sentence(error)), icon=":material/error:")
+        return
+    status(fit_words(work_words(inputs), estimate))
+    memory.ways_out_of(estimate)
+
+
+def fit_words(work: str, estimate: api.Estimate) -> str:
+    """Return whether some work fits the cards of an estimate."""
+    needed, usable = memory_against(estimate.memory.total_bytes, estimate.memory.usable_bytes)
+    where = f"{estimate.count:,}x {estimate.accelerator_name}"
+    if estimate.memory.fits:
+        return f"{work} fits {where}: it takes {needed} of {usable} on each."
+    return f"{work} does not fit {where}: it needs {needed}, {usable} are usable on each."
+
+
+def show(inputs: Inputs, fits: api.Fits, *, theme: Theme) -> None:
     """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
+    _own_model(inputs)
     fitting, changed, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
     answer = (
         f"{fits.count:,}x {fits.accelerator_name}: {len(fitting)} of {len(fits.models)} models "
@@ -107,7 +165,8 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
     if fits_at_all := [*fitting, *changed]:
         largest = max(fits_at_all, key=lambda model: model.parameters)
         answer += f" The largest: {largest.preset} in {largest.served.weight_format}."
-    status(answer)
+    st.subheader("Known models", anchor=False)
+    st.markdown(plain(answer))
     st.caption(plain(NUMBER_FORMATS))
     for verdict, title in frames.VERDICT_TITLES.items():
         table = frames.fits_table(fits, verdict)
@@ -129,13 +188,13 @@ def show(fits: api.Fits, *, theme: Theme) -> None:
     frame = frames.fits_memory_frame(fits)
     draw(fits_chart(frame, theme=theme), key="fits_chart")
     st.caption(fits_alt(frame))
-    _how_far(fits, theme)
+    _how_far(inputs, fits, theme)
     st.subheader("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))
 
 
 @st.fragment
-def _how_far(fits: api.Fits, theme: Theme) -> None:
+def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
     """Draw memory against context for one model, up to where it ends."""
     models = {
         model.preset: model
@@ -143,15 +202,19 @@ def _how_far(fits: api.Fits, theme: Theme) -> None:
         for model in fits.having(verdict)
     }
     st.subheader("How far can the context go?", anchor=False)
-    name = st.selectbox(
-        "Model",
+    own = find_preset(inputs.model)
+    titles = state.preset_titles()
+    chosen = st.selectbox(
+        "Model of the chart",
         list(models),
         index=None,
-        placeholder="Choose a model that fits",
+        format_func=titles.__getitem__,
+        placeholder=titles[own] if own in models else "Choose a model that fits",
         key=CURVE_MODEL,
         persist_state="session",
     )
-    address.write(page())
+    state.write(page())
+    name = chosen or own
     if name not in models:
         return
     served = models[name].served

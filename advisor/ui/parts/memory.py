@@ -31,11 +31,13 @@ def curves(case: Case) -> tuple[api.Curve, ...]:
 def ways_out(found: Answer) -> None:
     """Where the cards that somebody owns do not hold the case, list what would make them."""
     inputs = found.inputs
-    if found.recommendation.plans or inputs.rent != OWN or not inputs.own_accelerator:
+    if found.recommendation.plans or inputs.rent != OWN:
         return
-    hardware = {"accelerator": inputs.own_accelerator, "count": int(inputs.own_count)}
-    case = api.load_case({**state.case_mapping(inputs), "hardware": hardware})
-    estimate = estimated(case)
+    ways_out_of(estimated(state.case_on_card(inputs)))
+
+
+def ways_out_of(estimate: api.Estimate) -> None:
+    """List what would make an estimate fit; nothing where it does."""
     if not estimate.ways_out:
         return
     lines = [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]

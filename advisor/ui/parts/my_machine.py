@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import streamlit as st
@@ -16,24 +17,29 @@ from advisor.probe.descriptions import describe_device
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.smi import read_smi
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
-from advisor.ui.parts import probe_job
+from advisor.ui.parts import probe_job, question
 from advisor.ui.parts.chart_view import TABLE_PX, draw
 from advisor.ui.parts.wording import plain, text_table
-from advisor.ui.session import address, state
+from advisor.ui.session import state
 from advisor.ui.session.links import Page, choice
 from advisor.ui.session.server import is_public
 from advisor.ui.session.uploads import uploader
 
 MODES: Final = {"short": "Short, 15 s", "normal": "Normal, 2 min", "thorough": "Thorough, 10 min"}
 REFRESH_S: Final = 0.5
-PAGE: Final = Page("machine", {"mode": choice("machine_mode", "How long", "short", lambda: MODES)})
-"""The inputs as they stand in the address. What is pasted or measured stays out of it."""
 REPORT, JOB = "machine_report", "machine_job"
+
+
+@functools.cache
+def page() -> Page:
+    """Return the inputs as they stand in the address; what is measured stays out of it."""
+    mode = choice("machine_mode", "How long", "short", lambda: MODES)
+    return state.beside("my_machine", {"mode": mode})
 
 
 def ask() -> None:
     """Show the three ways to a report: measure, upload, or the text of ``nvidia-smi``."""
-    address.open_page(PAGE)
+    question.asked(page(), title="My machine", heading="How fast is my machine?")
     st.markdown(
         "How fast a machine really is, and what the estimates make of it. "
         "Nothing that is measured leaves the machine; a report that you upload is read and never "
@@ -67,7 +73,7 @@ def _measure() -> None:
         key="machine_mode",
         persist_state="session",
     )
-    address.write(PAGE)
+    state.write(page())
     if st.button("Measure this machine", disabled=busy, key="machine_start"):
         st.session_state[JOB] = probe_job.start(mode)
         st.rerun()

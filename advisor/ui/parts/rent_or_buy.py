@@ -17,28 +17,31 @@ from advisor.charts import (
 from advisor.errors import InputError
 from advisor.foundation.formatting import hourly_price, money, rate, years
 from advisor.foundation.quantities import Range
-from advisor.ui.forms import money_inputs
+from advisor.ui.forms import controls, money_inputs
+from advisor.ui.parts import question
 from advisor.ui.parts.chart_view import draw, table_below
 from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.wording import plain, span, text_table
-from advisor.ui.session import address, state
+from advisor.ui.session import state
 
 
 def page(*, theme: Theme, compact: bool) -> None:
     """Ask, answer first, then the numbers behind the answer."""
-    inputs = money_inputs.page()
-    address.open_page(inputs)
+    inputs = question.asked(
+        money_inputs.page(),
+        title="Rent or buy",
+        heading="Rent or buy?",
+        elsewhere=money_inputs.CALLED.keys(),
+    )
     said = st.container()
     slots = money_inputs.ask()
-    asked = money_inputs.question()
-    address.write(inputs)
+    asked = money_inputs.question(inputs)
+    state.write(money_inputs.page())
     try:
         found = money_inputs.answer(asked)
     except InputError as error:
         with said:
             st.error(plain(state.sentence(error)), icon=":material/error:")
-        with st.expander("The work", expanded=True):
-            money_inputs.ask_work()
         money_inputs.ask_further()
     else:
         with said:
@@ -47,7 +50,7 @@ def page(*, theme: Theme, compact: bool) -> None:
         _strips(found, slots, theme)
         _charts(found, theme, compact=compact)
         _details(found)
-    if money_inputs.question() != asked:
+    if money_inputs.question(state.usable(state.current(money_inputs.page()))) != asked:
         # Boxes of a page that this server has just met.
         st.rerun()
 
@@ -94,7 +97,7 @@ def _numbers(found: api.Ownership) -> None:
     metrics(figures)
 
 
-def _strips(found: api.Ownership, slots: money_inputs.Slots, theme: Theme) -> None:
+def _strips(found: api.Ownership, slots: controls.Slots, theme: Theme) -> None:
     """Draw break-even across each input below its box."""
     for strip in found.strips:
         with slots[strip.field]:
@@ -176,7 +179,6 @@ def _details(found: api.Ownership) -> None:
     money_inputs.ask_further()
     _budget(found)
     with st.expander("The work: cost of a run, and the same on processors"):
-        money_inputs.ask_work()
         st.markdown(plain(found.workload))
         text_table(frames.processors_table(found))
     with st.expander("How the numbers are computed"):

@@ -43,17 +43,21 @@ def open_page(page: Page) -> Opened:
     """
     parameters = st.query_params.to_dict()
     new = _opened(page) not in st.session_state
-    if new or _goes_back(page, parameters):
+    back = _goes_back(page, parameters)
+    if new or back:
         # Where the server died under an open page, its boxes hold what the reader sees.
         boxes = _sent() if new else frozenset()
         found = links.decode(page, parameters)
         for name, field in page.fields.items():
-            if field.key not in boxes:
+            # A page reached by a click has the question of the page before.
+            kept = new and not back and not parameters and field.key in st.session_state
+            if not kept and field.key not in boxes:
                 value = found.values[name]
                 st.session_state[field.key] = list(value) if isinstance(value, tuple) else value
         st.session_state[_opened(page)] = found
-    elif st.session_state.get(SHOWN) != page.name and (wanted := links.encode(page, values(page))):
-        steps = {_step(page.name, {}), _step(st.session_state.get(SHOWN, ""), wanted)}
+    before = st.session_state.get(SHOWN, page.name)
+    if before != page.name and not back and (wanted := links.encode(page, values(page))):
+        steps = {_step(page.name, {}), _step(before, wanted)}
         st.session_state[CLICKS] = st.session_state.get(CLICKS, frozenset()) | steps
     st.session_state[SHOWN] = page.name
     _corrections(opened(page))
@@ -84,9 +88,9 @@ def write(page: Page, asked: Values | None = None) -> None:
     st.session_state[WRITTEN] = wanted
 
 
-def home() -> str:
-    """Return the address of the first page as the reader's browser says it, proxies and all."""
-    return f"{(st.context.url or '').rstrip('/')}/"
+def here(page: Page) -> str:
+    """Return the address of a page as the reader's browser says it, proxies and all."""
+    return f"{(st.context.url or '').rstrip('/')}/{page.path}"
 
 
 def _corrections(found: Opened) -> None:

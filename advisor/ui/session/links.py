@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 from advisor.ui.forms.reading import shown
 
 SCHEMA_VERSION: Final = "1"
+FIRST_PAGE: Final = "advisor"
 LIST_SEPARATOR: Final = "~"
 """Joins chosen providers or accelerators; occurs in no name and needs no escape in a link."""
 LONGEST_CONFIG: Final = 6_000
@@ -53,6 +54,8 @@ class Field:
     """The value as the page shows it."""
     keeps_wrong: bool = False
     """Whether the box shows a wrong text again, with what is wrong about it."""
+    aliases: tuple[str, ...] = ()
+    """Other names in older links and on other pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ class Page:
 
     name: str
     fields: Mapping[str, Field]
+
+    @property
+    def path(self) -> str:
+        """Where it is, below the first page."""
+        return "" if self.name == FIRST_PAGE else self.name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +158,11 @@ def encode(page: Page, values: Values, *, whole: bool = False) -> dict[str, str]
     ``whole`` states the defaults as well, so that a link that is sent keeps its question when a
     default changes. A ``config.json`` that is too long for an address is left out; see `packed`.
     """
+    held = {name: values.get(name, field.default) for name, field in page.fields.items()}
     stated = {
-        name: field.write(values[name])
+        name: field.write(held[name])
         for name, field in page.fields.items()
-        if values[name] != field.default or (whole and values[name])
+        if held[name] != field.default or (whole and held[name])
     }
     return {name: spelled for name, spelled in stated.items() if spelled is not None}
 
@@ -192,9 +201,9 @@ def decode(page: Page, parameters: Mapping[str, str]) -> Opened:
             f"The link was made for version {shown(parameters['v'])} of this page; this is version "
             f"{SCHEMA_VERSION}. Inputs that it does not know keep their defaults."
         )
-    names = {field.key: name for name, field in page.fields.items()} | {
-        name: name for name in page.fields
-    }
+    names = {alias: name for name, field in page.fields.items() for alias in field.aliases}
+    names |= {field.key: name for name, field in page.fields.items()}
+    names |= {name: name for name in page.fields}
     values = {name: field.default for name, field in page.fields.items()}
     if len(parameters) > MOST_PARAMETERS:
         corrections.append(f"The link has {len(parameters):,} values; it is ignored.")

@@ -1,7 +1,8 @@
-"""The inputs of the page *Advisor* as they stand in its address."""
+"""The question that every page asks about, as it stands in their addresses."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,12 +11,59 @@ from typing import Final
 from advisor.ui.forms.inputs import DEFAULTS
 from advisor.ui.forms.reading import EXAMPLES, problem_of, shown, value_title
 from advisor.ui.forms.rules import RULES
-from advisor.ui.session.links import LIST_SEPARATOR, Field, Page, Read, choice, packed, unpack
+from advisor.ui.session.links import (
+    FIRST_PAGE,
+    LIST_SEPARATOR,
+    Field,
+    Page,
+    Read,
+    choice,
+    packed,
+    unpack,
+)
 
 KEY: Final = "in_"
 """Prefix of the widget keys."""
+SAVED: Final = f"{KEY}saved"
+"""Session's key of the saved questions."""
+MOST_SAVED: Final = 4
 
 Names = Callable[[], Mapping[str, str] | Collection[str]]
+
+
+ALIASES: Final = {
+    "own_accelerator": ("card", "own_card"),
+    "own_count": ("count",),
+    "users": ("requests", "fits_requests"),
+    "task": ("work", "own_work"),
+    "model": ("own_model",),
+    "usd_per_eur": ("own_usd_per_eur",),
+}
+"""What other pages and older links call an input."""
+
+
+def beside(
+    name: str, own: Mapping[str, Field], shared: Page, called: Mapping[str, str] | None = None
+) -> Page:
+    """Return the inputs of a page: its own, and the question that all pages share.
+
+    Parameters
+    ----------
+    name : str
+    own : mapping
+        Inputs that no other page has; their names go before those of the question.
+    shared : Page
+        As `question` returns it.
+    called : mapping, optional
+        Names that the page has for inputs of the question.
+    """
+    fields = dict(own)
+    for known, field in shared.fields.items():
+        if field.key.startswith(KEY):
+            title = (called or {}).get(known, known)
+            other = replace(field, aliases=(known, *field.aliases))
+            fields[field.key if title in own else title] = other
+    return Page(name, fields)
 
 
 def question(*, providers: Names, accelerators: Callable[[], Mapping[str, str]]) -> Page:
@@ -30,7 +78,25 @@ def question(*, providers: Names, accelerators: Callable[[], Mapping[str, str]])
             known[name] = partial(dict, rules.options)
     fields = {name: _field(name, known.get(name)) for name in RULES}
     names = {"why": lambda: {name: name for name in accelerators().values()}}
-    return Page("advisor", fields | {"why": choice("why_not", "Why not", None, names["why"])})
+    others = {
+        "why": choice("why_not", "Why not", None, names["why"]),
+        "saved": Field(SAVED, "Saved questions", (), _unpack_saved, _pack_saved),
+    }
+    return Page(FIRST_PAGE, fields | others)
+
+
+def _pack_saved(saved: tuple[str, ...]) -> str | None:
+    return packed(json.dumps(saved))
+
+
+def _unpack_saved(given: str) -> Read:
+    try:
+        found = json.loads(unpack(given) or "")
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        return (), "are damaged in the link."
+    return tuple(found[:MOST_SAVED]), None
 
 
 def _field(name: str, known: Names | None) -> Field:
@@ -41,11 +107,15 @@ def _field(name: str, known: Names | None) -> Field:
             config = unpack(given)
             problem = None if config else "is damaged in the link."
             return config, problem or problem_of(replace(DEFAULTS, config=config or ""), name)
+        if not RULES[name].several:  # older links say some choices by their titles
+            offered = known() if known else RULES[name].options
+            titles = dict(offered) if isinstance(offered, Mapping) else {}
+            given = next((value for value, title in titles.items() if given == title), given)
         if known is None:
             return given, problem_of(replace(DEFAULTS, **{name: given}), name)
         chosen = tuple(filter(None, given.split(LIST_SEPARATOR)))
         unknown = [item for item in chosen if item not in known()]
-        if unknown or (not chosen and not RULES[name].several):
+        if unknown or (not chosen and default and not RULES[name].several):
             names = ", ".join(map(shown, unknown[:5])) or shown(given)
             where = "one of those listed" if RULES[name].options else "in the catalog"
             return default, f"must be {where}, not {names}."
@@ -64,4 +134,5 @@ def _field(name: str, known: Names | None) -> Field:
         write,
         title=lambda value: value_title(name, value),
         keeps_wrong=RULES[name].kind in EXAMPLES,
+        aliases=ALIASES.get(name, ()),
     )

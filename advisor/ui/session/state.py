@@ -14,20 +14,22 @@ from typing import Final
 import streamlit as st
 
 import advisor
-from advisor import api
-from advisor.architecture.presets import list_presets
+from advisor import api, frames
+from advisor.architecture.titles import by_use, model_label
 from advisor.errors import AdvisorError, InputError
+from advisor.nouns.case import Case
 from advisor.nouns.inputs import ADAPTERS, Network, Task
 from advisor.ui.forms.cases import case_of, in_words, input_field
-from advisor.ui.forms.inputs import DEFAULTS, FROM_CONFIG, FROM_COUNT, Inputs
+from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.networks import EXAMPLES, network_named
 from advisor.ui.forms.reading import read, used
-from advisor.ui.forms.rules import RULES, SHAPE
+from advisor.ui.forms.rules import OWN, RULES, SHAPE
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import address, links
 from advisor.ui.session.kept import kept
 from advisor.ui.session.links import Page
 from advisor.ui.session.question import KEY, question
+from advisor.ui.session.question import beside as question_beside
 
 VALID: Final = "valid"
 """Session's key of the last inputs that had an answer."""
@@ -71,35 +73,51 @@ def page() -> Page:
     return question(providers=provider_names, accelerators=accelerator_names)
 
 
-def open_page() -> links.Opened:
-    """Fill the inputs where the address decides."""
-    return address.open_page(page())
+def beside(
+    name: str, own: Mapping[str, links.Field], called: Mapping[str, str] | None = None
+) -> Page:
+    """Return the inputs of another page: its own and the question; see `question.beside`."""
+    return question_beside(name, own, page(), called)
 
 
-def current() -> Inputs:
-    """Return the inputs as they stand in the widgets."""
-    return inputs_of(address.values(page()))
+def open_page(of: Page | None = None) -> links.Opened:
+    """Fill the inputs of a page, if not of the first, where the address decides."""
+    return address.open_page(of or page())
 
 
-def inputs_of(values: links.Values) -> Inputs:
-    """Return the inputs among the values of the page; a box that was emptied holds nothing."""
-    names = (item.name for item in fields(Inputs))
-    return Inputs(**{name: values[name] or type(getattr(DEFAULTS, name))() for name in names})  # type: ignore[arg-type]
+def current(of: Page | None = None) -> Inputs:
+    """Return the question as it stands in the widgets of a page."""
+    return inputs_of(address.values(of or page()), of)
 
 
-def write() -> None:
+def inputs_of(values: links.Values, of: Page | None = None) -> Inputs:
+    """Return the inputs among the values of a page; a box that was emptied holds nothing."""
+    names = _names(of or page())
+    held = {item.name: values[names[item.name]] for item in fields(Inputs)}
+    return Inputs(**{name: held[name] or type(getattr(DEFAULTS, name))() for name in held})  # type: ignore[arg-type]
+
+
+def _names(of: Page) -> dict[str, str]:
+    """Return what a page calls each input of the question."""
+    keys = {field.key: name for name, field in of.fields.items()}
+    return {item.name: keys[key(item.name)] for item in fields(Inputs)}
+
+
+def write(of: Page | None = None) -> None:
     """Write the inputs to the address; a wrong one as it stands, if its box can show it again.
 
     Others are written as they were last right, as the answer takes them.
     """
-    asked = address.values(page())
-    inputs = inputs_of(asked)
+    shown = of or page()
+    names, asked = _names(shown), address.values(shown)
+    inputs = inputs_of(asked, of)
+    right = {names[name]: value for name, value in asdict(usable(inputs)).items()}
     wrong = {
-        name: asked[name]
+        names[name]: asked[names[name]]
         for name in read(inputs).problems
-        if page().fields[name].keeps_wrong and links.short(asked[name])
+        if shown.fields[names[name]].keeps_wrong and links.short(asked[names[name]])
     }
-    address.write(page(), asked | asdict(_usable(inputs)) | wrong)
+    address.write(shown, asked | right | wrong)
 
 
 def reset_advanced() -> None:
@@ -133,19 +151,19 @@ def answer(inputs: Inputs, told: Callable[[str], object]) -> Answer | Unanswered
         If not even the last good inputs have an answer.
     """
     problems = dict(read(inputs).problems)
-    usable = _usable(inputs)
+    asked = usable(inputs)
     try:
-        found = _answered(usable, problems, told)
+        found = _answered(asked, problems, told)
     except InputError as error:
-        problems.setdefault(input_field(error.field, usable) or "", sentence(error))
+        problems.setdefault(input_field(error.field, asked) or "", sentence(error))
         if VALID not in st.session_state:
             return Unanswered(problems)
         return _answered(st.session_state[VALID], problems, told)
-    st.session_state[VALID] = usable
+    st.session_state[VALID] = asked
     return found
 
 
-def _usable(inputs: Inputs) -> Inputs:
+def usable(inputs: Inputs) -> Inputs:
     """Return the inputs with the last good value for each that cannot be used, or its default."""
     wrong = set(read(inputs).problems)
     valid: Inputs = st.session_state.get(VALID, DEFAULTS)
@@ -180,34 +198,59 @@ def case_mapping(inputs: Inputs) -> dict[str, object]:
     return case | {"workload": case["workload"] | api.shorter_lengths(case, given)}
 
 
-def link(found: Answer) -> str:
-    """Return the link to this answer: the address, and what it says now."""
-    plans = found.recommendation.plans
+def link(of: Page, inputs: Inputs, found: Answer | None = None) -> str:
+    """Return the link to a page: its address with every input, and what it says now."""
+    plans = found.recommendation.plans if found else ()
     rent = plans[0].estimate.cost.rent_usd if plans else None
+    names = _names(of)
+    asked = {names[name]: value for name, value in asdict(inputs).items()}
     parameters = links.with_answer(
-        links.encode(page(), address.values(page()) | asdict(found.inputs), whole=True),
+        links.encode(of, address.values(of) | asked, whole=True),
         engine=advisor.__version__,
-        catalog=found.recommendation.catalog_date,
+        catalog=api.load_catalog().newest_price_date
+        if found is None
+        else found.recommendation.catalog_date,
         usd=None if rent is None else rent.expected,
     )
-    return links.address(address.home(), parameters)
+    return links.address(address.here(of), parameters)
+
+
+def case_on_card(inputs: Inputs) -> Case:
+    """Return the case on the card and count of the question, or on the example."""
+    card, count = card_of(inputs)
+    return api.load_case(
+        {**case_mapping(inputs), "hardware": {"accelerator": card, "count": count}}
+    )
+
+
+def card_of(inputs: Inputs) -> tuple[str, int]:
+    """Return the card and count of the question, or the example."""
+    owned = read(replace(inputs, rent=OWN)).numbers.get("own_count")
+    return inputs.own_accelerator or EXAMPLE_CARD, int(owned or 1)
 
 
 def model_titles(network: str) -> dict[str, str]:
-    """Return what the model box offers for a kind of network: value to title."""
+    """Return what the model box offers for a kind of network: value to title, most asked first."""
     others = {FROM_CONFIG: "Own config.json"}
     if network == Network.LANGUAGE:
         # Every name: to tell the kinds apart takes a second, when a page opens.
         others[FROM_COUNT] = "Other: by size"
-        return others | {name: name for name in list_presets()}
-    return others | {name: name for name in presets_by_network().get(network, ())}
+        return preset_titles() | others
+    names = presets_by_network().get(network, ())
+    return {name: preset_titles()[name] for name in names} | others
+
+
+@st.cache_resource(show_spinner=False)
+def preset_titles() -> dict[str, str]:
+    """Return what a list shows of every preset, most asked first."""
+    return {name: model_label(name) for name in by_use()}
 
 
 @st.cache_resource(show_spinner=False)
 def presets_by_network() -> dict[str, tuple[str, ...]]:
     """Return the presets of each kind of network."""
     found: dict[str, list[str]] = {}
-    for name in list_presets():
+    for name in by_use():
         found.setdefault(network_named(name, Network.LANGUAGE), []).append(name)
     return {kind: tuple(names) for kind, names in found.items()}
 
@@ -248,6 +291,12 @@ def accelerator_names() -> dict[str, str]:
     """Return every accelerator: catalog key to name, by name."""
     cards = sorted(api.load_catalog().accelerators, key=lambda item: item.name.lower())
     return {item.key: item.name for item in cards}
+
+
+@st.cache_resource(show_spinner=False)
+def card_titles() -> dict[str, str]:
+    """Return every accelerator: catalog key to name and memory, as a list shows them."""
+    return frames.card_titles(api.load_catalog().accelerators)
 
 
 def sentence(error: AdvisorError) -> str:

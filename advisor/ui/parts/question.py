@@ -1,0 +1,64 @@
+"""The question that every page asks about: in words, with its inputs folded."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import streamlit as st
+
+from advisor.ui.forms import controls
+from advisor.ui.forms.asked import question_words, work_words
+from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.reading import read
+from advisor.ui.parts import share
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import state
+from advisor.ui.session.links import Page
+
+
+def asked(page: Page, *, title: str, heading: str, elsewhere: Collection[str] = ()) -> Inputs:
+    """Open a page, show the question with its inputs folded, and return what can be used of it.
+
+    Parameters
+    ----------
+    page : Page
+    title : str
+        Name of the page; with the work, it is the title of the browser's tab.
+    heading : str
+        What the page answers.
+    elsewhere : collection of str, optional
+        Inputs of the question that the page has in another place.
+    """
+    tools = head(heading)
+    state.open_page(page)
+    before = state.current(page)
+    st.markdown(f"**{plain(question_words(state.usable(before)))}**")
+    expander = st.expander(
+        "Change the question", key="question", on_change="rerun", icon=":material/edit:"
+    )
+    slots: controls.Slots = {}
+    if expander.open:
+        with expander:
+            slots = controls.controls(before, elsewhere=elsewhere)
+    inputs = state.current(page)
+    if inputs != before:  # Boxes of a page that this server has just met.
+        st.rerun()
+    state.write(page)
+    usable = state.usable(inputs)
+    name_tab(title, usable)
+    controls.show_problems(read(inputs).problems, usable, inputs, slots)
+    with tools:
+        share.tools(page, usable)
+    return usable
+
+
+def head(heading: str) -> st.delta_generator.DeltaGenerator:
+    """Write the heading of a page; return the place for what can be done with the page."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.title(heading, anchor=False, width="stretch")
+        return st.container(width="content")
+
+
+def name_tab(title: str, inputs: Inputs) -> None:
+    """Name the browser's tab by page and question."""
+    st.set_page_config(page_title=f"{title}: {work_words(inputs)}")

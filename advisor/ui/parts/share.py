@@ -1,0 +1,79 @@
+"""What can be done with every page: send it as a link, and save its question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+import yaml
+
+from advisor.ui.forms.asked import question_words
+from advisor.ui.forms.inputs import Inputs
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import links, saved, state
+from advisor.ui.session.links import Page
+from advisor.ui.session.question import MOST_SAVED
+from advisor.ui.session.state import Answer
+
+
+@st.fragment
+def tools(page: Page, inputs: Inputs, found: Answer | None = None) -> None:
+    """Offer the link and the case file of a page, and the questions that were saved."""
+    with st.container(horizontal=True, width="content"):
+        sharing = st.popover("Share", key="share", on_change="rerun", icon=":material/share:")
+        saving = st.popover("Save", key="saving", on_change="rerun", icon=":material/bookmark:")
+    if sharing.open:
+        with sharing:
+            _share(page, inputs, found)
+    if saving.open:
+        with saving:
+            _saved(inputs)
+
+
+def _share(page: Page, inputs: Inputs, found: Answer | None) -> None:
+    if inputs.config and links.packed(inputs.config) is None:
+        st.warning(
+            "The pasted config.json is too long for a link. Send the case file instead.",
+            icon=":material/link_off:",
+        )
+    price = " and the price you see now" if found else ""
+    st.markdown(f"Link with every input, the versions{price}:")
+    st.code(state.link(page, inputs, found), language=None, wrap_lines=True)
+    st.download_button(
+        "Case file (YAML)",
+        data=lambda: case_yaml(inputs),
+        file_name="case.yaml",
+        mime="application/yaml",
+        on_click="ignore",
+        icon=":material/download:",
+        key="case_file",
+    )
+    st.caption("The command line reads the case file: gpu-advisor recommend case.yaml")
+
+
+def _saved(inputs: Inputs) -> None:
+    """List the saved questions, each to open or to remove, and offer to add this one."""
+    now, kept = saved.spelled(inputs), saved.saved()
+    for place, item in enumerate(kept):
+        other = saved.inputs_spelled(item)
+        st.markdown(plain(question_words(other)))
+        with st.container(horizontal=True):
+            _button("Open", f"saved_open_{place}", saved.take, other)
+            _button("Remove", f"saved_drop_{place}", saved.forget, item)
+    if now in kept:
+        st.caption("This question is saved.")
+    elif len(kept) >= MOST_SAVED:
+        st.caption(f"{MOST_SAVED} questions are saved. Remove one to save another.")
+    else:
+        _button("Save this question", "saved_add", saved.save, now)
+    st.caption("Saved questions are in the address of the page: bookmark it to keep them.")
+
+
+def _button(label: str, key: str, act: Callable[..., None], value: object) -> None:
+    if st.button(label, key=key, on_click=act, args=(value,)):
+        st.rerun()  # the whole page, not this part alone
+
+
+def case_yaml(inputs: Inputs) -> str:
+    """Return the case as the command line reads it."""
+    return yaml.safe_dump(state.case_mapping(inputs), sort_keys=False)

@@ -1,0 +1,113 @@
+"""One question, six views: every page has the same case, and finds the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import advisor
+from advisor.foundation.formatting import duration, memory
+from advisor.foundation.units import HOUR_S
+from advisor.ui.session.saved import inputs_spelled
+
+ROOT = Path(advisor.__file__).parents[1]
+PAGES = ("advisor", "fits", "rent_or_buy", "catalog", "my_machine", "accuracy")
+QUERY = {
+    "model": "qwen3-8b",
+    "task": "qlora",
+    "tokens": "20M",
+    "rent": "own",
+    "own_accelerator": "rtx-3090",
+    "own_count": "2",
+}
+CASE = {
+    "model": {"preset": "qwen3-8b"},
+    "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 20e6},
+    "limits": {"deadline_hours": 24},
+    "hardware": {"accelerator": "rtx-3090", "count": 2},
+}
+
+
+def opened(name: str, query: dict[str, str]) -> AppTest:
+    path = ROOT / "advisor" / "ui" / "pages" / f"{name}.py"
+    page = AppTest.from_file(str(path), default_timeout=120)
+    page.query_params.update(query)
+    page.run()
+    assert not page.exception
+    assert not page.error
+    assert not page.warning
+    return page
+
+
+def text(page: AppTest) -> str:
+    """All that a page says, as a reader sees it."""
+    said = [item.proto.body for item in page.get("html")]
+    said += [item.value for item in (*page.markdown, *page.metric, *page.caption)]
+    return " ".join(str(item).replace("\\", "") for item in said)
+
+
+def test_every_page_has_the_case_and_the_same_numbers() -> None:
+    estimate = advisor.estimate(CASE)
+    needed = memory(estimate.memory.total_bytes)
+    pages = {name: opened(name, QUERY) for name in PAGES}
+
+    assert needed in text(pages["advisor"])
+    assert estimate.time is not None
+    hours = duration(estimate.time.run_hours.scaled(HOUR_S))
+    assert hours in text(pages["advisor"])
+    fits = pages["fits"].get("html")[0].proto.body
+    assert fits.startswith('<p role="status"')
+    assert "QLoRA fine-tuning of Qwen3 8B fits 2x NVIDIA GeForce RTX 3090" in fits
+    owned = advisor.own(CASE | {"owning": {"hours_per_month": 200, "months": 36}})
+    assert "RTX 3090" in owned.answer
+    assert owned.answer in text(pages["rent_or_buy"])
+    assert owned.workload in text(pages["rent_or_buy"])
+    assert pages["catalog"].selectbox(key="catalog_card_1").value == "rtx-3090"
+    for name in PAGES[1:]:
+        assert "QLoRA fine-tuning of Qwen3 8B, tokens 20M" in text(pages[name]), name
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_keeps_the_case_in_its_address(name: str) -> None:
+    page = opened(name, QUERY)
+    kept = {
+        key: value if isinstance(value, str) else value[-1]
+        for key, value in page.query_params.items()
+    }
+    kept.pop("card_1", None)  # of the catalog alone
+    again = opened("advisor", kept)
+    for key in ("model", "task", "rent", "own_accelerator"):
+        assert again.selectbox(key=f"in_{key}").value == QUERY[key]
+    assert again.text_input(key="in_tokens").value == "20M"
+
+
+def test_rent_or_buy_answers_for_the_model_of_the_question() -> None:
+    page = opened("rent_or_buy", {"model": "llama-3.2-1b"})
+    asked = {
+        "model": {"preset": "llama-3.2-1b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
+        "limits": {"deadline_hours": 24},
+        "owning": {"hours_per_month": 200, "months": 36},
+    }
+    found = advisor.own(asked)
+    assert found.answer in text(page)
+    assert found.workload in text(page)
+
+
+def test_a_saved_question_is_in_the_address_and_opens_again() -> None:
+    page = opened("fits", QUERY)
+    page.session_state["saving"] = True
+    page.run()
+    page.button(key="saved_add").click().run()
+    [packed] = [value for key, value in page.query_params.items() if key == "saved"]
+    other = opened("advisor", {"saved": packed if isinstance(packed, str) else packed[-1]})
+    assert other.selectbox(key="in_task").value == "lora"
+    [saved] = other.session_state["in_saved"]
+    assert inputs_spelled(saved).model == "qwen3-8b"
+    other.session_state["saving"] = True
+    other.run()
+    other.button(key="saved_open_0").click().run()
+    assert other.selectbox(key="in_model").value == "qwen3-8b"
+    assert other.selectbox(key="in_task").value == "qlora"
