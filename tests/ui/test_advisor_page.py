@@ -520,7 +520,7 @@ def test_the_plan_has_a_set_up_checklist_for_each_platform(page: AppTest) -> Non
 
 def test_the_answer_downloads_as_report_and_as_launch_configuration(page: AppTest) -> None:
     page.run()
-    page.session_state["share"] = True
+    page.session_state["download_part"] = True
     page.run()
     choice = page.selectbox(key="to")
     assert choice.value == "html"
