@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from advisor.probe.learned_constants import owned_from_report as owned_from_report
     from advisor.probe.measuring.run import probe as probe
     from advisor.probe.report import ProbeReport as ProbeReport
+    from advisor.sweeps.sweep import sweep as sweep
 
 _HOMES = {
     "compare": "advisor.api",
@@ -61,6 +62,7 @@ _HOMES = {
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
     "scaling": "advisor.api",
+    "sweep": "advisor.sweeps.sweep",
     "validate": "advisor.api",
     "ValidationReport": "advisor.calibration.scoring.report",
     "AdvisorError": "advisor.errors",

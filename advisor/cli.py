@@ -271,6 +271,28 @@ def _compare(arguments: Namespace) -> None:
     )
 
 
+def _sweep(arguments: Namespace) -> None:
+    workers = None
+    if arguments.workers is not None:
+        workers = parse_count(arguments.workers, field="--workers")
+    from advisor.sweeps.sweep import sweep_to
+    from advisor.terminal import sweep
+    from advisor.terminal.console import new_console
+
+    with sweep.progress() as progress:
+        result = sweep_to(
+            arguments.source,
+            Path(arguments.output),
+            workers=workers,
+            on=arguments.on,
+            progress=progress,
+        )
+    if arguments.json:
+        print_content(result.to_json())
+        return
+    sweep.show_sweep(new_console(), result)
+
+
 def _prices(arguments: Namespace) -> None:
     if arguments.action == "refresh":
         _refresh(arguments)
@@ -489,6 +511,7 @@ _COMMANDS: Final = {
     "own": _own,
     "fits": _fits,
     "compare": _compare,
+    "sweep": _sweep,
     "prices": _prices,
     "validate": _validate,
     "probe": _probe,

@@ -28,6 +28,7 @@ COMMANDS = (
     "own",
     "fits",
     "compare",
+    "sweep",
     "prices",
     "validate",
     "probe",

@@ -31,13 +31,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "probe": BASE | {"calibration", "catalog", "equations", "estimate"},
     "export": (ENGINE - {"calibration"}) | {"terminal"},
     "api": ENGINE | {"export", "probe"},
-    "__init__": ENGINE | {"api", "export", "probe"},  # lazily: see LAZY
+    "__init__": ENGINE | {"api", "export", "probe", "sweeps"},  # lazily: see LAZY
     "frames": ENGINE | {"compare", "export", "probe"},
     "charts": ENGINE | {"export", "frames", "probe"},
     "compare": BASE | {"catalog", "planning"},
-    "terminal": ENGINE | {"compare", "probe"},
+    "sweeps": ENGINE | {"__init__", "export"},
+    "terminal": ENGINE | {"compare", "probe", "sweeps"},
     "arguments": BASE,
-    "cli": BASE | FACADE | {"arguments", "charts", "compare", "frames", "probe", "terminal"},
+    "cli": BASE
+    | FACADE
+    | {"arguments", "charts", "compare", "frames", "probe", "sweeps", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},
@@ -48,8 +51,10 @@ LAZY = {"__init__"}
 
 # From a library to the rooms that may import it; the others are everyone's.
 LIBRARY_ROOMS = {
-    "pandas": {"charts", "frames", "ui"},
+    "distributed": {"sweeps"},
+    "pandas": {"charts", "frames", "sweeps", "ui"},
     "plotly": {"charts"},
+    "pyarrow": {"sweeps"},
     "pynvml": {"probe"},
     "streamlit": {"app", "ui"},
     "torch": {"probe"},

@@ -64,6 +64,12 @@ examples:
   gpu-advisor prices show --usd-per-eur 1.12
   gpu-advisor prices refresh
 """,
+    "sweep": """\
+examples:
+  gpu-advisor sweep grid.yaml --output results.parquet
+  gpu-advisor sweep cases.csv --output results.csv --workers 4
+  gpu-advisor sweep grid.yaml --output results.parquet --on dask://scheduler:8786
+""",
     "probe": """\
 examples:
   gpu-advisor probe --output probe.json
@@ -217,6 +223,30 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     parser.add_argument(
         "--explain", action="store_true", help="show every term and every input with its source"
+    )
+    _add_json(parser)
+
+
+def _add_sweep(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="GRID|TABLE",
+        help="a case whose fields may be lists or ranges (.yaml, .json), or cases, one a row, with "
+        "fields as columns (.csv, .parquet)",
+    )
+    _add_catalog(parser)
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="write the rows here: .parquet or .csv. After a kill, the same command goes on",
+    )
+    parser.add_argument("--workers", metavar="N", help="processes here (one for each core)")
+    parser.add_argument(
+        "--on",
+        metavar="ADDRESS",
+        help="a Dask scheduler that does the work: dask://host:8786 "
+        "(pip install 'gpu-advisor[dask]')",
     )
     _add_json(parser)
 
@@ -391,6 +421,7 @@ _COMMANDS: Final = {
     "own": ("rent or buy: break-even hours, total cost, energy, processors", _add_own),
     "fits": ("models that some cards can serve and train, and those they cannot", _add_fits),
     "compare": ("cards side by side", _add_compare),
+    "sweep": ("answer a grid or a table of cases, on all cores or on a cluster", _add_sweep),
     "prices": ("what the catalog's prices are and how old; fetch live ones", _add_prices),
     "validate": ("score the engine on a table of measurements", _add_validate),
     "probe": ("measure this machine", _add_probe),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 from pydantic import Field
 
@@ -13,6 +14,9 @@ from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Confidence, Offer, SoftwareSupport
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
+
+Argument = TypeVar("Argument", bound=Hashable)
+Found = TypeVar("Found")
 
 
 class Source(Noun):
@@ -196,9 +200,34 @@ class Catalog(Noun):
     def __copy__(self) -> Self:
         """Return a copy without the lookup tables: ``model_copy`` may change what they index."""
         copied = super().__copy__()
-        for name in ("_by_name", "_by_accelerator"):
+        for name in ("_by_name", "_by_accelerator", "_found"):
             copied.__dict__.pop(name, None)
         return copied
+
+    def once(self, find: Callable[[Self, Argument], Found], argument: Argument) -> Found:
+        """Return ``find(catalog, argument)``, computed once for this catalog.
+
+        Parameters
+        ----------
+        find : callable
+            A module's function.
+        argument : hashable
+            One of few values.
+        """
+        key = find, argument
+        if key not in self._found:
+            self._found[key] = find(self, argument)
+        return cast("Found", self._found[key])
+
+    @cached_property
+    def _found(self) -> dict[object, object]:
+        return {}
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Pickle the fields alone."""
+        state = super().__getstate__()
+        fields = {name: state["__dict__"][name] for name in type(self).model_fields}
+        return {**state, "__dict__": fields}
 
     def _nearest(self, name: str) -> list[str]:
         """Return up to five keys: first those that contain the name, then similar spellings."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
-from advisor.errors import TransferError
+from advisor.errors import AdvisorError, TransferError
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -27,12 +30,43 @@ def write_whole(path: Path, text: str) -> None:
         If the file cannot be written. An existing file is then unchanged.
     """
     content = text.encode("utf-8", errors="replace")
-    try:
+    with _told(path):
         mode = _mode(path)
         if mode is None or stat.S_ISREG(mode):
-            _replace(path.resolve(), content, mode)
+            with _replaced(path.resolve(), mode) as file:
+                file.write(content)
         else:
             _stream(path, content)
+
+
+@contextmanager
+def rewritten(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write it anew in parts; a reader sees all of them or the old content.
+
+    Parameters
+    ----------
+    path : Path
+        As in `write_whole`, but a regular file or nothing.
+
+    Raises
+    ------
+    TransferError
+        If the file cannot be written. An existing file is then unchanged.
+    """
+    with _told(path):
+        mode = _mode(path)
+        if mode is not None and not stat.S_ISREG(mode):
+            raise OSError(None, "it is no regular file")
+        with _replaced(path.resolve(), mode) as file:
+            yield file
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except AdvisorError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         # A loop of links is a RuntimeError, a NUL in the name a ValueError.
         why = getattr(error, "strerror", None) or str(error)
@@ -51,7 +85,8 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _replace(path: Path, content: bytes, mode: int | None) -> None:
+@contextmanager
+def _replaced(path: Path, mode: int | None) -> Iterator[BinaryIO]:
     if mode is not None and not os.access(path, os.W_OK):
         # Replacing would also succeed for a write-protected file, so check first.
         raise PermissionError(None, "Permission denied")
@@ -61,7 +96,7 @@ def _replace(path: Path, content: bytes, mode: int | None) -> None:
         with os.fdopen(handle, "wb") as file:
             if mode is not None:
                 beside.chmod(stat.S_IMODE(mode))
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +42,7 @@ from advisor.planning.search.options import (
     meets_time,
     priced_options,
 )
-from advisor.planning.search.precisions import proven_recipes, search_and_host
+from advisor.planning.search.precisions import SearchResult, proven_recipes, search_and_host
 from advisor.planning.search.systems import (
     System,
     check_names,
@@ -51,6 +51,11 @@ from advisor.planning.search.systems import (
 )
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
+
+Search = Callable[
+    [Case, ModelArchitecture, Sequence[System], Calibration], tuple[Sequence[System], SearchResult]
+]
+"""As `search_and_host`."""
 
 
 def hardware_systems(
@@ -151,6 +156,7 @@ def best_placement(
     architecture: ModelArchitecture,
     catalog: Catalog,
     calibration: Calibration,
+    search: Search = search_and_host,
 ) -> Placement:
     """Return the placement of a case on its hardware.
 
@@ -158,6 +164,8 @@ def best_placement(
     ----------
     case : Case
         With ``hardware``.
+    search : callable, optional
+        What searches its systems; many cases share one search.
 
     Returns
     -------
@@ -197,7 +205,7 @@ def best_placement(
         if isinstance(case.workload, Serving)
         else supported_precision(case, accelerator, architecture)
     )
-    found_in, result = search_and_host(case, architecture, systems, calibration)
+    found_in, result = search(case, architecture, systems, calibration)
     least = _leanest(architecture, count, case, tool)
     options: Sequence[Option] = result.options
     if options:

@@ -13,7 +13,7 @@ import pytest
 import advisor
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-LONG = ("probe", "web")
+LONG = ("probe", "sweep", "web")
 
 
 def blocks(root: Path, language: str) -> list[str]:
@@ -39,6 +39,7 @@ def test_every_command_of_the_readme_runs(root: Path) -> None:
         "export",
         "own",
         "compare",
+        "sweep",
         "fits",
         "prices",
         "probe",

@@ -86,15 +86,15 @@ def implausible_offers(catalog: Catalog, kind: PriceKind) -> frozenset[str]:
     )
 
 
+def _names_of(catalog: Catalog, field: str) -> frozenset[str]:
+    return frozenset(getattr(offer, field).casefold() for offer in catalog.offers)
+
+
 def check_names(limits: Constraints, catalog: Catalog) -> None:
     """Raise ``InputError`` for providers, regions or accelerators that the catalog lacks."""
-    known = {
-        "providers": {offer.provider.casefold() for offer in catalog.offers},
-        "regions": {offer.region.casefold() for offer in catalog.offers},
-    }
-    for field, names in known.items():
+    for field in ("providers", "regions"):
         for value in getattr(limits, field):
-            if value.casefold() not in names:
+            if value.casefold() not in catalog.once(_names_of, field[:-1]):
                 raise InputError(
                     f"limits.{field} has an unknown name",
                     value=value,
@@ -118,7 +118,7 @@ def allowed_offers(catalog: Catalog, limits: Constraints) -> Iterator[Offer]:
             return
     providers = {name.casefold() for name in limits.providers}
     regions = {name.casefold() for name in limits.regions}
-    doubtful = implausible_offers(catalog, limits.price_kind)
+    doubtful = catalog.once(implausible_offers, limits.price_kind)
     possible = []
     for offer in catalog.offers:
         if allowed and offer.accelerator not in allowed:

@@ -1,0 +1,172 @@
+"""The chunks of a sweep on a Dask cluster that runs already (optional extra ``dask``)."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from advisor import __version__
+from advisor.catalog import Catalog
+from advisor.errors import InputError, TransferError
+from advisor.sweeps.crew import Answered, Chunk, joined, lost, split
+from advisor.sweeps.rows import Row, answer_rows
+
+CONNECT_S: Final = 5
+AHEAD: Final = 2
+"""Chunks under way for each thread of the cluster."""
+AGAIN: Final = "Rows that are done are kept: run the same command again."
+
+
+def answer_packed(packed: bytes, cases: Sequence[dict[str, Any]], version: str) -> list[Row] | str:
+    """Answer cases on a worker of the cluster.
+
+    Parameters
+    ----------
+    packed : bytes
+        The catalog, pickled and compressed.
+    cases : sequence of dict
+        Content for `load_case`.
+    version : str
+        Of the program that asks.
+
+    Returns
+    -------
+    list of Row, or str
+        The worker's own version where it is another one.
+    """
+    return answer_rows(cases, _unpacked(packed)) if version == __version__ else __version__
+
+
+@lru_cache(maxsize=2)
+def _unpacked(packed: bytes) -> Catalog:
+    catalog = pickle.loads(zlib.decompress(packed))  # from the client, which the cluster trusts
+    assert isinstance(catalog, Catalog)
+    return catalog
+
+
+def dask_address(text: str) -> str:
+    """Return the address of a scheduler as Dask writes it.
+
+    Raises
+    ------
+    InputError
+        If the text is no address.
+
+    Examples
+    --------
+    >>> dask_address("dask://127.0.0.1:8786")
+    'tcp://127.0.0.1:8786'
+    """
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"dask", "tcp", "tls"} and parts.hostname and parts.port
+        usable = usable and not (parts.username or parts.path.strip("/") or parts.query)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InputError(
+            "the cluster has no usable address",
+            value=text,
+            allowed="dask://HOST:PORT of a Dask scheduler; tls://HOST:PORT with TLS",
+            remedy="Copy the scheduler's address, e.g. dask://127.0.0.1:8786.",
+            field="--on",
+        )
+    scheme = "tls" if parts.scheme == "tls" else "tcp"
+    host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+    return f"{scheme}://{host}:{parts.port}"
+
+
+class DaskCrew:
+    """The workers of a Dask cluster. Its scheduler gives a dead worker's chunks to others.
+
+    Parameters
+    ----------
+    address : str
+        As ``dask://host:8786``.
+
+    Raises
+    ------
+    InputError
+        If the address is none, or Dask is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = dask_address(address)
+        self._dask = _library()
+
+    def __call__(self, chunks: Iterator[Chunk], catalog: Catalog) -> Iterator[Answered]:
+        """Answer chunks on the cluster.
+
+        Raises
+        ------
+        TransferError
+            If the scheduler cannot be reached, or the cluster runs another version.
+        """
+        try:
+            client = self._dask.Client(self._address, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise TransferError(
+                f"the Dask scheduler {self._address} cannot be reached ({type(error).__name__})",
+                remedy="Start it with 'dask scheduler', or name another one.",
+            ) from None
+        packed = zlib.compress(pickle.dumps(catalog))
+        with client:
+            ahead = AHEAD * max(1, sum(client.nthreads().values()))
+            waiting: dict[object, tuple[Chunk, dict[int, Row]]] = {}
+
+            def submitted(chunk: Chunk) -> Any:
+                cases, wrong = split(chunk)
+                future = client.submit(answer_packed, packed, cases, __version__, pure=False)
+                waiting[future.key] = chunk, wrong
+                return future
+
+            first = [submitted(chunk) for chunk in islice(chunks, ahead)]
+            done = self._dask.as_completed(first, loop=client.loop)
+            for future in done:
+                chunk, wrong = waiting.pop(future.key)
+                yield chunk, self._rows(future, chunk, wrong)
+                future.release()
+                for following in islice(chunks, 1):
+                    done.add(submitted(following))
+
+    def _rows(self, future: Any, chunk: Chunk, wrong: dict[int, Row]) -> list[Row]:
+        """Return the rows of a finished chunk."""
+        try:
+            found = future.result(timeout=CONNECT_S)
+        except self._dask.KilledWorker:
+            return lost(chunk)
+        except (CancelledError, OSError, TimeoutError) as error:
+            raise TransferError(
+                f"the Dask cluster went away ({type(error).__name__})", remedy=AGAIN
+            ) from None
+        except ImportError:
+            raise TransferError(
+                "the cluster's workers do not have this program",
+                remedy="Install the same gpu-advisor in the workers' environment.",
+            ) from None
+        if isinstance(found, str):
+            raise TransferError(
+                f"the cluster runs gpu-advisor {found}, and this is {__version__}",
+                remedy="Install the same version on both.",
+            )
+        return joined(chunk, found, wrong)
+
+
+def _library() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            "Dask is not installed",
+            value="distributed",
+            allowed="an environment with the extra 'dask'",
+            remedy="Run: pip install 'gpu-advisor[dask]'",
+            field="--on",
+        ) from None
+    return distributed

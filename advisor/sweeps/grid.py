@@ -1,0 +1,174 @@
+"""A grid: a case in which some fields have several values. Every combination is a row."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from advisor.errors import InputError
+from advisor.sweeps.questions import MAX_ROWS, OWN_CONTENT, Question, flat, is_list, nested
+
+ENDS: Final = frozenset({"from", "to"})
+STEPS: Final = ("step", "factor")
+ROUNDING: Final = 1e-9
+"""Share of a step by which the last value of a range may miss its end."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Fields with one value, and axes with several. The last axis varies fastest."""
+
+    fixed: dict[str, Any]
+    axes: dict[str, tuple[object, ...]]
+
+    @property
+    def count(self) -> int:
+        """Number of combinations."""
+        return math.prod(len(values) for values in self.axes.values())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Fields that vary, in the order of the grid."""
+        names = (
+            name for path, values in self.axes.items() for one in values for name in flat(path, one)
+        )
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def digest(self) -> str:
+        """Digest of the whole grid."""
+        content = json.dumps([self.fixed, list(self.axes.items())], default=str)
+        return sha256(content.encode(errors="backslashreplace")).hexdigest()
+
+    def read(self) -> Iterator[Question]:
+        """Yield every combination in order."""
+        for values in itertools.product(*self.axes.values()):
+            cells = dict(zip(self.axes, values, strict=True))
+            shown = {
+                name: item for path, one in cells.items() for name, item in flat(path, one).items()
+            }
+            yield Question(shown, nested(self.fixed | cells))
+
+
+def read_grid(content: Mapping[str, Any]) -> Grid:
+    """Return the grid that a mapping spells.
+
+    Parameters
+    ----------
+    content : mapping
+        A case in which any field may be a list of values, or a range: ``{from: 1024, to: 8192,
+        factor: 2}`` or ``{from: 1, to: 8, step: 1}``. A field that is itself a list, such as
+        ``limits.providers``, varies as a list of lists. A whole section may be a list of sections.
+
+    Raises
+    ------
+    InputError
+        If an axis is empty, a range is not one, or there are more than ``MAX_ROWS`` combinations.
+
+    Examples
+    --------
+    >>> read_grid({"hardware": {"count": {"from": 1, "to": 8, "factor": 2}}}).axes
+    {'hardware.count': (1, 2, 4, 8)}
+    """
+    grid = Grid({}, {})
+    for name, value in content.items():
+        _place(str(name), value, grid)
+    rows = 1
+    for path, values in grid.axes.items():
+        rows *= len(values)
+        if rows > MAX_ROWS:
+            raise _many_rows(path)
+    return grid
+
+
+def _many_rows(path: str) -> InputError:
+    return InputError(
+        "the grid has too many combinations",
+        value=f"more than {MAX_ROWS:,}",
+        allowed=f"up to {MAX_ROWS:,}",
+        remedy="Give fewer values, or split the sweep.",
+        field=path,
+    )
+
+
+def _place(path: str, value: object, grid: Grid) -> None:
+    """Put a field of the grid among the fixed ones or among the axes."""
+    if path in OWN_CONTENT and isinstance(value, Mapping):
+        grid.fixed[path] = value
+    elif isinstance(value, list | tuple):
+        varies = not is_list(path) or (bool(value) and all(isinstance(one, list) for one in value))
+        if not varies:
+            grid.fixed[path] = list(value)
+        elif value:
+            grid.axes[path] = tuple(value)
+        else:
+            raise InputError(
+                f"{path} has no values",
+                value=[],
+                allowed="a value, a list of values or a range",
+                remedy="Give at least one value, or leave the field out.",
+                field=path,
+            )
+    elif isinstance(value, Mapping) and ENDS <= set(value) <= ENDS | set(STEPS):
+        grid.axes[path] = _range(path, value)
+    elif isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            _place(f"{path}.{name}", item, grid)
+    else:
+        grid.fixed[path] = value
+
+
+def _range(path: str, given: Mapping[str, object]) -> tuple[float, ...]:
+    """Return the values of a range, both ends included."""
+    numbers = {name: _number(path, name, value) for name, value in given.items()}
+    low, high = numbers["from"], numbers["to"]
+    way = [name for name in STEPS if name in numbers]
+    if len(way) != 1:
+        raise _no_range(path, given, "exactly one of step and factor beside from and to")
+    by = numbers[way[0]]
+    if way == ["step"]:
+        if by <= 0 or high < low:
+            raise _no_range(path, given, "a step above 0, and from at most to")
+        count = (high - low) / by
+    else:
+        if by <= 1 or low <= 0 or high < low:
+            raise _no_range(path, given, "a factor above 1, from above 0, and from at most to")
+        count = math.log(high / low) / math.log(by)
+    if count >= MAX_ROWS:
+        raise _many_rows(path)
+    places = range(math.floor(count + ROUNDING) + 1)
+    values = [low + by * place if way == ["step"] else low * by**place for place in places]
+    whole = all(isinstance(one, int) for one in numbers.values())
+    return tuple(int(value) if whole else float(value) for value in values)
+
+
+def _number(path: str, name: str, value: object) -> float:
+    number = math.nan
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            number = float(value)
+    if math.isfinite(number):
+        return value if isinstance(value, int) and abs(value) < 1 << 53 else number
+    raise InputError(
+        f"{name} of a range is no number",
+        value=value,
+        allowed="a finite number",
+        remedy="Correct the range.",
+        field=path,
+    )
+
+
+def _no_range(path: str, given: Mapping[str, object], allowed: str) -> InputError:
+    return InputError(
+        f"{path} is no range",
+        value=dict(given),
+        allowed=allowed,
+        remedy="Write {from: 1024, to: 8192, factor: 2} or {from: 1, to: 8, step: 1}.",
+        field=path,
+    )

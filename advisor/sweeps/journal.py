@@ -1,0 +1,122 @@
+"""The rows that a sweep has finished, in a file beside its result: a kill loses none of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from advisor.errors import InputError, TransferError
+from advisor.foundation.files import opened
+from advisor.foundation.structured import NotPlainError, read_json
+from advisor.sweeps.rows import Row, as_text
+
+SUFFIX: Final = ".partial"
+MAX_LINE: Final = 8_000_000
+"""Longest line, which holds one chunk. [bytes]"""
+MAX_HEAD: Final = 10_000
+DELETE: Final = "Delete it to start again, or write the result elsewhere."
+
+
+@dataclass
+class Journal:
+    """Finished chunks, one a line, after a line that says which sweep they belong to.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    sweep : dict
+        What tells this sweep from others.
+
+    Raises
+    ------
+    InputError
+        If the file exists and belongs to another sweep.
+    TransferError
+        If it cannot be written.
+    """
+
+    path: Path
+    sweep: dict[str, object]
+    places: dict[int, int] = field(default_factory=dict)
+    """Where the line of each finished chunk starts. [bytes]"""
+
+    def __post_init__(self) -> None:
+        """Find what is finished, and cut a line that a kill left torn."""
+        if self.path.exists():
+            self._read()
+            return
+        self._append((json.dumps(self.sweep) + "\n").encode())
+
+    def _read(self) -> None:
+        with opened(self.path, name="the unfinished sweep", allowed="a file", remedy=DELETE) as (
+            stream,
+            _,
+        ):
+            head = stream.readline(MAX_HEAD)
+            if not head.endswith(b"\n") or _parsed(head) != self.sweep:
+                raise InputError(
+                    "an unfinished sweep of other cases, prices or version is in the way",
+                    value=str(self.path),
+                    allowed="the same grid or table, catalog and version as before",
+                    remedy=DELETE,
+                    field="--output",
+                )
+            end = stream.tell()
+            while (line := stream.readline(MAX_LINE)).endswith(b"\n"):
+                number = line.split(b" ", 1)[0]
+                if not number.isdigit():
+                    break
+                self.places[int(number)] = end
+                end += len(line)
+        os.truncate(self.path, end)
+
+    def add(self, number: int, rows: Sequence[Row]) -> None:
+        """Keep a finished chunk."""
+        self.places[number] = self._append(f"{number} {as_text(rows)}\n".encode())
+
+    def _append(self, line: bytes) -> int:
+        try:
+            with self.path.open("ab") as file:
+                place = file.tell()
+                file.write(line)
+        except OSError as error:
+            raise TransferError(
+                f"{str(self.path)!r} cannot be written ({error.strerror})",
+                remedy="Make room, or choose a folder that you may write to.",
+            ) from None
+        return place
+
+    def read(self) -> Iterator[list[Row]]:
+        """Yield the rows of every finished chunk in order."""
+        with self.path.open("rb") as stream:
+            for number in sorted(self.places):
+                yield self._rows(stream, number)
+
+    def _rows(self, stream: BinaryIO, number: int) -> list[Row]:
+        stream.seek(self.places[number])
+        rows = _parsed(stream.readline(MAX_LINE).partition(b" ")[2])
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise InputError(
+                "an unfinished sweep is damaged",
+                value=str(self.path),
+                allowed="the file as the sweep wrote it",
+                remedy=DELETE,
+                field="--output",
+            )
+        return rows
+
+    def remove(self) -> None:
+        """Delete the file, once the result stands."""
+        self.path.unlink(missing_ok=True)
+
+
+def _parsed(line: bytes) -> object:
+    try:
+        return read_json(line.decode("utf-8", errors="replace"))
+    except NotPlainError:
+        return None

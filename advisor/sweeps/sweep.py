@@ -1,0 +1,290 @@
+"""The sweep: reads questions, hands chunks to workers, keeps what is done, writes the result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from advisor import __version__
+from advisor.catalog import Catalog, load_catalog
+from advisor.errors import InputError
+from advisor.foundation.noun import Noun
+from advisor.nouns.case_files import read_case
+from advisor.sweeps import output as writing
+from advisor.sweeps.crew import Chunk, Crew, LocalCrew, here, usable_cores
+from advisor.sweeps.grid import read_grid
+from advisor.sweeps.journal import SUFFIX, Journal
+from advisor.sweeps.questions import Questions
+from advisor.sweeps.rows import Outcome, Row
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+MOST_IN_CHUNK: Final = 64
+LEAST_CHUNKS: Final = 32
+"""A sweep has at least so many chunks, so that the last ones keep all workers busy."""
+FEW: Final = 24
+"""Up to so many rows, starting workers takes longer than the answers."""
+MAX_WORKERS: Final = 256
+Progress = Callable[[int, int], object]
+
+
+class SweepSummary(Noun):
+    """What became of a sweep."""
+
+    rows: int
+    outcomes: dict[str, int]
+    """Number of rows by outcome, without those that no row has."""
+    resumed: int
+    """Rows that an earlier, interrupted run had finished."""
+    output: str = ""
+
+
+@dataclass
+class _Sweep:
+    """A sweep under way."""
+
+    questions: Questions
+    catalog: Catalog
+    crew: Crew
+    progress: Progress
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def size(self) -> int:
+        """Rows of a chunk; the number of workers does not change it."""
+        return max(1, min(MOST_IN_CHUNK, self.questions.count // LEAST_CHUNKS))
+
+    @property
+    def fingerprint(self) -> dict[str, object]:
+        """Everything that the result depends on."""
+        prices = sha256(self.catalog.model_dump_json().encode()).hexdigest()
+        return {
+            "sweep": self.questions.digest,
+            "catalog": prices,
+            "version": __version__,
+            "rows": self.questions.count,
+        }
+
+    def answered(self, done: Mapping[int, int]) -> Iterator[tuple[int, list[Row]]]:
+        """Yield the rows of each chunk that is not done, in any order."""
+        total = self.questions.count
+        finished = min(total, len(done) * self.size)
+        self.progress(finished, total)
+        for chunk, figures in self.crew(self._chunks(done), self.catalog):
+            first = chunk.number * self.size
+            rows = [
+                {writing.ROW: first + place} | given | found
+                for place, (given, found) in enumerate(zip(chunk.shown, figures, strict=True))
+            ]
+            finished += len(rows)
+            yield chunk.number, rows
+            self.progress(min(finished, total), total)
+
+    def _chunks(self, done: Mapping[int, int]) -> Iterator[Chunk]:
+        following = self.questions.read()
+        number = 0
+        while part := list(islice(following, self.size)):
+            if number not in done:
+                yield Chunk(number, *map(tuple, zip(*part, strict=True)))
+            number += 1
+
+    def counted(self, chunks: Iterator[list[Row]]) -> Iterator[list[Row]]:
+        """Pass rows on, and count their outcomes."""
+        for rows in chunks:
+            self.outcomes.update(str(row.get("outcome", Outcome.MISTAKE.value)) for row in rows)
+            yield rows
+
+
+def sweep_to(
+    source: object,
+    output: Path,
+    *,
+    workers: int | None = None,
+    on: str | None = None,
+    progress: Progress = lambda done, total: None,
+    catalog: Catalog | None = None,
+) -> SweepSummary:
+    """Answer many cases and write one row for each.
+
+    Parameters
+    ----------
+    source : mapping, path or DataFrame
+        A grid, or a table of cases; see :func:`sweep`.
+    output : Path
+        ``.parquet`` or ``.csv``. Beside it, ``NAME.partial`` keeps what is done until the sweep
+        ends; with it, an interrupted sweep goes on where it stopped.
+    workers : int, optional
+        Processes on this machine; default: one for each core.
+    on : str, optional
+        Address of a Dask scheduler that does the work instead: ``dask://host:8786``.
+    progress : callable, optional
+        Receives the number of finished rows and of all rows.
+    catalog : Catalog, optional
+        Default: the catalog in use.
+
+    Returns
+    -------
+    SweepSummary
+        Rows by outcome.
+
+    Raises
+    ------
+    InputError
+        If the source cannot be read, or an unfinished sweep of something else is in the way.
+    TransferError
+        If a file cannot be written, or the cluster goes away.
+    """
+    writing.check_output(output)
+    sweep = _prepared(source, workers, on, progress, catalog)
+    journal = Journal(output.with_name(output.name + SUFFIX), sweep.fingerprint)
+    resumed = min(len(journal.places) * sweep.size, sweep.questions.count)
+    for number, rows in sweep.answered(dict(journal.places)):
+        journal.add(number, rows)
+    writing.write(output, sweep.counted(journal.read()), sweep.questions.columns)
+    journal.remove()
+    return SweepSummary(
+        rows=sweep.questions.count,
+        outcomes={one.value: sweep.outcomes[one] for one in Outcome if sweep.outcomes[one]},
+        resumed=resumed,
+        output=str(output),
+    )
+
+
+def sweep(
+    source: object,
+    *,
+    output: str | Path | None = None,
+    workers: int | None = None,
+    on: str | None = None,
+    progress: Progress = lambda done, total: None,
+    catalog: Catalog | None = None,
+) -> DataFrame:
+    """Answer many cases and return one row for each.
+
+    Parameters
+    ----------
+    source : mapping, path or DataFrame
+        A grid: a case in which any field may be a list of values or a range. Or a table with
+        fields of a case as columns: ``model.preset``, ``workload.kind``, ``hardware.count``. Or
+        the path of either: YAML or JSON for a grid, CSV or Parquet for a table.
+    output : str or Path, optional
+        Also write the result here; then an interrupted sweep can go on.
+    workers : int, optional
+        Processes on this machine; default: one for each core.
+    on : str, optional
+        Address of a Dask scheduler that does the work instead: ``dask://host:8786``.
+    progress : callable, optional
+        Receives the number of finished rows and of all rows.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
+
+    Returns
+    -------
+    DataFrame
+        The inputs that vary, ``outcome``, figures, and what is wrong with a row. A case with
+        hardware is estimated on it; one without gets its best plan. Order and figures do not
+        depend on the workers.
+
+    Raises
+    ------
+    InputError
+        If the source cannot be read. A mistake in one row is a row with ``outcome`` *mistake*.
+
+    Examples
+    --------
+    >>> import advisor
+    >>> answers = advisor.sweep(
+    ...     {
+    ...         "model": {"preset": "llama-3.1-8b"},
+    ...         "workload": {"kind": "serving", "concurrency": [1, 32]},
+    ...         "hardware": {"accelerator": ["l40s", "h100-sxm"], "count": 1},
+    ...     }
+    ... )
+    >>> answers[["workload.concurrency", "hardware.accelerator", "outcome"]].shape
+    (4, 3)
+    """
+    if output is not None:
+        path = Path(output)
+        sweep_to(source, path, workers=workers, on=on, progress=progress, catalog=catalog)
+        return writing.read(path)
+    running = _prepared(source, workers, on, progress, catalog)
+    chunks = [rows for _, rows in sorted(running.answered({}), key=lambda item: item[0])]
+    return writing.frame(chunks, running.questions.columns)
+
+
+def _prepared(
+    source: object,
+    workers: int | None,
+    on: str | None,
+    progress: Progress,
+    catalog: Catalog | None,
+) -> _Sweep:
+    questions = questions_of(source)
+    crew = _crew(questions.count, workers, on)
+    return _Sweep(questions, catalog or load_catalog(), crew, progress)
+
+
+def _crew(rows: int, workers: int | None, on: str | None) -> Crew:
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise InputError(
+            "the number of workers is not usable",
+            value=workers,
+            allowed=f"1 to {MAX_WORKERS}",
+            remedy="Leave it out for one on each core.",
+            field="--workers",
+        )
+    if on is not None:
+        if workers is not None:
+            raise InputError(
+                "the cluster has its own workers",
+                value=workers,
+                allowed="either a number of workers or a cluster",
+                remedy="Leave one of them out.",
+                field="--workers",
+            )
+        from advisor.sweeps.dask_crew import DaskCrew
+
+        return DaskCrew(on)
+    if workers is None:
+        workers = 1 if rows <= FEW else min(usable_cores(), MAX_WORKERS)
+    return here if workers == 1 else LocalCrew(workers)
+
+
+def questions_of(source: object) -> Questions:
+    """Return the questions of a grid, a table or the path of one.
+
+    Raises
+    ------
+    InputError
+        If the source cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return read_grid(source)
+    if isinstance(source, str | Path):
+        path = Path(source)
+        kind = path.suffix.lower()
+        if kind in {".yaml", ".yml", ".json"}:
+            return read_grid(read_case(path))
+        if kind in {".csv", ".parquet"}:
+            from advisor.sweeps.tables import CsvTable, ParquetTable
+
+            return CsvTable(path) if kind == ".csv" else ParquetTable(path)
+    elif hasattr(source, "columns") and hasattr(source, "iloc"):
+        import pyarrow as pa
+
+        from advisor.sweeps.tables import FrameTable
+
+        return FrameTable(pa.Table.from_pandas(source, preserve_index=False))
+    raise InputError(
+        "a sweep takes a grid or a table",
+        value=source if isinstance(source, str) else str(source),
+        allowed="a grid as .yaml or .json, or cases as .csv or .parquet",
+        remedy="Name such a file; docs/sweeps.md shows one of each.",
+        field="GRID",
+    )
