@@ -123,7 +123,7 @@ def test_a_worker_that_is_killed_is_replaced() -> None:
     processes: list[int] = []
     crew = LocalCrew(2, on_start=processes.append)
 
-    found = {}
+    found: dict[int, object] = {}
     for chunk, rows in crew(iter(chunks), advisor.load_catalog()):
         if not found:
             os.kill(processes[0], signal.SIGKILL)
