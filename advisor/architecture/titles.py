@@ -47,9 +47,7 @@ def _word(word: str) -> str:
         return known
     if SIZE.fullmatch(word) or re.fullmatch(r"\d+x\d+b", word):
         return word.upper().replace("X", "x")
-    if word[:1].isdigit() or re.fullmatch(r"v\d[\d.]*", word):
-        return word
-    return word[:1].upper() + word[1:]
+    return word if word.startswith("v0.") else word[:1].upper() + word[1:]
 
 
 def model_label(preset: str) -> str:
@@ -58,7 +56,7 @@ def model_label(preset: str) -> str:
     Examples
     --------
     >>> model_label("deepseek-v3")
-    'DeepSeek v3 · 671B'
+    'DeepSeek V3 · 671B'
     >>> model_label("llama-3.1-8b")
     'Llama 3.1 8B · Meta'
     """

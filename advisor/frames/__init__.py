@@ -54,7 +54,7 @@ from advisor.frames.ownership import (
     timeline_frame,
     timeline_table,
 )
-from advisor.frames.picks import Pick, picks
+from advisor.frames.picks import OBJECTIVE_TITLES, Pick, picks
 from advisor.frames.points import (
     Axes,
     Point,
@@ -67,7 +67,7 @@ from advisor.frames.points import (
     points_table,
     within_reach,
 )
-from advisor.frames.reasons import filtered, nearest_misses, rejections_frame, verdicts
+from advisor.frames.reasons import able, filtered, nearest_misses, rejections_frame, verdicts
 from advisor.frames.scaling import scaling_frame, scaling_table
 from advisor.frames.shape import shapes_table
 from advisor.frames.terms import (
@@ -88,12 +88,14 @@ Table = pd.DataFrame
 __all__ = [
     "CURVE_TITLES",
     "MEMORY_GROUPS",
+    "OBJECTIVE_TITLES",
     "VERDICT_TITLES",
     "Axes",
     "Pick",
     "Point",
     "Section",
     "Table",
+    "able",
     "accuracy_by_task",
     "accuracy_frame",
     "accuracy_summary",

@@ -6,6 +6,7 @@ from typing import Final
 
 import pandas as pd
 
+from advisor.architecture.titles import model_title
 from advisor.foundation.formatting import length_limit, memory, rate
 from advisor.foundation.units import GIB
 from advisor.planning.explain.sentences import context_together
@@ -22,7 +23,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
     table = pd.DataFrame(
         [
             {
-                "Model": model.preset,
+                "Model": model_title(model.preset),
                 "Weights": model.served.weight_format,
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
@@ -40,7 +41,7 @@ def training_fits_table(fits: Fits) -> pd.DataFrame:
     """Return the longest training sequences as text, for models that any method can train."""
     return pd.DataFrame(
         [
-            {"Model": model.preset}
+            {"Model": model_title(model.preset)}
             | {
                 {"full": "Full", "lora": "LoRA", "qlora": "QLoRA"}[fit.method.value]: (
                     f"{length_limit(fit.longest_kept)} / {length_limit(fit.longest_recomputed)}"
@@ -75,7 +76,7 @@ def fits_memory_frame(fits: Fits) -> pd.DataFrame:
         for group, size in groups.items():
             rows.append(
                 (
-                    f"{model.preset} ({served.weight_format})",
+                    f"{model_title(model.preset)} ({served.weight_format})",
                     group,
                     size / GIB,
                     total / GIB,

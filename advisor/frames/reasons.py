@@ -48,6 +48,17 @@ def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
+def able(recommendation: Recommendation) -> int:
+    """Return how many accelerators do the work within the limits."""
+    planned = {item.estimate.accelerator for each in recommendation.rankings for item in each.plans}
+    beaten = {
+        item.accelerator
+        for item in recommendation.rejections
+        if item.code is RejectionCode.DOMINATED
+    }
+    return len(planned | beaten)
+
+
 def nearest_misses(recommendation: Recommendation, *, at_most: int) -> list[tuple[str, str]]:
     """Return what happened and what would help, for the accelerators with the nearest misses.
 

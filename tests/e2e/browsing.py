@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 CHART = ".js-plotly-plot .main-svg"
 DONE = '[data-test-script-state="notRunning"]'
 """Streamlit's mark of a script that has ended: a click before that may meet a box made anew."""
-ANSWER = "p[role=status]"
+ANSWER = "p[role=status] .answer"
 PHONE = (
     "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/130.0.0.0 Mobile Safari/537.36"

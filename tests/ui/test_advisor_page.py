@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 import advisor
 from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape, Case
+from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
 from tests.ui import factory
 
@@ -22,7 +23,8 @@ L40S = "Rent 1x NVIDIA L40S 48GB: $10.00."
 def headline(page: AppTest) -> str:
     assert not page.exception
     [found] = [item.value for item in page.html if 'role="status"' in item.value]
-    text: str = found.partition(">")[2].removesuffix("</p>")
+    assert "<span>" in found  # what the answer is about
+    text: str = found.partition('class="answer">')[2].removesuffix("</span></p>")
     return text
 
 
@@ -53,10 +55,13 @@ def test_the_page_names_its_assumptions(page: AppTest) -> None:
 def test_plan_cards_name_price_provider_region_and_date(page: AppTest) -> None:
     page.run()
 
-    assert [item.value for item in page.subheader][:2] == ["Cheapest", "Fastest and best value"]
+    assert [item.value for item in page.header][:2] == [
+        "Fastest and best value",
+        "What speed costs",
+    ]
     shown = texts(page)
     assert "$1.00/h at Example Cloud, us-east (l40s-x1), price of 2026-09-01 (old: " in shown
-    assert "Memory: **29 GiB of 45 GiB on each**" in shown
+    assert "of 45 GiB usable" in shown
     assert "Runner-up: $99 with another card." in shown
 
 
@@ -93,7 +98,7 @@ def test_serving_shows_latencies_and_a_monthly_cost(page: AppTest) -> None:
     page.run()
     page.selectbox(key="in_task").set_value("serve").run()
 
-    assert [item.value for item in page.metric] == ["40 ms", "400 ms", "$730", "27 GiB"]
+    assert [item.value for item in page.metric] == ["25", "400 ms", "0.50", "$730", "27 GiB"]
     assert re.search(r"Output: \*\*[\d,]+ tokens/s from 1 replica\*\*", texts(page))
     [caption] = [item.value for item in page.caption if "Assumed" in item.value]
     assert "prompts of 7,168 and answers of 1,024 tokens" in caption
@@ -336,7 +341,7 @@ def test_every_number_opens_into_formula_and_source(page: AppTest) -> None:
     memory = page.table[0].value
     assert memory["Formula"].tolist() == ["parameters x bytes per parameter"]
     assert "arXiv\\:1910.02054" in memory["Source"].tolist()[0]
-    assert "#### Memory on each accelerator: 29 GiB (27–32)" in texts(page)
+    assert "### Memory on each accelerator: 29 GiB (27–32)" in texts(page)
 
 
 def test_details_are_built_only_when_opened(page: AppTest) -> None:
@@ -530,3 +535,29 @@ def test_the_answer_downloads_as_report_and_as_launch_configuration(page: AppTes
     assert not page.warning
     page.selectbox(key="to").set_value("skypilot").run()
     assert not page.exception
+
+
+def test_a_newcomer_clicks_an_example_and_sees_it_no_more(page: AppTest, asked: list[Case]) -> None:
+    page.run()
+    page.button(key="Serve a chat to 500 users").click().run()
+
+    assert not page.exception
+    assert page.text_input(key="in_users").value == "500"
+    workload = asked[-1].workload
+    assert isinstance(workload, Serving)
+    asked_for = (workload.concurrency, workload.input_tokens, workload.output_tokens)
+    assert asked_for == (500, 1024, 256)
+    assert "Serve a chat to 500 users" not in {item.key for item in page.button}
+
+
+def test_models_are_listed_by_name_and_cards_with_memory(page: AppTest) -> None:
+    page.run()
+    models = page.selectbox(key="in_model").options
+    assert models[:2] == ["Llama 3.1 8B · Meta", "Qwen3 8B · Alibaba"]
+    assert "DeepSeek V3 · 671B" in models
+    page.selectbox(key="in_rent").set_value("own").run()
+    cards = page.selectbox(key="in_own_accelerator").options
+    assert cards[0] == "RTX 4090 · 24 GB (example)"
+    # NVIDIA's product pages: 12 GB (the first RTX 3060) and 8 GB (RTX 3060 Ti).
+    first, second = (cards.index(item) for item in ("RTX 3060 · 12 GB", "RTX 3060 Ti · 8 GB"))
+    assert second == first + 1

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 import advisor
 import advisor.ui.pages
+from advisor.architecture.titles import model_title
 from advisor.charts import LIGHT, fits_alt, fits_chart
 from advisor.frames import fits_memory_frame, fits_table
 from advisor.planning.fits.results import Fits, Verdict
@@ -26,7 +27,9 @@ def test_the_page_shows_the_groups_of_the_engine(desktop: Fits) -> None:
     assert not page.exception
     assert not page.error
     shown = [set(table.value["Model"]) for table in page.dataframe][:3]
-    assert shown == [{model.preset for model in desktop.having(each)} for each in Verdict]
+    assert shown == [
+        {model_title(model.preset) for model in desktop.having(each)} for each in Verdict
+    ]
 
 
 def test_another_card_gives_another_answer() -> None:
@@ -34,12 +37,12 @@ def test_another_card_gives_another_answer() -> None:
     page.selectbox(key="in_own_accelerator").set_value("h100-sxm").run()
     assert not page.exception
     # 32.8 billion parameters in 16 bits are 61 GiB: within 80, not within 24.
-    assert "qwen3-32b" in set(page.dataframe[0].value["Model"])
+    assert "Qwen3 32B" in set(page.dataframe[0].value["Model"])
 
 
 def test_bars_are_the_weights_of_the_checkpoint(desktop: Fits) -> None:
     frame = fits_memory_frame(desktop)
-    weights = frame[(frame["model"] == "llama-3.1-8b (bf16)") & (frame["group"] == "Weights")]
+    weights = frame[(frame["model"] == "Llama 3.1 8B (bf16)") & (frame["group"] == "Weights")]
     # 8,030,261,248 parameters of 2 bytes.
     assert weights["gib"].item() == pytest.approx(14.96, abs=0.01)
     chart = fits_chart(frame, theme=LIGHT)

@@ -61,7 +61,7 @@ def test_a_report_is_shown(report: ProbeReport) -> None:
 
     assert not page.exception
     assert not page.error
-    assert page.subheader[0].value == "NVIDIA H200"
+    assert page.header[0].value == "NVIDIA H200"
     shown = " ".join(each.value for each in page.markdown).replace("\\", "")
     assert "696 TFLOPS in bf16 (70 % of the data sheet)" in shown
     assert "Fp8 product is not supported on this device" in shown

@@ -5,7 +5,8 @@ import streamlit as st
 from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui.forms import controls
-from advisor.ui.parts import accuracy, details, memory, question, results, share
+from advisor.ui.forms.asked import work_words
+from advisor.ui.parts import accuracy, details, examples, memory, question, results, share
 from advisor.ui.parts.set_up import set_up
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
@@ -14,11 +15,13 @@ tools = question.head("Which GPU, how many, at what cost?")
 with state.Boundary():
     opened = state.open_page()
     inputs = state.current()
+    examples.offer(inputs)
     slots = controls.controls(inputs)
     if state.current() != inputs:  # Boxes of a page that this server has just met.
         st.rerun()
     state.write()
-    found = state.answer(inputs, results.status)
+    about = work_words(state.usable(inputs))
+    found = state.answer(inputs, lambda sentence: results.status(sentence, about))
     if isinstance(found, state.Unanswered):
         controls.show_problems(found.problems, None, inputs, slots)
         st.stop()
@@ -32,7 +35,7 @@ with state.Boundary():
     results.numbers(found)
     results.assumed(found)
     if chosen:
-        results.plan_cards(chosen)
+        results.other_plans(chosen)
     else:
         results.nearest(recommendation)
         memory.ways_out(found)

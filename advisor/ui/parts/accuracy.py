@@ -135,7 +135,7 @@ def explore(runs: Sequence[api.PublishedRun], *, theme: Theme) -> None:
     if len(by_task) > 1:
         with st.expander("By work and generation", key="accuracy_parts", icon=":material/table:"):
             text_table(by_task, tallest_px=TABLE_PX)
-    st.subheader("Farthest off", anchor=False)
+    st.header("Farthest off", anchor=False)
     worst = frames.farthest_off(shown, most=WORST)
     text_table(frames.runs_table(worst))
     picked = [point["customdata"] for point in drawn.selection["points"] if "customdata" in point]
@@ -164,7 +164,7 @@ def _one(
     picked: Sequence[object],
 ) -> None:
     """Open one measurement: the point that was clicked, or one of a list."""
-    st.subheader("One measurement", anchor=False)
+    st.header("One measurement", anchor=False)
     names = {run.row.id: run for run in (*worst, *shown)}
     position = picked[0] if picked else None
     if isinstance(position, list):

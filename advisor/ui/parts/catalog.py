@@ -163,7 +163,7 @@ def said() -> None:
 @st.fragment
 def browse(catalog: api.Catalog) -> None:
     """Filter and list the accelerators."""
-    st.subheader("Browse", anchor=False)
+    st.header("Browse", anchor=False)
     with st.container(horizontal=True):
         typed = st.text_input(
             "Name",
@@ -235,7 +235,7 @@ def choose(own: str) -> list[str]:
     first = "catalog_card_1"
     if own and st.session_state.get(first) == DEFAULT_CARDS[0] and not _held(own):
         st.session_state[first] = own
-    st.subheader("Compare", anchor=False)
+    st.header("Compare", anchor=False)
     # Boxes, not one box with chips: white on the dark theme's chips is too faint to read.
     chosen = []
     titles = {"": NO_CARD} | state.card_titles()

@@ -158,12 +158,12 @@ def computed(chosen: Sequence[frames.Pick]) -> None:
     with expander:
         estimate = plan_asked(chosen, key="computed_plan")
         for section in frames.term_sections(estimate):
-            st.markdown(f"#### {plain(section.title)}")
+            st.markdown(f"### {plain(section.title)}")
             if section.note:
                 st.markdown(plain(section.note))
             text_table(frames.terms_frame(section.terms))
         if estimate.neighbours:
-            st.markdown("#### What other layouts on the same cards would do")
+            st.markdown("### What other layouts on the same cards would do")
             text_table(frames.neighbours_frame(estimate))
 
 
@@ -180,7 +180,7 @@ def assumptions(recommendation: api.Recommendation) -> None:
         return
     with expander:
         st.markdown("\n".join(f"- {plain(item)}" for item in recommendation.assumptions))
-        st.markdown("#### Sources")
+        st.markdown("### Sources")
         sources = [frames.citation(item) for item in recommendation.references]
         st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))
 

@@ -11,6 +11,7 @@ import streamlit as st
 
 from advisor import api, frames
 from advisor.architecture.presets import find_preset
+from advisor.architecture.titles import model_title
 from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import memory_against
@@ -164,16 +165,16 @@ def show(inputs: Inputs, fits: api.Fits, *, theme: Theme) -> None:
     )
     if fits_at_all := [*fitting, *changed]:
         largest = max(fits_at_all, key=lambda model: model.parameters)
-        answer += f" The largest: {largest.preset} in {largest.served.weight_format}."
-    st.subheader("Known models", anchor=False)
+        answer += f" The largest: {model_title(largest.preset)} in {largest.served.weight_format}."
+    st.header("Known models", anchor=False)
     st.markdown(plain(answer))
     st.caption(plain(NUMBER_FORMATS))
     for verdict, title in frames.VERDICT_TITLES.items():
         table = frames.fits_table(fits, verdict)
         if not table.empty:
-            st.subheader(title, anchor=False)
+            st.header(title, anchor=False)
             st.dataframe(table, hide_index=True, width="stretch")
-    st.subheader("Longest training sequence", anchor=False)
+    st.header("Longest training sequence", anchor=False)
     training = frames.training_fits_table(fits)
     if training.empty:
         st.markdown("None of the models can be trained on this, not even by QLoRA.")
@@ -184,12 +185,12 @@ def show(inputs: Inputs, fits: api.Fits, *, theme: Theme) -> None:
             "longer."
         )
         st.dataframe(training, hide_index=True, width="stretch", height="content")
-    st.subheader("Memory of one request", anchor=False)
+    st.header("Memory of one request", anchor=False)
     frame = frames.fits_memory_frame(fits)
     draw(fits_chart(frame, theme=theme), key="fits_chart")
     st.caption(fits_alt(frame))
     _how_far(inputs, fits, theme)
-    st.subheader("Assumed", anchor=False)
+    st.header("Assumed", anchor=False)
     st.markdown("\n".join(f"- {plain(line)}" for line in fits.assumptions))
 
 
@@ -201,7 +202,7 @@ def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
         for verdict in list(frames.VERDICT_TITLES)[:2]
         for model in fits.having(verdict)
     }
-    st.subheader("How far can the context go?", anchor=False)
+    st.header("How far can the context go?", anchor=False)
     own = find_preset(inputs.model)
     titles = state.preset_titles()
     chosen = st.selectbox(

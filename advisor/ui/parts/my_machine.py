@@ -140,7 +140,7 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
     """Show a report: a sentence, the rates, the roofline and what could not be measured."""
     catalog = api.load_catalog()
     for place, found in enumerate(report.devices):
-        st.subheader(plain(found.device.name), anchor=False)
+        st.header(plain(found.device.name), anchor=False)
         rows = compare_device(found, catalog)
         st.markdown(plain(_sentence(rows)))
         st.caption(plain(describe_device(found.device, found.catalog_key)))
@@ -160,14 +160,14 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
             text_table(frames.products_table(found, expected), tallest_px=TABLE_PX)
             text_table(frames.transfers_table(found))
     if report.checks:
-        st.subheader("Training steps beside their predictions", anchor=False)
+        st.header("Training steps beside their predictions", anchor=False)
         text_table(frames.checks_table(report))
     if report.problems:
-        st.subheader("Not measured, or doubtful", anchor=False)
+        st.header("Not measured, or doubtful", anchor=False)
         st.markdown(
             "\n".join(f"- {plain(text[:1].upper() + text[1:])}" for text in report.problems)
         )
-    st.subheader("Plan on this machine", anchor=False)
+    st.header("Plan on this machine", anchor=False)
     st.download_button(
         "Download the report",
         report.to_json(),

@@ -138,7 +138,7 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
         return
     main = found.rents[found.against]
     even = main.break_even
-    st.subheader("When does owning overtake?", anchor=False)
+    st.header("When does owning overtake?", anchor=False)
     st.caption(
         plain(
             f"Against {main.title}. Bands hold 80 %: their inputs are assumptions. What the "
@@ -157,7 +157,7 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
     effects = frames.effects_frame(found)
     if effects.empty:
         return
-    st.subheader("What matters?", anchor=False)
+    st.header("What matters?", anchor=False)
     draw(
         effects_chart(effects, theme=theme, compact=compact),
         key="own_effects",
@@ -168,13 +168,13 @@ def _charts(found: api.Ownership, theme: Theme, *, compact: bool) -> None:
 
 def _details(found: api.Ownership) -> None:
     """Show the bill, the ways of renting, processors, inputs, terms and what is assumed."""
-    st.subheader("Ways of renting", anchor=False)
+    st.header("Ways of renting", anchor=False)
     if found.rents:
         # A plain table of eight columns would scroll on a phone beyond the keyboard's reach.
         st.dataframe(frames.rents_table(found), hide_index=True, width="stretch")
     else:
         st.markdown("Nothing in the catalog rents this hardware; enter a rent above.")
-    st.subheader("The bill of owning", anchor=False)
+    st.header("The bill of owning", anchor=False)
     text_table(frames.bill_table(found))
     money_inputs.ask_further()
     _budget(found)

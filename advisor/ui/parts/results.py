@@ -36,11 +36,15 @@ SAME_PRICE: Final = 0.01
 """A change of the answer below this share is not worth a sentence."""
 
 
-def status(answer: str) -> None:
-    """Say an answer in one sentence, in a live region that screen readers announce."""
+def status(answer: str, work: str = "") -> None:
+    """Say an answer in one sentence, in a live region that screen readers announce.
+
+    ``work`` names what the answer is about, where the sentence does not.
+    """
+    about = f"<span>{escape(work)}:</span> " if work else ""
     st.html(
         '<p role="status" style="font-size:1.25rem;font-weight:600;margin:0;line-height:1.4">'
-        f"{escape(answer)}</p>"
+        f'{about}<span class="answer">{escape(answer)}</span></p>'
     )
 
 
@@ -77,8 +81,20 @@ def numbers(found: Answer) -> None:
     plans = found.recommendation.plans
     if not plans:
         return
+    st.markdown(plain(_reason(found.recommendation)))
     metrics(_figures(plans[0].estimate))
-    st.markdown(plain(plans[0].why))
+    estimate = plans[0].estimate
+    beside = [f"{name}: **{plain(value)}**" for name, value in _output_lines(estimate)]
+    st.markdown("  \n".join([*beside, plain(_price_note(estimate))]))
+
+
+def _reason(recommendation: api.Recommendation) -> str:
+    """Say in how large a field the plan is the best, and what limits it."""
+    works, why = frames.able(recommendation), recommendation.plans[0].why
+    if works == 1:
+        return why
+    objective = frames.OBJECTIVE_TITLES[recommendation.rankings[0].objective].lower()
+    return f"Why: the {objective} of {works:,} accelerators that do this work. {why}"
 
 
 def metrics(figures: Sequence[tuple[str, str, str]]) -> None:
@@ -126,24 +142,26 @@ def _out_of_sight(found: Answer) -> list[str]:
     return stated
 
 
-def plan_cards(chosen: Sequence[frames.Pick]) -> None:
-    """Show the cheapest, the fastest and the best-value plan; one card where they agree."""
-    with st.grid(len(chosen), min_column_width=CARD_PX):
-        for place, pick in enumerate(chosen):
+def other_plans(chosen: Sequence[frames.Pick]) -> None:
+    """Show the best plans for other aims; the first plan is the answer above."""
+    others = chosen[1:]
+    if not others:
+        return
+    with st.grid(len(others), min_column_width=CARD_PX):
+        for pick in others:
             with st.container(border=True, height="stretch"):
-                _card(pick, reason=place > 0)
+                _card(pick)
 
 
-def _card(pick: frames.Pick, *, reason: bool) -> None:
-    """Show a plan; the reason for the first stands under its numbers already."""
+def _card(pick: frames.Pick) -> None:
+    """Show a plan with its reason."""
     estimate = pick.plan.estimate
-    st.subheader(pick.title, anchor=False)
+    st.header(pick.title, anchor=False)
     lines = [f"**{plain(pick.plan.title)}**"]
     lines += [f"{label}: **{plain(value)}**" for label, value in _plan_lines(estimate)]
     st.markdown("  \n".join(lines))
     st.markdown(plain(_price_note(estimate)))
-    if reason:
-        st.markdown(plain(pick.plan.why))
+    st.markdown(plain(pick.plan.why))
 
 
 def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
@@ -155,13 +173,22 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
         (label, milliseconds(value.scaled(MILLISECOND), with_range=True))
         for label, value in frames.latencies(estimate)
     ]
+    if estimate.cost.rent_usd is not None:
+        month = "" if estimate.time is not None else " a month"
+        lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
+    lines += _output_lines(estimate)
+    used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
+    lines.append(("Memory", f"{memory(used)} of {memory(usable)} on each"))
+    return lines
+
+
+def _output_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
+    """Return what a server puts out, and the price of it; nothing for training."""
+    lines = []
     if serving := estimate.serving:
         copies = "1 replica" if serving.replicas == 1 else f"{serving.replicas:,} replicas"
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         lines.append(("Output", f"{output} from {copies}"))
-    if estimate.cost.rent_usd is not None:
-        month = "" if estimate.time is not None else " a month"
-        lines.append(("Cost", money(estimate.cost.rent_usd, with_range=True) + month))
     million = estimate.cost.usd_per_million_tokens
     if estimate.serving and million is not None:
         per = f"Per million {frames.answer_unit(estimate)}s"
@@ -170,8 +197,6 @@ def _plan_lines(estimate: api.Estimate) -> list[tuple[str, str]]:
     answer = estimate.cost.usd_per_million_output_tokens
     if prompt is not None and answer is not None:
         lines.append(("Prompts and answers alone", f"{money(prompt)} and {money(answer)}"))
-    used, usable = estimate.memory.total_bytes, estimate.memory.usable_bytes
-    lines.append(("Memory", f"{memory(used)} of {memory(usable)} on each"))
     return lines
 
 
@@ -207,10 +232,28 @@ def _figures(estimate: api.Estimate) -> list[tuple[str, str, str]]:
         figures.append(
             ("Time", duration(hours), _range_note(duration(hours, with_range=True), hours))
         )
+    serving = estimate.serving
+    if serving is not None and serving.streams:
+        pace = serving.tpot_ms.scaled(MILLISECOND)
+        speed = pace.reciprocal()
+        each = f"{milliseconds(pace)} a token"
+        figures.append(
+            (
+                "Tokens/s per user",
+                rate(speed, "").strip(),
+                f"{each}; {_range_note(rate(speed, '', with_range=True).strip(), speed)}",
+            )
+        )
     for label, value in frames.latencies(estimate):
+        if serving is not None and serving.streams and value is serving.tpot_ms:
+            continue
         seconds = value.scaled(MILLISECOND)
         note = _range_note(milliseconds(seconds, with_range=True), seconds)
         figures.append((label, milliseconds(seconds), note))
+    if serving is not None:
+        load = serving.requests_per_s
+        note = _range_note(rate(load, "", with_range=True).strip(), load)
+        figures.append(("Requests/s", rate(load, "").strip(), note))
     rent = estimate.cost.rent_usd
     if rent is not None:
         label = "Cost" if estimate.time is not None else "Cost of a month"
@@ -250,7 +293,7 @@ def charts(
     selected = frames.picks_frame(chosen)
     shown = frames.charted(points, selected)
     axes, far_limits = frames.within_reach(axes, shown)
-    st.subheader("What speed costs", anchor=False)
+    st.header("What speed costs", anchor=False)
     note = (
         "Both axes are logarithmic: each gridline is about 2×. Crosses show 80 % ranges of the "
         "best trade-offs; a hollow point is beaten on cost and time at once."
@@ -266,7 +309,7 @@ def charts(
     table_below("cost_time", lambda: frames.points_table(points, axes), points)
     if not chosen:
         return
-    st.subheader("What fills the memory", anchor=False)
+    st.header("What fills the memory", anchor=False)
     terms = frames.memory_frame(chosen)
     draw(
         memory_chart(terms, theme=theme, compact=compact),
