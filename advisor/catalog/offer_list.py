@@ -7,10 +7,11 @@ from datetime import date
 from typing import Final
 
 from advisor.catalog.catalog import Catalog
+from advisor.catalog.price_drift import history_of
 from advisor.errors import InputError
 from advisor.foundation.dates import age_days
 from advisor.foundation.noun import Noun
-from advisor.nouns.hardware import Offer
+from advisor.nouns.hardware import Offer, PriceKind
 
 
 class OfferLine(Noun):
@@ -37,6 +38,11 @@ class OfferLine(Noun):
     network_bytes_per_s: float | None
     """Network of the whole instance per direction; None if not stated. [bytes/s]"""
     price_date: str
+    """Day on which the source last showed the price."""
+    first_seen: str
+    """First day on which a source showed the offer; ``price_date`` where no history is known."""
+    past_usd_per_hour: tuple[float, ...]
+    """Earlier prices of the whole instance and the last one; empty without a history. [USD/h]"""
     age_days: int
     """The largest possible age if the day is unknown. [days]"""
     source: str
@@ -144,6 +150,7 @@ def _line(catalog: Catalog, offer: Offer, *, spot: bool, today: date | None) -> 
     if price is None:
         return None
     memory = catalog.accelerator(offer.accelerator).memory_reported_bytes * offer.accelerators
+    past = history_of(offer, PriceKind.SPOT if price is cheap else PriceKind.ON_DEMAND)
     return OfferLine(
         key=offer.key,
         provider=offer.provider,
@@ -161,6 +168,8 @@ def _line(catalog: Catalog, offer: Offer, *, spot: bool, today: date | None) -> 
         host_memory_bytes=offer.host_memory_bytes,
         network_bytes_per_s=offer.inter_node_bytes_per_s,
         price_date=offer.price_date,
+        first_seen=past[0].date if past else offer.price_date,
+        past_usd_per_hour=tuple(item.usd_per_hour for item in past),
         age_days=age_days(offer.price_date, today=today),
         source=offer.provenance.source,
         notes=offer.notes,

@@ -9,6 +9,7 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.nouns.hardware import Accelerator, Offer, PriceKind, SoftwareSupport
+from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import implausible_offers, price_usd_per_hour
 
 MAX_CARDS: Final = 12
@@ -94,7 +95,12 @@ def compare_all(keys: Sequence[str], catalog: Catalog) -> Comparison:
 
 def _card(accelerator: Accelerator, catalog: Catalog, doubtful: frozenset[str]) -> ComparedCard:
     priced = [
-        (price * offer.price_factor / offer.accelerators, offer.key, price, offer)
+        (
+            price * upper_factor(offer, PriceKind.ON_DEMAND) / offer.accelerators,
+            offer.key,
+            price,
+            offer,
+        )
         for offer in catalog.offers_for(accelerator.key)
         if (price := price_usd_per_hour(offer, PriceKind.ON_DEMAND)) is not None
         and offer.key not in doubtful

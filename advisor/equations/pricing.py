@@ -5,6 +5,8 @@ Every function takes floats or arrays and broadcasts.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,10 @@ from advisor.equations.goodput import goodput
 from advisor.foundation.units import DAY_S, HOUR_S, HOURS_PER_MONTH, MILLION
 
 Number = float | NDArray[np.float64]
+
+UPPER_TENTH: Final = 1.2816
+"""Standard deviations above the mean that a tenth of a normal distribution exceeds."""
+DAYS_PER_YEAR: Final = 365.0
 
 
 def instances_needed(*, accelerators: Number, per_instance: Number) -> Number:
@@ -332,3 +338,34 @@ def break_even_requests_per_day(*, usd_per_month: Number, usd_per_request: Numbe
     2400.0
     """
     return usd_per_month / usd_per_request * (DAY_S / HOUR_S) / HOURS_PER_MONTH
+
+
+def aged_price_factor(*, sigma_per_sqrt_year: Number, age_days: Number) -> Number:
+    r"""Upper end of a price today over an old price, at 90 %.
+
+    Parameters
+    ----------
+    sigma_per_sqrt_year : float or ndarray
+        Spread of the logarithm of the price after a year, :math:`\sigma`.
+    age_days : float or ndarray
+        Age of the price, :math:`a`. [days]
+
+    Returns
+    -------
+    float or ndarray
+        At least 1.
+
+    Notes
+    -----
+    .. math:: f = \exp\left(1.2816\,\sigma \sqrt{a / 365}\right)
+
+    The logarithm wanders without a trend, so its spread grows with the root of time. Leaves out
+    that prices of one provider move together.
+
+    Examples
+    --------
+    >>> round(aged_price_factor(sigma_per_sqrt_year=0.8, age_days=30), 2)
+    1.34
+    """
+    factor: Number = np.exp(UPPER_TENTH * sigma_per_sqrt_year * np.sqrt(age_days / DAYS_PER_YEAR))
+    return factor

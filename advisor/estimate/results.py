@@ -164,6 +164,10 @@ class CostBreakdown(Noun):
     region: str | None = None
     price_date: str | None = None
     price_source: str | None = None
+    price_age_days: int | None = None
+    """The largest possible age if the day is unknown. [days]"""
+    price_may_be: float = 1.0
+    """Upper end of that price today over it, for its age: it ranks the plans."""
     terms: tuple[Term, ...] = ()
 
 

@@ -16,5 +16,10 @@ def offers_csv(found: OfferList) -> str:
     columns = tuple(OfferLine.model_fields)
     writer.writerow(columns)
     for line in found.lines:
-        writer.writerow(csv_cell(getattr(line, column)) for column in columns)
+        writer.writerow(csv_cell(_cell(getattr(line, column))) for column in columns)
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return a cell; several figures in one are parted by blanks."""
+    return " ".join(map(str, value)) if isinstance(value, tuple) else value

@@ -19,6 +19,7 @@ from advisor.nouns.workload import Serving
 from advisor.owning.results import RentKind
 from advisor.owning.work import Work
 from advisor.planning.beside_api import Hosted
+from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import allowed_offers, price_usd_per_hour
 from advisor.planning.spot import Interruptions
 
@@ -211,7 +212,9 @@ def _cheapest_by_provider(group: Iterable[Tenancy]) -> list[Tenancy]:
 
 def _effective(tenancy: Tenancy) -> float:
     """Rent of an hour: a commitment's at full use, a price "from" at its upper end. [USD/h]"""
-    factor = tenancy.offer.price_factor if tenancy.offer else 1.0
+    spot = tenancy.kind is RentKind.SPOT
+    kind = PriceKind.SPOT if spot else PriceKind.ON_DEMAND
+    factor = upper_factor(tenancy.offer, kind) if tenancy.offer else 1.0
     if tenancy.committed:
         return factor * tenancy.usd_per_month / HOURS_PER_MONTH
     return factor * tenancy.usd_per_work_hour

@@ -26,6 +26,7 @@ from advisor.planning.explain.chart_points import as_candidates, chart_points, f
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.explain.tuning import improvements
+from advisor.planning.price_age import with_price_age
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -171,6 +172,7 @@ class _Searched:
             )
             card = self.systems[option.system].accelerator
             found = with_energy(self.case, card, found)
+            found = with_price_age(found, option.offer, self.case.limits.price_kind)
             self.estimates[option] = with_api(self.case, self.architecture, found)
         return self.estimates[option]
 

@@ -31,6 +31,7 @@ from advisor.planning.beside_api import with_api
 from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
+from advisor.planning.price_age import upper_factor, with_price_age
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Configuration,
@@ -123,7 +124,7 @@ def hardware_system(
 
     def price(system: System) -> float:
         offer, per_hour = cheapest_offer(system, kind)
-        factor = offer.price_factor if offer else 1.0
+        factor = upper_factor(offer, kind) if offer else 1.0
         return per_hour * factor * -(-count // system.node.accelerators)
 
     return min(hardware_systems(accelerator, count, catalog, case, together=together), key=price)
@@ -370,6 +371,7 @@ def explained(
         case, placement, architecture=architecture, calibration=calibration
     )
     result = with_energy(case, placement.accelerator, result)
+    result = with_price_age(result, placement.offer, case.limits.price_kind)
     result = with_api(case, architecture, result)
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     missed = missed_limits(result, case.limits)

@@ -19,11 +19,13 @@ from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
 from advisor.calibration.tables.guesses import model_names
 from advisor.catalog import load_catalog
+from advisor.catalog.api_prices import load_api_prices
 from advisor.catalog.checks import check_order
 from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy
 from advisor.catalog.live.names import names
 from advisor.catalog.loader import load_snapshot
+from advisor.catalog.price_drift import drifts, price_histories
 from advisor.errors import CatalogError, ResourceError
 from advisor.estimate.training.defaults import usual_loss
 from advisor.export.checks.steps import all_steps
@@ -304,9 +306,12 @@ LOADERS: dict[str, Callable[[], object]] = {
     "gpu_catalog.yaml": load_snapshot,
     "cloud_offers.csv": load_snapshot,
     "billing.csv": load_snapshot,
+    "api_prices.csv": load_api_prices,
     "commitments.csv": load_economy,
     "energy.csv": load_economy,
     "owning_defaults.csv": load_economy,
+    "price_drift.csv": drifts,
+    "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
     "matmul_achievable.csv": read_achievable,
     "model_presets.yaml": presets,
@@ -461,7 +466,10 @@ def test_a_row_given_twice_is_refused(damaged: Callable[..., object], name: str)
 NUMBERS = {
     "cloud_offers.csv": ("accelerators", "on_demand_per_hour"),
     "billing.csv": ("step_s", "minimum_s"),
+    "api_prices.csv": ("input_usd", "output_usd"),
     "commitments.csv": ("term_months", "price_ratio"),
+    "price_drift.csv": ("sigma_per_sqrt_year", "pairs"),
+    "price_history.csv": ("usd_per_hour",),
     "energy.csv": ("carbon_g_per_kwh",),
     "owning_defaults.csv": ("low", "expected", "high"),
     "gpuhunt_names.csv": ("gpu_memory_gb", "devices"),

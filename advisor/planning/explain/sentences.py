@@ -26,6 +26,7 @@ from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.fits.results import ModelFit
+from advisor.planning.price_age import price_age
 from advisor.planning.search.options import Option
 from advisor.planning.search.systems import System
 
@@ -142,6 +143,7 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         fill += f" Software: {estimate.software.named}."
     if not option.proven:
         fill += f" {UNPROVEN}"
+    fill += price_age(estimate)
     rent = estimate.cost.rent_usd
     start = title(option, system)
     if estimate.time is not None:

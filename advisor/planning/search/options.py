@@ -18,6 +18,7 @@ from advisor.foundation.units import HOUR_S, HOURS_PER_MONTH, MILLISECOND
 from advisor.nouns.hardware import Billing, Offer, PriceKind
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.limits import Constraints, Objective
+from advisor.planning.price_age import upper_factor
 from advisor.planning.search.systems import System, price_usd_per_hour
 from advisor.planning.spot import Interruptions
 
@@ -114,14 +115,14 @@ measurements has a wide range and so has to win clearly.
 def cheapest_offer(system: System, kind: PriceKind) -> tuple[Offer | None, float]:
     """Return the cheapest offer of a system and its price; owned systems cost nothing. [USD/h]
 
-    The upper end decides, so a price "from" has to win clearly over a firm one.
+    The upper end decides, so a price "from" or an old one has to win clearly over a firm new one.
     """
     if system.owned:
         return None, 0.0
     priced = [(price_usd_per_hour(offer, kind), offer) for offer in system.offers]
     price, offer = min(
         ((price, offer) for price, offer in priced if price is not None),
-        key=lambda item: (item[0] * item[1].price_factor, item[1].key),
+        key=lambda item: (item[0] * upper_factor(item[1], kind), item[1].key),
     )
     return offer, price
 
@@ -148,7 +149,8 @@ class Price:
         offer, per_hour = cheapest_offer(system, kind)
         if offer is None:
             return cls(None, per_hour, system.node.accelerators)
-        return cls(offer, per_hour, system.node.accelerators, interruptions, offer.price_factor)
+        factor = upper_factor(offer, kind)
+        return cls(offer, per_hour, system.node.accelerators, interruptions, factor)
 
 
 @dataclass(slots=True)
