@@ -420,13 +420,13 @@ def test_a_target_that_only_the_expected_value_meets_is_warned_of() -> None:
     case = {
         "model": {"preset": "qwen3-30b-a3b"},
         "workload": {"kind": "serving", "concurrency": 50},
-        "limits": {"max_tpot_ms": 50, "risk": 0.5},
+        "limits": {"max_tpot_ms": 40, "risk": 0.5},
     }
     answer = advisor.recommend(case)
     serving = answer.rankings[0].plans[0].estimate.serving
     assert serving is not None
     tpot = serving.tpot_ms
-    assert tpot.expected <= 50 < tpot.high
+    assert tpot.expected <= 40 < tpot.high
     [warning] = [item for item in answer.advice if item.code == "limit-in-range"]
     assert warning.severity == "warning"
     assert warning.message.startswith("Misses the target for the time per token at the high end")
