@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from advisor.api import fits as fits
     from advisor.api import load_case as load_case
     from advisor.api import load_catalog as load_catalog
+    from advisor.api import load_portfolio as load_portfolio
     from advisor.api import own as own
+    from advisor.api import plan_fleet as plan_fleet
     from advisor.api import recommend as recommend
     from advisor.api import resolve_model as resolve_model
     from advisor.api import scaling as scaling
@@ -57,7 +59,9 @@ _HOMES = {
     "fits": "advisor.api",
     "load_case": "advisor.api",
     "load_catalog": "advisor.api",
+    "load_portfolio": "advisor.api",
     "own": "advisor.api",
+    "plan_fleet": "advisor.api",
     "owned_from_report": "advisor.probe.learned_constants",
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",

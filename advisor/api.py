@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from advisor.architecture.resolve import resolve_model
@@ -17,7 +18,7 @@ from advisor.catalog.nodes import node_for
 from advisor.estimate.results import Estimate
 from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case
-from advisor.nouns.case_files import input_error, load_case, parse_case
+from advisor.nouns.case_files import input_error, load_as, load_case, parse_case
 from advisor.nouns.hardware import Accelerator
 from advisor.planning.measured import with_measured
 from advisor.planning.prepared import as_case, placed, prepared, priced, resolved, shorter_lengths
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from advisor.export.checks.steps import platforms
     from advisor.export.formats import Export
     from advisor.export.offers import offers_csv
+    from advisor.fleet.machines import Machine
+    from advisor.fleet.portfolio import Portfolio
+    from advisor.fleet.results import FleetPlan
     from advisor.owning.results import Ownership
     from advisor.planning.explain.scaling import Scaling
     from advisor.planning.fits.results import Fits
@@ -52,6 +56,9 @@ _LATER: Final = {
     for module, names in {
         "estimate.curve_results": "Curve",
         "export.offers": "offers_csv",
+        "fleet.machines": "Machine",
+        "fleet.portfolio": "Portfolio",
+        "fleet.results": "FleetPlan",
         "export.answer": "export_formats",
         "export.checks.steps": "platforms",
         "export.formats": "Export",
@@ -293,6 +300,73 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     )
 
 
+def load_portfolio(source: str | Path | Mapping[str, Any]) -> Portfolio:
+    """Read a portfolio from a file (YAML or JSON) or a mapping.
+
+    Parameters
+    ----------
+    source : str, Path or mapping
+        Path of a file, or the content itself; docs/fleet.md shows one.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a field is missing, unknown or out of bounds. The message
+        names the field.
+    """
+    from advisor.fleet.portfolio import Portfolio as _Portfolio
+
+    return load_as(_Portfolio, source)
+
+
+def plan_fleet(
+    portfolio: Portfolio | Mapping[str, Any],
+    *,
+    catalog: Catalog | None = None,
+    alternatives: bool = True,
+) -> FleetPlan:
+    """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
+
+    Parameters
+    ----------
+    portfolio : Portfolio or mapping
+        Workloads with their demand, owned machines, and the limits of place and purse.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
+    alternatives : bool, optional
+        Also compute the other ways, the curve of budgets and what each limit costs.
+
+    Returns
+    -------
+    FleetPlan
+        The plan of least present cost that the solver found, with the proven gap.
+
+    Raises
+    ------
+    InputError
+        If the portfolio is not valid, names an unknown machine or place, or holds work that
+        nothing can do.
+    """
+    from advisor.fleet.plan import plan_portfolio
+
+    if isinstance(portfolio, Mapping):
+        portfolio = load_portfolio(portfolio)
+    return plan_portfolio(
+        portfolio,
+        catalog=catalog or load_catalog(),
+        calibration=load_calibration(),
+        economy=load_economy(),
+        alternatives=alternatives,
+    )
+
+
+def list_machines(catalog: Catalog | None = None) -> tuple[Machine, ...]:
+    """Return the whole machines that a fleet can consist of, with price and power."""
+    from advisor.fleet.machines import machines
+
+    return machines(catalog or load_catalog(), load_economy())
+
+
 def export(
     case: Case | Mapping[str, Any],
     to: str,
@@ -379,8 +453,11 @@ __all__ = [
     "Estimate",
     "Export",
     "Fits",
+    "FleetPlan",
+    "Machine",
     "ModelArchitecture",
     "Ownership",
+    "Portfolio",
     "PriceOverview",
     "PublishedRun",
     "Recommendation",
@@ -392,15 +469,18 @@ __all__ = [
     "export_formats",
     "fits",
     "input_error",
+    "list_machines",
     "list_offers",
     "load_case",
     "load_catalog",
+    "load_portfolio",
     "memory_curves",
     "node_for",
     "offers_csv",
     "own",
     "parse_case",
     "places",
+    "plan_fleet",
     "platforms",
     "predicted_now",
     "price_overview",

@@ -219,6 +219,30 @@ def _own(arguments: Namespace) -> None:
     show_ownership(new_console(), result, explain=arguments.explain)
 
 
+def _fleet(arguments: Namespace) -> None:
+    from advisor import api
+    from advisor.terminal.console import new_console
+    from advisor.terminal.fleet import show_fleet, show_machines
+
+    if arguments.machines:
+        show_machines(new_console(), api.list_machines())
+        return
+    source = arguments.portfolio
+    if source is None:
+        raise InputError(
+            "the portfolio is missing",
+            value=None,
+            allowed="a file with workloads, as docs/fleet.md shows, or --machines",
+            remedy="Give it: gpu-advisor fleet portfolio.yaml.",
+            field="portfolio",
+        )
+    result = api.plan_fleet(api.load_portfolio(_base(source) or {}))
+    if arguments.json:
+        print_content(result.to_json())
+        return
+    show_fleet(new_console(), result, everything=arguments.all)
+
+
 def _fits(arguments: Namespace) -> None:
     if arguments.accelerator is None:
         raise InputError(
@@ -509,6 +533,7 @@ _COMMANDS: Final = {
     "estimate": _estimate,
     "export": _export,
     "own": _own,
+    "fleet": _fleet,
     "fits": _fits,
     "compare": _compare,
     "sweep": _sweep,

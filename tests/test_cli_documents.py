@@ -26,6 +26,7 @@ COMMANDS = (
     "estimate",
     "export",
     "own",
+    "fleet",
     "fits",
     "compare",
     "sweep",

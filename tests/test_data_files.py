@@ -30,7 +30,8 @@ empty: {}
 @pytest.mark.parametrize(
     "name",
     [
-        *("gpu_catalog.yaml", "model_presets.yaml", "calibration.yaml", "calibration_facts.yaml"),
+        *("gpu_catalog.yaml", "machines.yaml", "model_presets.yaml"),
+        *("calibration.yaml", "calibration_facts.yaml"),
         *(
             "launch_versions.yaml",
             "serving_programs.yaml",

@@ -56,6 +56,12 @@ examples:
   gpu-advisor own case.yaml --accelerator h100-sxm --count 8 --place deu --months 48
   gpu-advisor own --model llama-3.1-8b --task serve --buy-budget 20000 --slots 4
 """,
+    "fleet": """\
+examples:
+  gpu-advisor fleet portfolio.yaml
+  gpu-advisor fleet portfolio.yaml --json
+  gpu-advisor fleet --machines
+""",
     "prices": """\
 examples:
   gpu-advisor prices show
@@ -251,6 +257,23 @@ def _add_sweep(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _add_fleet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "portfolio",
+        nargs="?",
+        metavar="PORTFOLIO",
+        help="workloads, owned machines and limits, YAML or JSON; - reads it from standard input",
+    )
+    _add_catalog(parser)
+    parser.add_argument(
+        "--machines", action="store_true", help="list the machines that can be bought, with prices"
+    )
+    parser.add_argument(
+        "--all", "--explain", action="store_true", help="show every period, charge and limit"
+    )
+    _add_json(parser)
+
+
 def _add_compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("accelerators", nargs="+", metavar="KEY", help="e.g. h100-sxm rtx-4090")
     _add_catalog(parser)
@@ -419,6 +442,7 @@ _COMMANDS: Final = {
     "estimate": ("memory, FLOPs, time and cost of one configuration", _add_estimate),
     "export": ("write a plan as launch configuration or report", _add_export),
     "own": ("rent or buy: break-even hours, total cost, energy, processors", _add_own),
+    "fleet": ("what to buy and rent, and when, for many workloads over years", _add_fleet),
     "fits": ("models that some cards can serve and train, and those they cannot", _add_fits),
     "compare": ("cards side by side", _add_compare),
     "sweep": ("answer a grid or a table of cases, on all cores or on a cluster", _add_sweep),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -13,6 +13,8 @@ from advisor.foundation.files import read_file, too_large
 from advisor.foundation.noun import Noun
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.case import Case
+
+T = TypeVar("T", bound=Noun)
 
 MAX_CASE_BYTES: Final = 1_000_000
 MAX_VALUES: Final = 10_000
@@ -34,17 +36,28 @@ def load_case(source: str | Path | Mapping[str, Any]) -> Case:
         If ``source`` is neither path nor mapping, the file cannot be read, or a field is missing,
         unknown or out of bounds. The message names the field.
     """
+    return load_as(Case, source)
+
+
+def load_as(kind: type[T], source: str | Path | Mapping[str, Any]) -> T:
+    """Read a noun that people write like a case, with the same bounds and messages.
+
+    Raises
+    ------
+    InputError
+        As for a case.
+    """
     if isinstance(source, str | Path):
         source = read_case(Path(source))
     elif not isinstance(source, Mapping):
         raise _no_mapping(source)
     _refuse_many(source)
     try:
-        case = Case.model_validate(source)
+        found = kind.model_validate(source)
     except ValidationError as error:
         raise input_error(error) from None
-    _refuse_booleans(source, case, "")
-    return case
+    _refuse_booleans(source, found, "")
+    return found
 
 
 def _refuse_booleans(given: object, taken: object, field: str) -> None:

@@ -34,6 +34,7 @@ from advisor.export.hosts.names import cluster_names
 from advisor.export.training.rotary import rotary_of
 from advisor.export.training.torchtune import torchtune_models
 from advisor.export.versions import read_versions
+from advisor.fleet.machines import machines
 from advisor.foundation import resources
 from advisor.foundation.resources import data_path
 from advisor.nouns.tools import tool_choice
@@ -314,6 +315,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "price_history.csv": price_histories,
     "gpuhunt_names.csv": names,
     "matmul_achievable.csv": read_achievable,
+    "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "calibration.yaml": load_calibration,

@@ -108,6 +108,7 @@ def search(
     calibration: Calibration,
     *,
     hosted: bool = False,
+    advising: bool = True,
 ) -> SearchResult:
     """Evaluate a case on all systems, in every precision worth trying.
 
@@ -115,12 +116,13 @@ def search(
     ----------
     hosted : bool, optional
         Use layouts with the host's memory; tried if nothing fits without it.
+    advising : bool, optional
+        Also try lower precisions, as ``alternatives``.
     """
+    asked = architecture, systems, calibration
     if isinstance(case.workload, Serving):
-        return _search_serving(
-            case, case.workload, architecture, systems, calibration, hosted=hosted
-        )
-    return _search_training(case, case.workload, architecture, systems, calibration, hosted=hosted)
+        return _search_serving(case, case.workload, *asked, hosted=hosted, advising=advising)
+    return _search_training(case, case.workload, *asked, hosted=hosted, advising=advising)
 
 
 def search_and_host(
@@ -128,8 +130,15 @@ def search_and_host(
     architecture: ModelArchitecture,
     systems: Sequence[System],
     calibration: Calibration,
+    *,
+    advising: bool = True,
 ) -> tuple[Sequence[System], SearchResult]:
     """Evaluate a case on all systems; if nothing fits, use the hosts' memory too.
+
+    Parameters
+    ----------
+    advising : bool, optional
+        Also try lower precisions, as ``alternatives``.
 
     Returns
     -------
@@ -138,7 +147,7 @@ def search_and_host(
         systems are separate for each host memory size.
     """
     systems = equipped(case, architecture, with_host(systems, case.host))
-    result = search(case, architecture, systems, calibration)
+    result = search(case, architecture, systems, calibration, advising=advising)
     refused = case.layout and case.layout.states("offload") and not case.layout.offload
     if result.options or refused or architecture.unit is not Unit.TOKEN:
         return systems, result
@@ -147,7 +156,7 @@ def search_and_host(
         parted = serving_hosts(able, case.host)
     else:
         parted = by_host_memory(systems)
-    hosted = search(case, architecture, parted, calibration, hosted=True)
+    hosted = search(case, architecture, parted, calibration, hosted=True, advising=advising)
     if not hosted.options:
         return systems, result
     # Cards that still do not fit show their need without host memory.
@@ -192,12 +201,13 @@ def _search_training(
     calibration: Calibration,
     *,
     hosted: bool,
+    advising: bool,
 ) -> SearchResult:
     asked = workload.precision
     proven = (asked,) if asked else proven_recipes(architecture)
     # The usual stack for pretraining language models is made for 8-bit training.
     text = architecture.unit is Unit.TOKEN and isinstance(workload, Pretraining)
-    advising = text and not asked and not hosted
+    advising = advising and text and not asked and not hosted
     interruptions = interruptions_of(case, calibration)
     prices = [Price.of(system, case.limits.price_kind, interruptions) for system in systems]
     findings = _Findings(systems, prices)
@@ -356,11 +366,13 @@ def _search_serving(
     systems: Sequence[System],
     calibration: Calibration,
     *,
-    hosted: bool = False,
+    hosted: bool,
+    advising: bool,
 ) -> SearchResult:
     check_context(workload, architecture)
     # Networks that process batches are compute-bound: narrower weights alone do not help.
-    lower = () if workload.weight_format or not generates(architecture) else LOW_PRECISION_WEIGHTS
+    lowers = advising and not workload.weight_format and generates(architecture)
+    lower = LOW_PRECISION_WEIGHTS if lowers else ()
     own = [
         served_format(workload, architecture, system.accelerator, system.tool) for system in systems
     ]

@@ -1,0 +1,1 @@
+"""What to own, what to rent and when, for a portfolio of workloads."""

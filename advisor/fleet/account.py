@@ -1,0 +1,239 @@
+"""The books of a plan: cost by line, by workload and by quarter, utilisation and energy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from advisor.fleet.problem import SLOT_HOURS, Mode, Problem, Way
+from advisor.fleet.program import Solution, Use, machines_there, present_usd, use_usd
+from advisor.fleet.results import Cash, Charge, CostLine, FleetMachine
+from advisor.foundation import cents
+from advisor.foundation.units import HOURS_PER_MONTH
+
+MONTHS_PER_QUARTER = 3
+UNUSED = "(machines that nothing uses)"
+TITLES = {
+    "purchase": "Machines, less their worth at the end",
+    "owned": "Machines that are there already",
+    "commitments": "Rents for a term",
+    "upkeep": "Place, staff and idle power of machines",
+    "power": "Power of work",
+    "rent": "Rents on demand and spot",
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """A solved problem in money and hours."""
+
+    problem: Problem
+    solution: Solution
+
+    @cached_property
+    def there(self) -> tuple[tuple[int, ...], ...]:
+        """Machines of each supply in each period."""
+        return tuple(
+            machines_there(self.problem, self.solution, place)
+            for place in range(len(self.problem.supplies))
+        )
+
+    def mode(self, use: Use) -> Mode:
+        """Return the mode of a use."""
+        return self.problem.jobs[use.job].modes[use.mode]
+
+    def card_hours(self, use: Use, value: float) -> float:
+        """Card hours of a month in a period."""
+        mode = self.mode(use)
+        if use.slot >= 0:
+            return mode.cards * value * SLOT_HOURS[use.slot]
+        return self.problem.jobs[use.job].runs[use.period] * value * mode.cards * mode.hours
+
+    def month_usd(self, use: Use, value: float) -> float:
+        """Cost of a use in a month: rent, or power of the work. [USD]"""
+        job = self.problem.jobs[use.job]
+        return value * use_usd(self.problem, job, self.mode(use), use.period, use.slot)
+
+    def present(self, period: int) -> float:
+        """Present value of a dollar in each month of a period."""
+        return self.problem.months[period] * self.problem.period_factor(period)
+
+    @cached_property
+    def lines(self) -> dict[str, float]:
+        """Present value by kind of cost. [USD]"""
+        lines = dict.fromkeys(TITLES, 0.0)
+        problem = self.problem
+        for column, number in self.solution.bought():
+            supply = problem.supplies[column.supply]
+            whole = number * present_usd(problem, supply, column.period)
+            capital = problem.capital_factor(supply, column.period)
+            bought = number * supply.capital_usd * capital
+            lines["purchase"] += bought
+            kind = "commitments" if supply.way is Way.COMMIT else "upkeep"
+            lines[kind] += whole - bought
+        for supply in problem.supplies:
+            for period, number in enumerate(supply.owned):
+                lines["owned"] += number * supply.month_usd * self.present(period)
+        for use, value in self.solution.used():
+            rented = self.mode(use).supply is None
+            usd = self.month_usd(use, value) * self.present(use.period)
+            lines["rent" if rented else "power"] += usd
+        return lines
+
+    @property
+    def total_usd(self) -> float:
+        """Present value of the whole plan. [USD]"""
+        return sum(self.lines.values())
+
+    @property
+    def purchase_usd(self) -> float:
+        """Price of all machines bought. [USD]"""
+        return sum(
+            number * self.problem.supplies[column.supply].capital_usd
+            for column, number in self.solution.bought()
+        )
+
+    def cost_lines(self) -> tuple[CostLine, ...]:
+        """Return the lines that are not zero."""
+        return tuple(
+            CostLine(name=name, title=TITLES[name], usd=cents.rounded(usd))
+            for name, usd in self.lines.items()
+            if abs(usd) >= 0.005
+        )
+
+    def charges(self) -> tuple[Charge, ...]:
+        """Share all costs among the workloads; each supply by the card hours it is used."""
+        problem = self.problem
+        busy: dict[int, dict[int, float]] = {}
+        own = [0.0] * len(problem.jobs)
+        rent = [0.0] * len(problem.jobs)
+        for use, value in self.solution.used():
+            usd = self.month_usd(use, value) * self.present(use.period)
+            supply = self.mode(use).supply
+            if supply is None:
+                rent[use.job] += usd
+                continue
+            own[use.job] += usd
+            hours = self.card_hours(use, value) * problem.months[use.period]
+            jobs = busy.setdefault(supply, {})
+            jobs[use.job] = jobs.get(use.job, 0.0) + hours
+        unused = 0.0
+        for place, usd in enumerate(self._fixed()):
+            jobs = busy.get(place, {})
+            total = sum(jobs.values())
+            unused += 0.0 if total else usd
+            for job, hours in jobs.items():
+                own[job] += usd * hours / total
+        left = [0.0] * len(problem.jobs)
+        for column, share in self.solution.left():
+            left[column.job] = max(left[column.job], share)
+        rows = [
+            (job.name, own[place], rent[place], left[place])
+            for place, job in enumerate(problem.jobs)
+        ]
+        if unused:
+            rows.append((UNUSED, unused, 0.0, 0.0))
+        return tuple(
+            Charge(
+                workload=name,
+                usd=cents.rounded(owned + rented),
+                own_usd=cents.rounded(owned),
+                rent_usd=cents.rounded(rented),
+                left_out=share,
+            )
+            for name, owned, rented, share in rows
+        )
+
+    def _fixed(self) -> list[float]:
+        """Present cost of each supply's machines without their use. [USD]"""
+        problem = self.problem
+        fixed = [
+            sum(
+                number * supply.month_usd * self.present(period)
+                for period, number in enumerate(supply.owned)
+            )
+            for supply in problem.supplies
+        ]
+        for column, number in self.solution.bought():
+            supply = problem.supplies[column.supply]
+            fixed[column.supply] += number * present_usd(problem, supply, column.period)
+        return fixed
+
+    def fleet(self) -> tuple[FleetMachine, ...]:
+        """Return the machines over time with their use."""
+        problem = self.problem
+        busy: dict[tuple[int, int], float] = {}
+        shares: dict[tuple[int, str], float] = {}
+        for use, value in self.solution.used():
+            supply = self.mode(use).supply
+            if supply is None:
+                continue
+            hours = self.card_hours(use, value)
+            at = supply, use.period
+            busy[at] = busy.get(at, 0.0) + hours
+            name = supply, problem.jobs[use.job].name
+            shares[name] = shares.get(name, 0.0) + hours * problem.months[use.period]
+        found = []
+        for place, item in enumerate(problem.supplies):
+            there = self.there[place]
+            if not any(there):
+                continue
+            capacity = [number * item.cards * HOURS_PER_MONTH for number in there]
+            whole = sum(
+                hours * months for hours, months in zip(capacity, problem.months, strict=True)
+            )
+            found.append(
+                FleetMachine(
+                    key=item.key,
+                    title=item.title,
+                    way=item.way.value,
+                    cards=item.cards,
+                    count=there,
+                    utilisation=tuple(
+                        busy.get((place, period), 0.0) / hours if hours else 0.0
+                        for period, hours in enumerate(capacity)
+                    ),
+                    by_workload={
+                        name: hours / whole for (at, name), hours in shares.items() if at == place
+                    },
+                )
+            )
+        return tuple(found)
+
+    def cash(self) -> tuple[Cash, ...]:
+        """Return the cash of each quarter; a period's monthly costs are even."""
+        quarters = -(-self.problem.horizon // MONTHS_PER_QUARTER)
+        rows = [[0.0, 0.0, 0.0] for _ in range(quarters)]
+        for month, kind, usd in self._payments():
+            rows[month // MONTHS_PER_QUARTER][kind] += usd
+        return tuple(
+            Cash(
+                month=place * MONTHS_PER_QUARTER,
+                purchase_usd=cents.rounded(row[0]),
+                rent_usd=cents.rounded(row[1]),
+                running_usd=cents.rounded(row[2]),
+            )
+            for place, row in enumerate(rows)
+        )
+
+    def _payments(self) -> Iterator[tuple[int, int, float]]:
+        """Yield month, kind (purchase, rent, running) and amount of every payment. [USD]"""
+        problem = self.problem
+        for column, number in self.solution.bought():
+            supply = problem.supplies[column.supply]
+            yield problem.starts[column.period], 0, number * supply.capital_usd
+        monthly: list[tuple[int, int, float]] = []
+        for place, supply in enumerate(problem.supplies):
+            kind = 1 if supply.way is Way.COMMIT else 2
+            monthly += [
+                (period, kind, number * supply.month_usd)
+                for period, number in enumerate(self.there[place])
+            ]
+        for use, value in self.solution.used():
+            kind = 1 if self.mode(use).supply is None else 2
+            monthly.append((use.period, kind, self.month_usd(use, value)))
+        for period, kind, usd in monthly:
+            start = problem.starts[period]
+            for month in range(start, start + problem.months[period]):
+                yield month, kind, usd

@@ -1,0 +1,158 @@
+"""Other ways to do the same work: rent everything, buy everything, other budgets and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.fleet.account import Account
+from advisor.fleet.problem import Problem, Way
+from advisor.fleet.program import Solution, solve
+from advisor.fleet.results import Alternative, ConstraintPrice
+from advisor.fleet.supplies import NOISE, USED
+from advisor.foundation import cents
+from advisor.foundation.formatting import money
+
+BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
+"""Budgets of the curve over what the best plan buys."""
+STEP: Final = 0.1
+"""By how much a limit is loosened to see what it costs."""
+LEAST_SECONDS: Final = 0.5
+WORTH_TELLING: Final = 1e-3
+"""Savings below this share of the cost are none: the solver's own gap is of that size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A changed problem, solved."""
+
+    name: str
+    title: str
+    problem: Problem
+    solution: Solution
+
+    @property
+    def account(self) -> Account:
+        """Its books."""
+        return Account(self.problem, self.solution)
+
+    def result(self, best_usd: float) -> Alternative:
+        """Return it beside the best plan."""
+        if not self.solution.feasible:
+            return Alternative(
+                name=self.name,
+                title=self.title,
+                feasible=False,
+                usd=None,
+                purchase_usd=None,
+                sentence=f"{self.title}: not possible within the limits.",
+            )
+        usd = cents.rounded(self.account.total_usd)
+        more = usd - best_usd
+        share = f" ({more / best_usd:.0%})" if best_usd > 0 else ""
+        beside = (
+            f"{money(more)}{share} more than the plan"
+            if more > WORTH_TELLING * max(usd, 1.0)
+            else "as much as the plan"
+        )
+        return Alternative(
+            name=self.name,
+            title=self.title,
+            feasible=True,
+            usd=usd,
+            purchase_usd=cents.rounded(self.account.purchase_usd),
+            sentence=f"{self.title}: {money(usd)}, {beside}.",
+        )
+
+
+def without(problem: Problem, barred: Callable[[Way | None], bool]) -> Problem:
+    """Return a problem without some ways of getting machines; None stands for on demand."""
+    supplies = tuple(
+        replace(supply, barred="way") if barred(supply.way) else supply
+        for supply in problem.supplies
+    )
+    if not barred(None):
+        return replace(problem, supplies=supplies)
+    jobs = tuple(
+        replace(job, modes=tuple(mode for mode in job.modes if mode.supply is not None))
+        for job in problem.jobs
+    )
+    return replace(problem, supplies=supplies, jobs=jobs)
+
+
+def other_ways(problem: Problem, *, seconds: float) -> tuple[Variant, ...]:
+    """Solve the problem by renting everything, and by buying everything."""
+    ways = {
+        "rent": ("Rent everything", without(problem, lambda way: way is Way.BUY)),
+        "buy": ("Buy everything", without(problem, lambda way: way in (None, Way.COMMIT))),
+    }
+    each = max(LEAST_SECONDS, seconds / len(ways))
+    return tuple(
+        Variant(name, title, changed, solve(changed, seconds=each))
+        for name, (title, changed) in ways.items()
+    )
+
+
+def budget_curve(problem: Problem, best: Account, *, seconds: float) -> tuple[Alternative, ...]:
+    """Return the best plan under each of some purchase budgets, the smallest first."""
+    most = best.purchase_usd
+    if most <= 0:
+        return ()
+    each = max(LEAST_SECONDS, seconds / len(BUDGET_SHARES))
+    found = []
+    for share in BUDGET_SHARES:
+        budget = share * most
+        changed = replace(problem, limits=replace(problem.limits, purchase_usd=budget))
+        title = f"With {money(budget)} for machines" if budget else "Without buying"
+        variant = Variant(f"{share:g}", title, changed, solve(changed, seconds=each))
+        found.append(variant.result(best.total_usd))
+    whole = Variant("1", f"With {money(most)} for machines", problem, best.solution)
+    return (*found, whole.result(best.total_usd))
+
+
+def limit_prices(problem: Problem, best: Account, *, seconds: float) -> tuple[ConstraintPrice, ...]:
+    """Return what each limit costs: the saving of the best plan under a looser one."""
+    looser = list(_looser(problem))
+    each = max(LEAST_SECONDS, seconds / max(1, len(looser)))
+    total = best.total_usd
+    found = []
+    for limit, words, changed in looser:
+        solution = solve(changed, seconds=each)
+        saves = total - Account(changed, solution).total_usd if solution.feasible else 0.0
+        saves = saves if saves > WORTH_TELLING * total else 0.0
+        told = f"{words} would save {money(saves)}." if saves else f"{words} would save nothing."
+        found.append(ConstraintPrice(limit=limit, saves_usd=cents.rounded(saves), sentence=told))
+    return tuple(sorted(found, key=lambda item: -item.saves_usd))
+
+
+def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:
+    """Yield each limit that is set, in words, with the problem under a looser one."""
+    limits = problem.limits
+
+    def changed(**update: float) -> Problem:
+        return replace(problem, limits=replace(limits, **update))  # type: ignore[arg-type]
+
+    if limits.power_kw is not None:
+        more = max(1.0, round(STEP * limits.power_kw))
+        yield "power", f"Another {more:g} kW", changed(power_kw=limits.power_kw + more)
+    if limits.rack_units is not None:
+        more = max(2.0, round(STEP * limits.rack_units))
+        yield "rack", f"Another {more:g} rack units", changed(rack_units=limits.rack_units + more)
+    if limits.machines is not None:
+        yield "machines", "Room for one more machine", changed(machines=limits.machines + 1)
+    if limits.purchase_usd is not None:
+        more = STEP * limits.purchase_usd
+        words = f"Another {money(more)} for machines"
+        yield "purchase", words, changed(purchase_usd=limits.purchase_usd + more)
+    if limits.usd_per_year is not None:
+        more = STEP * limits.usd_per_year
+        words = f"Another {money(more)} a year"
+        yield "year", words, changed(usd_per_year=limits.usd_per_year + more)
+    for reason, words in ((NOISE, "A room where noise does not matter"), (USED, "Used machines")):
+        if any(supply.barred == reason for supply in problem.supplies):
+            supplies = tuple(
+                replace(supply, barred="") if supply.barred == reason else supply
+                for supply in problem.supplies
+            )
+            yield reason, words, replace(problem, supplies=supplies)

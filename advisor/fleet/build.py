@@ -1,0 +1,174 @@
+"""From a portfolio to a problem in numbers: periods, supplies, jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.fleet.demand import Demand
+from advisor.fleet.machines import Machine
+from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
+from advisor.fleet.supplies import bought_supplies, committed_supplies, owned_supplies
+from advisor.nouns.efficiency import Calibration
+
+QUARTER, HALF_YEAR, YEAR = 3, 6, 12
+FEW: Final = 12
+MANY: Final = 40
+"""Up to ``FEW`` workloads are planned by quarter, up to ``MANY`` by half-year, more by year."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A problem, and the machine behind each supply (None for commitments)."""
+
+    problem: Problem
+    machines: tuple[Machine | None, ...]
+
+
+def periods(portfolio: Portfolio) -> tuple[int, ...]:
+    """Return the length of each period of the horizon. [months]"""
+    number = len(portfolio.workloads)
+    length = QUARTER if number <= FEW else HALF_YEAR if number <= MANY else YEAR
+    whole, rest = divmod(portfolio.owning.months, length)
+    return (length,) * whole + ((rest,) if rest else ())
+
+
+def build(
+    portfolio: Portfolio, catalog: Catalog, calibration: Calibration, economy: Economy
+) -> Built:
+    """Return the problem of a portfolio.
+
+    Raises
+    ------
+    InputError
+        If a machine is unknown, or nothing can do one of the workloads.
+    """
+    months = periods(portfolio)
+    there = owned_supplies(portfolio, catalog, economy, months)
+    there += bought_supplies(portfolio, catalog, economy, months)
+    committed = committed_supplies(portfolio, catalog, economy)
+    supplies = [supply for _, supply in there] + [item.supply for item in committed]
+    demand = Demand(
+        catalog,
+        calibration,
+        machines=[(place, machine) for place, (machine, _) in enumerate(there)],
+        committed=[(place, item) for place, item in enumerate(committed, start=len(there))],
+        rent=portfolio.means.rent,
+        spot=portfolio.means.spot,
+    )
+    jobs = [demand.job(workload, months) for workload in portfolio.workloads]
+    default = economy.default("discount_rate").expected
+    given = portfolio.owning.discount_rate
+    site, budget = portfolio.site, portfolio.budget
+    powers = [limit for limit in (site.power_kw, site.cooling_kw) if limit is not None]
+    problem = Problem(
+        jobs=tuple(jobs),
+        supplies=tuple(supplies),
+        months=months,
+        discount_rate=default if given is None else given,
+        utilisation=portfolio.utilisation,
+        limits=Limits(
+            power_kw=min(powers) if powers else None,
+            rack_units=site.rack_units,
+            machines=site.machines,
+            purchase_usd=budget.purchase_usd,
+            usd_per_year=budget.usd_per_year,
+        ),
+    )
+    machines = [machine for machine, _ in there] + [None] * len(committed)
+    return _reduced(problem, machines)
+
+
+def _reduced(problem: Problem, machines: Sequence[Machine | None]) -> Built:
+    """Leave out supplies that no job uses, or that another replaces in every job at less cost."""
+    kept = [
+        place
+        for place in range(len(problem.supplies))
+        if problem.supplies[place].way is Way.OWNED or _used(problem.jobs, place)
+    ]
+    wanted = [
+        place
+        for place in kept
+        if not any(other != place and _replaces(problem, other, place, kept) for other in kept)
+    ]
+    new = {place: at for at, place in enumerate(wanted)}
+    jobs = tuple(
+        replace(
+            job,
+            modes=tuple(
+                mode if mode.supply is None else replace(mode, supply=new[mode.supply])
+                for mode in job.modes
+                if mode.supply is None or mode.supply in new
+            ),
+        )
+        for job in problem.jobs
+    )
+    supplies = tuple(problem.supplies[place] for place in wanted)
+    return Built(
+        replace(problem, jobs=jobs, supplies=supplies), tuple(machines[place] for place in wanted)
+    )
+
+
+def _used(jobs: Sequence[Job], place: int) -> bool:
+    return any(mode.supply == place for job in jobs for mode in job.modes)
+
+
+def _replaces(problem: Problem, other: int, place: int, kept: Sequence[int]) -> bool:
+    """Whether a machine of ``other`` does all that one of ``place`` does and costs no more."""
+    one, two = problem.supplies[other], problem.supplies[place]
+    if Way.OWNED in (one.way, two.way) or one.way is not two.way:
+        return False
+    if one.term_months != two.term_months or one.first_period > two.first_period:
+        return False
+    no_worse = (
+        one.cards >= two.cards
+        and one.capital_usd <= two.capital_usd
+        and one.month_usd <= two.month_usd
+        and one.power_kw <= two.power_kw
+        and one.rack_units <= two.rack_units
+        and one.life_months >= two.life_months
+    )
+    if not no_worse:
+        return False
+    if not all(_does_more(job, other, place, one, two) for job in problem.jobs):
+        return False
+    # Of two that are equal in everything, the first stays.
+    return other < place or not _replaces_back(problem, other, place)
+
+
+def _replaces_back(problem: Problem, other: int, place: int) -> bool:
+    one, two = problem.supplies[other], problem.supplies[place]
+    same = (one.cards, one.capital_usd, one.month_usd, one.power_kw, one.rack_units) == (
+        two.cards,
+        two.capital_usd,
+        two.month_usd,
+        two.power_kw,
+        two.rack_units,
+    )
+    return same and all(_does_more(job, place, other, two, one) for job in problem.jobs)
+
+
+def _does_more(job: Job, other: int, place: int, one: Supply, two: Supply) -> bool:
+    """Whether each mode of a job on ``place`` has one on ``other`` that takes no more."""
+    better = [mode for mode in job.modes if mode.supply == other]
+    return all(
+        any(_no_worse(mode, worse, one, two) for mode in better)
+        for worse in job.modes
+        if worse.supply == place
+    )
+
+
+def _no_worse(mode: Mode, worse: Mode, one: Supply, two: Supply) -> bool:
+    return (
+        mode.cards <= worse.cards
+        and mode.machines <= worse.machines
+        and mode.cards * mode.hours <= worse.cards * worse.hours
+        and mode.cards * mode.hours * one.card_hour_usd
+        <= worse.cards * worse.hours * two.card_hour_usd
+        and mode.serves >= worse.serves
+        and (not mode.serves or mode.cards * one.card_hour_usd <= worse.cards * two.card_hour_usd)
+    )

@@ -1,0 +1,343 @@
+"""Each workload on each machine: hours of a run, and the load that a replica serves.
+
+All numbers come from the search that ``recommend`` uses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.fleet.machines import Machine
+from advisor.fleet.portfolio import FleetWorkload, Hours
+from advisor.fleet.problem import Job, Mode
+from advisor.fleet.supplies import Committed
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import PriceKind
+from advisor.nouns.limits import Objective
+from advisor.nouns.workload import Serving
+from advisor.planning.prepared import resolved
+from advisor.planning.search.options import Option, best_option, meets_time
+from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.systems import System, find_systems
+
+LEVELS: Final = 5
+"""Sizes of a replica that are tried: the peak load, its half, and so on."""
+MOST_MACHINES: Final = 8
+"""Most machines of one kind that one run uses together."""
+MOST_PER_REPLICA: Final = 16
+"""Most cards of one replica of a service."""
+MODES_KEPT: Final = 3
+"""Sizes of a replica that a plan may choose from, on one kind of machine."""
+MONTHS_PER_YEAR: Final = 12
+
+
+@dataclass(slots=True)
+class Demand:
+    """Finds the modes of workloads; equal cases are searched once."""
+
+    catalog: Catalog
+    calibration: Calibration
+    machines: Sequence[tuple[int, Machine]]
+    """Machines with the place of their supply."""
+    committed: Sequence[tuple[int, Committed]]
+    rent: bool = True
+    spot: bool = True
+    _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
+
+    def job(self, workload: FleetWorkload, months: Sequence[int]) -> Job:
+        """Return a workload as a job.
+
+        Raises
+        ------
+        InputError
+            If no machine and no rental can do it. The message says what was tried.
+        """
+        growth = _growth(workload, months)
+        weight = 10.0 ** (5 - workload.priority)
+        if workload.runs_per_month is not None:
+            runs = tuple(workload.runs_per_month * factor for factor in growth)
+            modes = self._batch_modes(workload)
+            job = Job(workload.name, modes, runs=runs, weight=weight)
+        elif workload.people is not None:
+            load = tuple((workload.people * factor, 0.0) for factor in growth)
+            job = Job(workload.name, self._seat_modes(workload), load=load, weight=weight)
+        else:
+            peak = _concurrency(workload)
+            quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
+            load = tuple((peak * factor, peak * factor * quiet) for factor in growth)
+            modes = self._service_modes(workload, peak * max(growth))
+            job = Job(workload.name, modes, load=load, weight=weight)
+        if not job.modes:
+            where = "on premises" if workload.on_premises or not self.rent else "anywhere"
+            raise InputError(
+                f"nothing can do {workload.name!r} {where} within its limits",
+                value=workload.name,
+                allowed="work that some machine of the list or some rental can do",
+                remedy="Loosen its deadline or latency, or the limits of the place; "
+                "'gpu-advisor recommend' with this case shows what is missing.",
+                field="workloads",
+            )
+        return job
+
+    def _batch_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
+        modes = []
+        options, systems = self._options(workload)
+        for place, there in self._by_supply(options, systems).items():
+            cards = self._cards(place)
+            alone = [option for option in there if option.count <= cards]
+            best = min(
+                alone or there, key=lambda item: (item.count * item.time * _doubt(item), item.count)
+            )
+            modes.append(_run_mode(place, best, cards))
+        rented = [option for option in options if option.offer is not None]
+        modes += _rented_runs(rented)
+        if self.spot and workload.preemptible and self._rents(workload):
+            spot, _ = self._options(workload, kind=PriceKind.SPOT)
+            modes += _rented_runs([option for option in spot if option.offer is not None], "spot ")
+        return tuple(modes)
+
+    def _seat_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
+        """Cards that each person needs: the fewest that hold the work."""
+        modes = []
+        options, systems = self._options(workload)
+        for place, there in self._by_supply(options, systems).items():
+            alone = [option for option in there if option.count <= self._cards(place)]
+            if alone:
+                best = min(alone, key=lambda item: (item.count, item.time))
+                modes.append(_replica(place, best, 1.0))
+        rented = [option for option in options if option.offer is not None]
+        if rented:
+            best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
+            modes.append(_replica(None, best, 1.0))
+        return tuple(modes)
+
+    def _service_modes(self, workload: FleetWorkload, peak: float) -> tuple[Mode, ...]:
+        """Replicas of several sizes on each supply, and rented ones."""
+        by_supply: dict[int | None, list[Mode]] = {}
+        for level in _levels(peak):
+            options, systems = self._options(workload, concurrency=level)
+            for place, there in self._by_supply(options, systems).items():
+                alone = [option for option in there if option.count <= self._cards(place)]
+                if alone:
+                    best = min(alone, key=lambda item: (item.count, item.time))
+                    by_supply.setdefault(place, []).append(_replica(place, best, level))
+            rented = [option for option in options if option.offer is not None]
+            if rented:
+                best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
+                by_supply.setdefault(None, []).append(_replica(None, best, level))
+        return tuple(mode for modes in by_supply.values() for mode in _worthwhile(modes))
+
+    def _options(
+        self,
+        workload: FleetWorkload,
+        *,
+        kind: PriceKind = PriceKind.ON_DEMAND,
+        concurrency: int | None = None,
+    ) -> tuple[list[Option], Sequence[System]]:
+        """Search a workload on all machines and rentals that it may use."""
+        case = _asked(workload.case, kind, concurrency)
+        rents = self._rents(workload)
+        key = f"{rents}{case.model_dump_json(exclude_unset=True)}"
+        if key not in self._found:
+            case, architecture = resolved(case)
+            training = not isinstance(case.workload, Serving)
+            systems = [] if kind is PriceKind.SPOT else self._owned_systems(case, training)
+            if rents:
+                systems += find_systems(self.catalog, case.limits, training=training)
+            searched, result = search_and_host(
+                case, architecture, systems, self.calibration, advising=False
+            )
+            options = [item for item in result.options if meets_time(item, case.limits)]
+            self._found[key] = options, searched
+        return self._found[key]
+
+    def _rents(self, workload: FleetWorkload) -> bool:
+        return self.rent and not workload.on_premises
+
+    def _owned_systems(self, case: Case, training: bool) -> list[System]:
+        allowed = {self.catalog.accelerator(key).key for key in case.limits.accelerators}
+        vendors = case.limits.vendors
+        systems = {}
+        for _, machine in self.machines:
+            card = machine.card
+            unwanted = (allowed and card.key not in allowed) or (
+                vendors and card.vendor not in vendors
+            )
+            if unwanted or (training and card.inference_only):
+                continue
+            systems[machine.key] = _machine_system(machine, training=training)
+        return list(systems.values())
+
+    def _by_supply(
+        self, options: Iterable[Option], systems: Sequence[System]
+    ) -> dict[int, list[Option]]:
+        """Group options by the supply that they run on."""
+        places: dict[str, list[int]] = {}
+        for place, machine in self.machines:
+            places.setdefault(_mark(machine), []).append(place)
+        offers: dict[str, list[int]] = {}
+        for place, item in self.committed:
+            offers.setdefault(item.offer.key, []).append(place)
+        found: dict[int, list[Option]] = {}
+        for option in options:
+            system = systems[option.system]
+            if option.offer is None:
+                for place in places.get(system.node.assumptions[0], ()):
+                    found.setdefault(place, []).append(option)
+                continue
+            for offer in system.offers:
+                for place in offers.get(offer.key, ()):
+                    found.setdefault(place, []).append(option)
+        return found
+
+    def _cards(self, place: int) -> int:
+        """Cards of one machine of a supply."""
+        for at, machine in self.machines:
+            if at == place:
+                return machine.row.cards
+        return next(item.offer.accelerators for at, item in self.committed if at == place)
+
+
+def _growth(workload: FleetWorkload, months: Sequence[int]) -> tuple[float, ...]:
+    """Demand in the middle of each period over that of today."""
+    yearly = 1 + workload.growth_per_year
+    starts = (sum(months[:place]) for place in range(len(months)))
+    return tuple(
+        yearly ** ((start + length / 2) / MONTHS_PER_YEAR)
+        for start, length in zip(starts, months, strict=True)
+    )
+
+
+def _concurrency(workload: FleetWorkload) -> float:
+    serving = workload.case.workload
+    return float(serving.concurrency) if isinstance(serving, Serving) else 0.0
+
+
+def _levels(peak: float) -> list[int]:
+    """Return the loads of a replica to try, the largest first.
+
+    Examples
+    --------
+    >>> _levels(12.0)
+    [12, 6, 3, 2, 1]
+    """
+    sizes = (math.ceil(peak / 2**step - 1e-9) for step in range(LEVELS))
+    return list(dict.fromkeys(max(1, size) for size in sizes))
+
+
+def _asked(case: Case, kind: PriceKind, concurrency: int | None) -> Case:
+    update: dict[str, object] = {}
+    if kind is not case.limits.price_kind:
+        update["limits"] = case.limits.model_copy(update={"price_kind": kind})
+    if concurrency is not None:
+        most = min(case.limits.max_accelerators, MOST_PER_REPLICA)
+        update["limits"] = case.limits.model_copy(update={"max_accelerators": most})
+        update["workload"] = case.workload.model_copy(update={"concurrency": concurrency})
+    return case.model_copy(update=update) if update else case
+
+
+def _mark(machine: Machine) -> str:
+    return f"Machine: {machine.title} ({machine.key})."
+
+
+def _machine_system(machine: Machine, *, training: bool) -> System:
+    """Return a machine as the search takes it; only networked ones work together."""
+    node = machine.node
+    cards = machine.row.cards
+    counts = {2**power for power in range(5) if 2**power <= cards} | {cards}
+    if training and node.inter_bytes_per_s is not None:
+        counts |= {cards * 2**power for power in range(1, 4) if 2**power <= MOST_MACHINES}
+    assumptions = (_mark(machine), *node.assumptions)
+    return System(
+        machine.card,
+        node.model_copy(update={"assumptions": assumptions}),
+        (),
+        tuple(sorted(counts)),
+        owned=True,
+    )
+
+
+def _run_mode(place: int, option: Option, cards: int) -> Mode:
+    return Mode(
+        supply=place,
+        title="",
+        cards=option.count,
+        machines=-(-option.count // cards),
+        hours=option.time * _doubt(option),
+        detail=_detail(option),
+    )
+
+
+def _rented_runs(options: Sequence[Option], prefix: str = "") -> list[Mode]:
+    """Return the cheapest rental of a run: what ``recommend`` puts first."""
+    best = best_option(options, Objective.CHEAPEST)
+    if best is None:
+        return []
+    return [
+        Mode(
+            supply=None,
+            title=f"{prefix}{_offer_title(best)}",
+            cards=best.count,
+            machines=best.instances,
+            hours=best.time,
+            usd=best.cost_usd * _doubt(best),
+            detail=_detail(best),
+        )
+    ]
+
+
+def _replica(place: int | None, option: Option, serves: float) -> Mode:
+    rented = option.offer is not None and place is None
+    return Mode(
+        supply=place,
+        title=_offer_title(option) if rented else "",
+        cards=option.count,
+        serves=serves,
+        usd=option.usd_per_hour if rented else 0.0,
+        detail=_detail(option),
+    )
+
+
+def _doubt(option: Option) -> float:
+    """Return the share by which cards without published runs are sized larger.
+
+    It is the upper end of the range over the expected time: with it they still do the work.
+    """
+    return 1.0 if option.proven else option.time_high / option.time
+
+
+def _offer_title(option: Option) -> str:
+    offer = option.offer
+    if offer is None:
+        return ""
+    number = f"{option.instances} x " if option.instances > 1 else ""
+    return f"{number}{offer.provider} {offer.instance_type}"
+
+
+def _detail(option: Option) -> str:
+    return f"{option.count} x {option.precision}" if option.count > 1 else option.precision
+
+
+def _worthwhile(modes: Sequence[Mode]) -> list[Mode]:
+    """Return the few sizes of a replica that no other beats in both load and use.
+
+    The one that serves most for its use comes first, then the smallest.
+    """
+
+    def use(mode: Mode) -> float:
+        return mode.cards if mode.supply is not None else mode.usd
+
+    kept: list[Mode] = []
+    for mode in sorted(modes, key=lambda item: (use(item), -item.serves)):
+        if not kept or mode.serves > kept[-1].serves:
+            kept.append(mode)
+    if len(kept) <= MODES_KEPT:
+        return kept
+    best = max(kept, key=lambda item: item.serves / use(item))
+    return list(dict.fromkeys((best, kept[0], kept[-1])))

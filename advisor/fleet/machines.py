@@ -1,0 +1,259 @@
+"""Whole machines that can be bought: rows of ``data/machines.yaml`` with price and power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.catalog.nodes import owned_node
+from advisor.equations.energy import WATTS_PER_KW, rated_kw
+from advisor.equations.owning import capital_usd
+from advisor.errors import InputError
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.foundation.units import GB
+from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
+
+MACHINES: Final = "machines.yaml"
+CONSUMER_FLOOR_BYTES: Final = 16.0 * GB
+"""Smallest memory of a consumer card that is offered for deep learning: below it, fine-tuning of
+8-billion-parameter models and 14-billion-parameter chat do not fit. Assumed. [bytes]"""
+
+GROUPS: Final = {
+    "compact": ("computer", "desktop"),
+    "cpu": ("cpu", "server"),
+    "desktop": ("desktop",),
+    "edge": ("edge", "desktop"),
+    "mac": ("computer", "desktop"),
+    "server": ("server",),
+    "workstation": ("workstation", "desktop"),
+}
+"""Groups of ``owning_defaults.csv`` by kind of machine, most specific first."""
+
+Words = Annotated[str, Field(max_length=600)]
+Key = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
+IsoDate = Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")]
+Usd = Annotated[float, Field(gt=0, le=1e7, allow_inf_nan=False)]
+
+
+class MachineSource(Noun):
+    """Where facts of a row come from."""
+
+    title: Words
+    locator: Words
+    date: IsoDate
+    confidence: Confidence
+
+
+class MachinePrice(Noun):
+    """Price of the whole machine."""
+
+    usd: Usd
+    date: IsoDate
+
+
+class MachineRow(Noun):
+    """A row of ``data/machines.yaml``: one chassis, with each of several cards."""
+
+    title: Words
+    kind: Literal["compact", "cpu", "desktop", "edge", "mac", "server", "workstation"]
+    cards: Annotated[int, Field(ge=1, le=16)]
+    accelerators: Annotated[tuple[Key, ...], Field(min_length=1)]
+    memory_gb: Annotated[float, Field(gt=0, le=4096)] | None = None
+    """Memory as sold, if the catalog's accelerator has another size. [GB]"""
+    price: MachinePrice | None = None
+    """None: the sum of the parts."""
+    card_usd: dict[Key, Usd] = Field(default_factory=dict)
+    """Price of a card, if it is not the catalog's: used ones."""
+    used: bool = False
+    rated_w: Annotated[float, Field(gt=0, le=1e5)] | None = None
+    """None: the cards and the usual share of the rest. [W]"""
+    rack_units: Annotated[int, Field(ge=0, le=48)] = 0
+    noise_dba: Annotated[float, Field(ge=0, le=120)]
+    """Beside the machine under load. [dBA]"""
+    delivery_weeks: Annotated[float, Field(ge=0, le=104)]
+    network: bool = False
+    """Whether several can work on one job, over a fast network."""
+    life_years: Annotated[float, Field(ge=1, le=20)] | None = None
+    """None: the default of owning."""
+    sources: dict[str, Key]
+    """Key of the source by field; ``default`` covers the rest."""
+
+
+class _Table(Noun):
+    sources: dict[Key, MachineSource]
+    machines: dict[Key, MachineRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine that can be bought: a row with one of its cards."""
+
+    key: str
+    row: MachineRow
+    card: Accelerator
+    usd: float
+    """Price of the whole machine. [USD]"""
+    price_source: MachineSource
+    rated_w: float
+    """[W]"""
+    host_usd: float
+    """Of that price, all but the cards; 0 if only the whole has a price. [USD]"""
+
+    @property
+    def title(self) -> str:
+        """Name for display."""
+        row = self.row
+        if len(row.accelerators) == 1 and row.price is not None:
+            return row.title
+        if row.cards == 1 and row.kind in ("compact", "mac"):
+            return row.title
+        name = self.card.name.removeprefix(f"{self.card.vendor} ")
+        cards = name if row.cards == 1 else f"{row.cards} x {name}"
+        chassis = row.title.partition(" with ")[0]
+        return f"{chassis} with {'a used ' if row.used and row.cards == 1 else ''}{cards}"
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Groups of the defaults of owning that apply to it, most specific first."""
+        return GROUPS[self.row.kind]
+
+    @property
+    def node(self) -> Node:
+        """The machine as the estimate sees it: all its cards in one."""
+        node = owned_node(self.card, self.row.cards)
+        network = node.inter_bytes_per_s if self.row.network else None
+        intra = min(node.intra_domain, self.row.cards) if self.row.cards > 1 else 1
+        return node.model_copy(
+            update={
+                "accelerators": self.row.cards,
+                "intra_domain": max(intra, 1),
+                "inter_bytes_per_s": network,
+            }
+        )
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """Fields of the row that no source states."""
+        facts = ("price", "rated_w", "rack_units", "noise_dba", "delivery_weeks")
+        table = _table().sources
+        keys = {name: self.row.sources.get(name, self.row.sources["default"]) for name in facts}
+        return tuple(
+            name for name, key in keys.items() if table[key].confidence is Confidence.MEMORY
+        )
+
+
+@cache
+def _table() -> _Table:
+    """Read the file.
+
+    Raises
+    ------
+    CatalogError
+        If the file is broken, its rows are out of order, or a row cites an unknown source.
+    """
+    from advisor.catalog.checks import check_order
+    from advisor.foundation.data_files import read_yaml
+    from advisor.foundation.data_records import checked, refuse
+
+    table = checked(_Table.model_validate, read_yaml(data_path(MACHINES)), file=MACHINES)
+    check_order(list(table.machines), file=MACHINES)
+    for name, row in table.machines.items():
+        for field, key in row.sources.items():
+            if key not in table.sources:
+                refuse(MACHINES, key, "Name a row of sources.", entry=name, field=field)
+        for field in {"price", "default"} - row.sources.keys():
+            refuse(MACHINES, None, "Name its source.", entry=name, field=f"sources.{field}")
+    return table
+
+
+def machines(catalog: Catalog, economy: Economy) -> tuple[Machine, ...]:
+    """Return every machine that can be bought, with its price and rated power.
+
+    Consumer cards below ``CONSUMER_FLOOR_BYTES`` and cards without a price are left out.
+    """
+    found = []
+    for name, row in _table().machines.items():
+        for accelerator in row.accelerators:
+            machine = _machine(f"{name}/{accelerator}", row, catalog, accelerator, economy)
+            if machine is not None:
+                found.append(machine)
+    return tuple(found)
+
+
+def machine_named(key: str, catalog: Catalog, economy: Economy) -> Machine:
+    """Return one machine by its key, e.g. ``desktop-1/rtx-5090``.
+
+    Raises
+    ------
+    InputError
+        If no machine has this key. The message names those with a similar one.
+    """
+    known = {machine.key: machine for machine in machines(catalog, economy)}
+    if key in known:
+        return known[key]
+    parts = key.partition("/")
+    near = [name for name in known if parts[0] in name or (parts[2] and parts[2] in name)]
+    raise InputError(
+        "unknown machine",
+        value=key,
+        allowed=", ".join(near or known),
+        remedy="'gpu-advisor fleet --machines' lists all machines.",
+        field="machine",
+    )
+
+
+def below_floor(card: Accelerator) -> bool:
+    """Whether a consumer card has too little memory to be offered."""
+    return (
+        card.segment is Segment.CONSUMER
+        and not card.shares_host_memory
+        and card.memory_marketed_bytes < CONSUMER_FLOOR_BYTES
+    )
+
+
+def _machine(
+    key: str, row: MachineRow, catalog: Catalog, accelerator: str, economy: Economy
+) -> Machine | None:
+    card = catalog.accelerator(accelerator)
+    usd = row.card_usd.get(accelerator, card.purchase_usd)
+    if below_floor(card) or (usd is None and row.price is None) or card.board_power_w is None:
+        return None
+    groups = GROUPS[row.kind]
+    if row.memory_gb is not None:
+        share = row.memory_gb * GB / card.memory_marketed_bytes
+        card = card.model_copy(
+            update={
+                "memory_marketed_bytes": row.memory_gb * GB,
+                "memory_reported_bytes": card.memory_reported_bytes * share,
+            }
+        )
+    host_usd = 0.0
+    if row.price is not None:
+        whole = row.price.usd
+    else:
+        whole = float(
+            capital_usd(
+                accelerators=row.cards,
+                purchase_usd=usd or 0.0,
+                host_share=economy.default("host_share", *groups).expected,
+                network_share=0.0,
+                machines=1,
+                host_usd=economy.default("host_usd", *groups).expected,
+            )
+        )
+        host_usd = whole - row.cards * (usd or 0.0)
+    rated = row.rated_w or WATTS_PER_KW * float(
+        rated_kw(
+            accelerators=row.cards,
+            board_power_w=card.board_power_w or 0.0,
+            host_power_share=economy.default("host_power_share", *groups).expected,
+        )
+    )
+    source = _table().sources[row.sources["price"]]
+    return Machine(key, row, card, whole, source, rated, host_usd)

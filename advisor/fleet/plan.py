@@ -1,0 +1,232 @@
+"""From a portfolio to its plan: the best mix of buying and renting, and what it means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.fleet.account import Account
+from advisor.fleet.alternatives import Variant, budget_curve, limit_prices, other_ways
+from advisor.fleet.build import Built, build
+from advisor.fleet.machines import Machine
+from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.problem import OFFICE, Problem, Way
+from advisor.fleet.program import solve
+from advisor.fleet.reasons import machine_reasons
+from advisor.fleet.results import Assignment, FleetPlan, Purchase
+from advisor.fleet.sentences import answer
+from advisor.fleet.supplies import Upkeep
+from advisor.foundation import cents
+from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.efficiency import Calibration
+
+SECONDS: Final = 12.0
+"""Time for the best plan of a large portfolio. [s]"""
+SECONDS_OF_OTHERS: Final = 6.0
+"""Time for all alternatives together. [s]"""
+
+
+def plan_portfolio(
+    portfolio: Portfolio,
+    *,
+    catalog: Catalog,
+    calibration: Calibration,
+    economy: Economy,
+    seconds: float = SECONDS,
+    alternatives: bool = True,
+) -> FleetPlan:
+    """Plan the purchases and rentals of a portfolio.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        Time for the solver; the gap of what it has found by then is part of the plan. [s]
+    alternatives : bool, optional
+        Also compute the other ways, the curve of budgets and the price of each limit.
+
+    Returns
+    -------
+    FleetPlan
+        If the limits do not allow all work, the least important is left out and the plan says so.
+
+    Raises
+    ------
+    InputError
+        If a machine is unknown, or nothing can do one of the workloads.
+    """
+    built = build(portfolio, catalog, calibration, economy)
+    found = solve(built.problem, seconds=seconds)
+    feasible = found.feasible
+    if not feasible:
+        found = solve(built.problem, seconds=seconds, leave_out=True)
+    planned = _Planned(portfolio, built, Account(built.problem, found), economy)
+    others: tuple[Variant, ...] = ()
+    if alternatives and feasible:
+        others = other_ways(built.problem, seconds=SECONDS_OF_OTHERS / 2)
+    return planned.result(others, feasible=feasible, alternatives=alternatives)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A solved portfolio."""
+
+    portfolio: Portfolio
+    built: Built
+    account: Account
+    economy: Economy
+
+    @property
+    def problem(self) -> Problem:
+        """The problem in numbers."""
+        return self.built.problem
+
+    def result(
+        self, others: tuple[Variant, ...], *, feasible: bool, alternatives: bool
+    ) -> FleetPlan:
+        """Return the plan as a noun."""
+        account, problem = self.account, self.problem
+        purchases = self.purchases()
+        total = cents.rounded(account.total_usd)
+        energy, carbon = self._energy
+        shown = tuple(item.result(total) for item in others)
+        more = alternatives and feasible
+        return FleetPlan(
+            portfolio=self.portfolio,
+            sentence=answer(self.portfolio, purchases, account, shown, feasible=feasible),
+            feasible=feasible,
+            total_usd=total,
+            gap=account.solution.gap,
+            horizon_months=problem.horizon,
+            period_months=problem.months,
+            purchases=purchases,
+            fleet=account.fleet(),
+            assignments=self.assignments(),
+            charges=account.charges(),
+            cash=account.cash(),
+            lines=account.cost_lines(),
+            energy_kwh=energy,
+            carbon_kg=carbon,
+            peak_kw=self._peak_kw,
+            alternatives=shown,
+            curve=budget_curve(problem, account, seconds=SECONDS_OF_OTHERS) if more else (),
+            limit_prices=limit_prices(problem, account, seconds=SECONDS_OF_OTHERS) if more else (),
+            notes=self.notes(),
+        )
+
+    def purchases(self) -> tuple[Purchase, ...]:
+        """Return what is bought or committed to, in order of time."""
+        problem, found = self.problem, []
+        for column, number in self.account.solution.bought():
+            supply, machine = problem.supplies[column.supply], self.built.machines[column.supply]
+            committed = supply.way is Way.COMMIT
+            usd = supply.capital_usd
+            if committed and supply.term_months is not None:
+                usd = supply.month_usd * supply.term_months
+            found.append(
+                Purchase(
+                    key=supply.key,
+                    title=supply.title,
+                    committed=committed,
+                    count=number,
+                    month=problem.starts[column.period],
+                    order_weeks=0.0 if machine is None else machine.row.delivery_weeks,
+                    usd=cents.rounded(number * usd),
+                    price_date="" if machine is None else _price_date(machine),
+                    price_source="" if machine is None else machine.price_source.title,
+                    assumed=() if machine is None else machine.assumed,
+                    why=() if machine is None else machine_reasons(machine),
+                )
+            )
+        return tuple(sorted(found, key=lambda item: (item.month, -item.usd, item.key)))
+
+    def assignments(self) -> tuple[Assignment, ...]:
+        """Return where every workload runs in every period."""
+        problem, found = self.problem, []
+        for use, value in self.account.solution.used():
+            job, mode = problem.jobs[use.job], self.account.mode(use)
+            where = mode.title if mode.supply is None else problem.supplies[mode.supply].title
+            slot = "" if use.slot < 0 else "office" if use.slot == OFFICE else "quiet"
+            found.append(
+                Assignment(
+                    workload=job.name,
+                    month=problem.starts[use.period],
+                    where=where,
+                    rented=mode.supply is None,
+                    slot=slot,
+                    share=value if use.slot < 0 else 0.0,
+                    replicas=round(value) if use.slot >= 0 else 0,
+                    cards=mode.cards,
+                    hours=mode.hours,
+                    detail=mode.detail,
+                )
+            )
+        order: Mapping[str, int] = {job.name: place for place, job in enumerate(problem.jobs)}
+        return tuple(sorted(found, key=lambda item: (order[item.workload], item.month, item.slot)))
+
+    @cached_property
+    def _energy(self) -> tuple[float, float]:
+        """Energy [kWh] and carbon [kg] of machines on site over the horizon."""
+        kwh = grams = 0.0
+        problem, account = self.problem, self.account
+        busy: dict[tuple[int, int], float] = {}
+        for use, value in account.solution.used():
+            supply = account.mode(use).supply
+            if supply is not None:
+                at = supply, use.period
+                busy[at] = busy.get(at, 0.0) + account.card_hours(use, value)
+        for place, item in enumerate(problem.supplies):
+            machine = self.built.machines[place]
+            if machine is None:
+                continue
+            upkeep = Upkeep.of(machine, self.portfolio.owning, self.economy)
+            for period, number in enumerate(account.there[place]):
+                if not number:
+                    continue
+                hours = busy.get((place, period), 0.0) / item.cards / number
+                hours = min(hours, HOURS_PER_MONTH)
+                used = number * upkeep.kwh(item.power_kw, hours) * problem.months[period]
+                kwh += used
+                grams += used * upkeep.g_per_kwh
+        return kwh, grams / 1e3
+
+    @property
+    def _peak_kw(self) -> float:
+        """Rated power of all machines on site, at its highest. [kW]"""
+        problem = self.problem
+        return max(
+            math.fsum(
+                supply.power_kw * self.account.there[place][period]
+                for place, supply in enumerate(problem.supplies)
+                if supply.on_site
+            )
+            for period in range(len(problem.months))
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader has to know before relying on the plan."""
+        problem = self.problem
+        length = {3: "quarter", 6: "half-year", 12: "year"}.get(problem.months[0], "period")
+        notes = [
+            f"Demand and purchases change by {length}; within one, demand is that of its middle.",
+            (
+                "Machines fit any free cards: work that needs 2, 4 or 8 cards is assumed to find "
+                "them together."
+            ),
+            "Work on cards without published runs is sized by the slow end of its range.",
+        ]
+        if self.account.solution.timed_out:
+            notes.append(
+                "The time for the search ran out: another plan may cost up to "
+                f"{self.account.solution.gap:.0%} less."
+            )
+        return tuple(notes)
+
+
+def _price_date(machine: Machine) -> str:
+    price = machine.row.price
+    return machine.card.purchase_date or "" if price is None else price.date

@@ -1,0 +1,159 @@
+"""The planning problem in plain numbers: jobs, ways to supply them, periods and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from advisor.equations.owning import discounted, residual_share
+from advisor.foundation.units import HOURS_PER_MONTH
+
+MONTHS_PER_YEAR: Final = 12
+OFFICE_HOURS: Final = 10 * 365.25 / 12 * 5 / 7
+"""Ten hours on each weekday of a month. [h]"""
+SLOT_HOURS: Final = (OFFICE_HOURS, HOURS_PER_MONTH - OFFICE_HOURS)
+"""Hours of a month in each slot: office hours, and the rest. [h]"""
+OFFICE, QUIET = 0, 1
+
+
+class Way(StrEnum):
+    """How machines come about."""
+
+    OWNED = "owned"
+    BUY = "buy"
+    COMMIT = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Machines of one kind that are there for months, and that jobs share."""
+
+    key: str
+    title: str
+    way: Way
+    cards: int
+    """In one machine."""
+    capital_usd: float = 0.0
+    """Paid when a machine is bought. [USD]"""
+    month_usd: float = 0.0
+    """For a machine that is there, used or not. [USD]"""
+    card_hour_usd: float = 0.0
+    """Added by an hour of work on one card. [USD]"""
+    power_kw: float = 0.0
+    rack_units: float = 0.0
+    life_months: float = 60.0
+    """Age at which it is worth nothing, in a straight line. [months]"""
+    term_months: int | None = None
+    """Of a commitment."""
+    owned: tuple[int, ...] = ()
+    """Machines there already, by period; empty: none."""
+    first_period: int = 0
+    """First period in which one can be bought."""
+    most: int | None = None
+    """Most machines at a time; None: no limit."""
+    on_site: bool = True
+    """Whether it stands in the user's place and counts against its limits."""
+    barred: str = ""
+    """Why none may be bought: ``noise``, ``used`` or ``list``; empty if they may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to do a job.
+
+    On a supply, ``cards`` is how many cards work together, on ``machines`` machines. Without a
+    supply, the job rents on demand or calls a hosted model, and pays for what it uses.
+    """
+
+    supply: int | None
+    title: str
+    cards: int = 1
+    machines: int = 1
+    hours: float = 0.0
+    """Of a run on these cards. [h]"""
+    serves: float = 0.0
+    """Load that one replica serves, in the unit of the job's demand."""
+    usd: float = 0.0
+    """Rented: price of a run, or of an hour of one replica. [USD]"""
+    detail: str = ""
+    """Precision, layout or offer, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A workload as demand over periods.
+
+    A batch job has runs a month. A service has a load in each slot, met by whole replicas.
+    """
+
+    name: str
+    modes: tuple[Mode, ...]
+    runs: tuple[float, ...] = ()
+    """Batch: runs a month, by period."""
+    load: tuple[tuple[float, float], ...] = ()
+    """Service: load in each slot, by period."""
+    weight: float = 1.0
+    """What leaving it out costs more than what leaving out another does."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is a service."""
+        return bool(self.load)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits over all supplies; None means no limit."""
+
+    power_kw: float | None = None
+    rack_units: float | None = None
+    machines: int | None = None
+    purchase_usd: float | None = None
+    usd_per_year: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Jobs, supplies, periods and limits."""
+
+    jobs: tuple[Job, ...]
+    supplies: tuple[Supply, ...]
+    months: tuple[int, ...]
+    """Length of each period. [months]"""
+    discount_rate: float = 0.0
+    """Per year."""
+    utilisation: float = 1.0
+    """Share of the hours that services leave free and batch jobs may fill."""
+    limits: Limits = field(default_factory=Limits)
+    rent_factors: tuple[float, ...] = ()
+    """Rents on demand over today's, by period; empty: unchanged."""
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Month in which each period starts."""
+        return tuple(sum(self.months[:place]) for place in range(len(self.months)))
+
+    @property
+    def horizon(self) -> int:
+        """[months]"""
+        return sum(self.months)
+
+    def factor(self, month: float) -> float:
+        """Present value of a dollar paid after so many months."""
+        return float(discounted(usd=1.0, months=float(month), discount_rate=self.discount_rate))
+
+    def period_factor(self, period: int) -> float:
+        """Mean present value of a dollar a month paid at the end of each month of a period."""
+        start, length = self.starts[period], self.months[period]
+        return sum(self.factor(start + month + 1) for month in range(length)) / length
+
+    def worth_at_end(self, supply: Supply, period: int) -> float:
+        """Worth at the horizon of a machine bought in a period, over its price."""
+        age = float(self.horizon - self.starts[period])
+        return float(residual_share(months=age, life_years=supply.life_months / MONTHS_PER_YEAR))
+
+    def capital_factor(self, supply: Supply, period: int) -> float:
+        """Present cost of a dollar of machines bought in a period, less their worth at the end."""
+        worth = self.worth_at_end(supply, period)
+        return self.factor(self.starts[period]) - worth * self.factor(self.horizon)

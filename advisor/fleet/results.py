@@ -1,0 +1,147 @@
+"""The plan of a fleet: what is bought and rented, what runs where, and what it costs."""
+
+from __future__ import annotations
+
+from advisor.fleet.portfolio import Portfolio
+from advisor.foundation.noun import Noun
+
+
+class Purchase(Noun):
+    """Machines bought, or rented for a term, at one time."""
+
+    key: str
+    title: str
+    committed: bool
+    """Whether they are rented for a term instead of bought."""
+    count: int
+    month: int
+    """They have to be there at the start of this month; the first is 0."""
+    order_weeks: float
+    """Weeks before that month to order them; 0 for a commitment."""
+    usd: float
+    """Bought: price of all. Committed: rent of all for the whole term. [USD]"""
+    price_date: str
+    price_source: str
+    assumed: tuple[str, ...]
+    """Facts of the machine that no source states."""
+    why: tuple[str, ...]
+    """Reasons in words: memory, software, condition."""
+
+
+class FleetMachine(Noun):
+    """Machines of one kind over time."""
+
+    key: str
+    title: str
+    way: str
+    cards: int
+    """In each machine."""
+    count: tuple[int, ...]
+    """There in each period."""
+    utilisation: tuple[float, ...]
+    """Share of the card hours in use in each period."""
+    by_workload: dict[str, float]
+    """Share of the card hours of the horizon that each workload takes."""
+
+
+class Assignment(Noun):
+    """Where a workload runs in one period."""
+
+    workload: str
+    month: int
+    """Start of the period."""
+    where: str
+    rented: bool
+    slot: str
+    """``office`` or ``quiet`` for services; empty for runs."""
+    share: float
+    """Of the runs; 0 for services."""
+    replicas: int
+    """Of a service; 0 for runs."""
+    cards: int
+    """Together in one run or replica."""
+    hours: float
+    """Of a run; 0 for services. [h]"""
+    detail: str
+
+
+class Charge(Noun):
+    """What one workload costs over the horizon, as present value."""
+
+    workload: str
+    usd: float
+    own_usd: float
+    """Its share of machines and their power. [USD]"""
+    rent_usd: float
+    left_out: float
+    """Largest share of it that the limits leave out in any period."""
+
+
+class Cash(Noun):
+    """Cash of one quarter. [USD]"""
+
+    month: int
+    purchase_usd: float
+    rent_usd: float
+    running_usd: float
+    """Power, place and staff."""
+
+
+class CostLine(Noun):
+    """One line of the present cost."""
+
+    name: str
+    title: str
+    usd: float
+
+
+class Alternative(Noun):
+    """Another way to do the same work."""
+
+    name: str
+    title: str
+    feasible: bool
+    usd: float | None
+    """Present value. [USD]"""
+    purchase_usd: float | None
+    sentence: str
+
+
+class ConstraintPrice(Noun):
+    """What a limit costs: how much less the plan costs if the limit is looser."""
+
+    limit: str
+    saves_usd: float
+    sentence: str
+
+
+class FleetPlan(Noun):
+    """The answer to a portfolio."""
+
+    portfolio: Portfolio
+    sentence: str
+    """The answer for a boss."""
+    feasible: bool
+    """Whether all work is done. If not, ``left_out`` of the charges says what is missing."""
+    total_usd: float
+    """Present value over the horizon. [USD]"""
+    gap: float
+    """No plan costs less by more than this share, by the solver's proof."""
+    horizon_months: int
+    period_months: tuple[int, ...]
+    purchases: tuple[Purchase, ...]
+    fleet: tuple[FleetMachine, ...]
+    assignments: tuple[Assignment, ...]
+    charges: tuple[Charge, ...]
+    cash: tuple[Cash, ...]
+    lines: tuple[CostLine, ...]
+    energy_kwh: float
+    """Of owned machines, cooling included; rented ones are the provider's. [kWh]"""
+    carbon_kg: float
+    peak_kw: float
+    """Rated power of all machines on site, at its highest. [kW]"""
+    alternatives: tuple[Alternative, ...] = ()
+    curve: tuple[Alternative, ...] = ()
+    """Best plans under rising purchase budgets."""
+    limit_prices: tuple[ConstraintPrice, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,73 @@
+"""The answer of a fleet in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from advisor.fleet.account import Account
+from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.results import Alternative, Purchase
+from advisor.foundation.formatting import money
+
+SHOWN = 3
+MONTHS_PER_YEAR = 12
+
+
+def answer(
+    portfolio: Portfolio,
+    purchases: Sequence[Purchase],
+    account: Account,
+    others: Sequence[Alternative],
+    *,
+    feasible: bool,
+) -> str:
+    """Return the plan in a few sentences for somebody who decides about money."""
+    horizon = years(account.problem.horizon)
+    bought = [item for item in purchases if not item.committed]
+    parts = []
+    if bought:
+        usd = sum(item.usd for item in bought)
+        parts.append(f"Buy {_counted(bought)} for {money(usd)}")
+    terms = [item for item in purchases if item.committed]
+    if terms:
+        parts.append(f"rent {_counted(terms)} for a term")
+    if account.lines["rent"] > 0:
+        parts.append("rent the rest on demand" if parts else "rent everything on demand")
+    if not parts:
+        parts.append("use the machines that you have")
+    first = ", ".join(parts)
+    text = f"{first[:1].upper()}{first[1:]}: {money(account.total_usd)} over {horizon}."
+    for item in others:
+        if item.feasible and item.usd and item.usd > account.total_usd * 1.005:
+            words = "Renting everything" if item.name == "rent" else "Buying everything"
+            text += f" {words} would cost {money(item.usd)}."
+        elif not item.feasible:
+            words = "Renting everything" if item.name == "rent" else "Buying everything"
+            text += f" {words} is not possible within the limits."
+    if not feasible:
+        left = [charge for charge in account.charges() if charge.left_out > 0.005]
+        names = ", ".join(f"{item.workload} ({item.left_out:.0%})" for item in left[:SHOWN])
+        text += f" The limits do not allow everything: left out are {names}."
+        if len(left) > SHOWN:
+            text += f" So are {len(left) - SHOWN} more."
+    return text
+
+
+def years(months: int) -> str:
+    """Return a horizon in words."""
+    whole, rest = divmod(months, MONTHS_PER_YEAR)
+    if rest:
+        return f"{months} months"
+    return f"{whole} year{'s' * (whole > 1)}"
+
+
+def _counted(purchases: Sequence[Purchase]) -> str:
+    """Return machines with their numbers, the dearest first, over all times."""
+    numbers: dict[str, int] = {}
+    for item in sorted(purchases, key=lambda each: -each.usd):
+        numbers[item.title] = numbers.get(item.title, 0) + item.count
+    shown = [f"{number} x {title}" for title, number in list(numbers.items())[:SHOWN]]
+    others = sum(list(numbers.values())[SHOWN:])
+    if others:
+        shown.append(f"{others} more machine{'s' * (others > 1)}")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,0 +1,237 @@
+"""What a fleet can consist of: machines to buy or owned, and committed rents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.equations.energy import WATTS_PER_KW, kwh_per_month
+from advisor.errors import InputError
+from advisor.fleet.machines import Machine, machine_named, machines
+from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.problem import Supply, Way
+from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.hardware import Offer, PriceKind
+from advisor.nouns.limits import Constraints
+from advisor.nouns.money import Owning, Unused
+from advisor.planning.search.systems import allowed_offers
+
+WEEKS_PER_MONTH: Final = 365.25 / 12 / 7
+MONTHS_PER_YEAR: Final = 12
+NOISE, USED = "noise", "used"
+"""Why a machine is barred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Defaults of owning one machine, or the user's values."""
+
+    load_share: float
+    idle_share: float
+    pue: float
+    usd_per_kwh: float
+    g_per_kwh: float
+    colocation_usd_per_kw_month: float
+    staff_usd_per_machine_month: float
+    life_years: float
+
+    @classmethod
+    def of(cls, machine: Machine, owning: Owning, economy: Economy) -> Upkeep:
+        """Return the inputs of a machine.
+
+        Raises
+        ------
+        InputError
+            If the place has no known tariff and none is given.
+        """
+
+        def value(field: str) -> float:
+            given: float | None = getattr(owning, field)
+            return economy.default(field, *machine.groups).expected if given is None else given
+
+        place = economy.place(owning.place)
+        country = economy.place(place.country)
+        business = "server" in machine.groups
+        tariff = owning.electricity_usd_per_kwh
+        if tariff is None:
+            known = country.business_usd_per_kwh if business else country.household_usd_per_kwh
+            if known is None:
+                raise InputError(
+                    f"no tariff is known for {place.name}",
+                    value=place.key,
+                    allowed="a price of electricity in USD per kWh",
+                    remedy="Give owning.electricity_usd_per_kwh, e.g. 0.15.",
+                    field="owning.electricity_usd_per_kwh",
+                )
+            tariff = known
+        carbon = owning.carbon_g_per_kwh
+        return cls(
+            load_share=value("load_share"),
+            idle_share=0.0 if _switched_off(machine, owning) else value("idle_share"),
+            pue=value("pue"),
+            usd_per_kwh=tariff,
+            g_per_kwh=place.carbon_g_per_kwh if carbon is None else carbon,
+            colocation_usd_per_kw_month=value("colocation_usd_per_kw_month"),
+            staff_usd_per_machine_month=value("staff_usd_per_machine_month"),
+            life_years=owning.life_years or machine.row.life_years or value("life_years"),
+        )
+
+    def kwh(self, rated_kw: float, hours: float) -> float:
+        """Energy of a month with so many hours in use, including cooling. [kWh]"""
+        return float(
+            kwh_per_month(
+                hours_per_month=hours,
+                rated_kw=rated_kw,
+                load_share=self.load_share,
+                idle_share=self.idle_share,
+                pue=self.pue,
+            )
+        )
+
+
+def _switched_off(machine: Machine, owning: Owning) -> bool:
+    """Whether it is off outside its hours in use: servers stay on unless told."""
+    if owning.when_unused is not None:
+        return owning.when_unused is Unused.OFF
+    return owning.idle_share is None and "server" not in machine.groups
+
+
+def owned_supplies(
+    portfolio: Portfolio, catalog: Catalog, economy: Economy, months: Sequence[int]
+) -> list[tuple[Machine, Supply]]:
+    """Return the machines that are there already.
+
+    Raises
+    ------
+    InputError
+        If a machine is unknown.
+    """
+    found = []
+    starts = [sum(months[:place]) for place in range(len(months))]
+    for item in portfolio.owned:
+        machine = machine_named(item.machine, catalog, economy)
+        there = tuple(
+            item.count if item.months_left is None or start < item.months_left else 0
+            for start in starts
+        )
+        supply = _machine_supply(machine, portfolio, economy, Way.OWNED, owned=there)
+        found.append((machine, supply))
+    return found
+
+
+def bought_supplies(
+    portfolio: Portfolio, catalog: Catalog, economy: Economy, months: Sequence[int]
+) -> list[tuple[Machine, Supply]]:
+    """Return the machines that the portfolio allows to buy.
+
+    Raises
+    ------
+    InputError
+        If ``means`` names an unknown machine.
+    """
+    means, site = portfolio.means, portfolio.site
+    for key in (*means.machines, *means.without):
+        machine_named(key, catalog, economy)
+    found = []
+    for machine in machines(catalog, economy) if means.buy else ():
+        row = machine.row
+        if machine.key in means.without or (means.machines and machine.key not in means.machines):
+            continue
+        first = _first_period(row.delivery_weeks, site.ready_in_weeks, months)
+        if first < len(months):
+            supply = _machine_supply(machine, portfolio, economy, Way.BUY, first=first)
+            found.append((machine, replace(supply, barred=_bar(machine, portfolio))))
+    return found
+
+
+def _bar(machine: Machine, portfolio: Portfolio) -> str:
+    """Return why a machine may not be bought; empty if it may."""
+    noise, means = portfolio.site.noise_dba, portfolio.means
+    if machine.row.used and not means.used and machine.key not in means.machines:
+        return USED
+    return NOISE if noise is not None and machine.row.noise_dba > noise else ""
+
+
+def _first_period(weeks: float, ready_in: float | None, months: Sequence[int]) -> int:
+    """Return the first period at whose start an order of today has arrived."""
+    late = 0.0 if ready_in is None else max(0.0, weeks - ready_in) / WEEKS_PER_MONTH
+    starts = [sum(months[:place]) for place in range(len(months))]
+    return sum(start < late for start in starts)
+
+
+def _machine_supply(
+    machine: Machine,
+    portfolio: Portfolio,
+    economy: Economy,
+    way: Way,
+    *,
+    owned: tuple[int, ...] = (),
+    first: int = 0,
+) -> Supply:
+    upkeep = Upkeep.of(machine, portfolio.owning, economy)
+    rated_kw, row = machine.rated_w / WATTS_PER_KW, machine.row
+    idle = upkeep.kwh(rated_kw, 0.0) * upkeep.usd_per_kwh
+    busy = upkeep.kwh(rated_kw, HOURS_PER_MONTH) * upkeep.usd_per_kwh
+    fixed = (
+        idle + rated_kw * upkeep.colocation_usd_per_kw_month + upkeep.staff_usd_per_machine_month
+    )
+    return Supply(
+        key=machine.key,
+        title=machine.title,
+        way=way,
+        cards=row.cards,
+        capital_usd=0.0 if way is Way.OWNED else machine.usd,
+        month_usd=fixed,
+        card_hour_usd=(busy - idle) / HOURS_PER_MONTH / row.cards,
+        power_kw=rated_kw,
+        rack_units=row.rack_units,
+        life_months=upkeep.life_years * MONTHS_PER_YEAR,
+        owned=owned,
+        first_period=first,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A rental machine that one provider rents for a term."""
+
+    offer: Offer
+    supply: Supply
+
+
+def committed_supplies(portfolio: Portfolio, catalog: Catalog, economy: Economy) -> list[Committed]:
+    """Return the cheapest commitment of each card, machine size and term."""
+    if not (portfolio.means.rent and portfolio.means.commit):
+        return []
+    best: dict[tuple[str, int, int], Committed] = {}
+    for offer in allowed_offers(catalog, Constraints(price_kind=PriceKind.ON_DEMAND)):
+        price = offer.on_demand_usd_per_hour
+        if price is None:
+            continue
+        for plan in economy.commitments:
+            if plan.provider != offer.provider or not plan.covers(offer.accelerator):
+                continue
+            if plan.term_months > portfolio.owning.months:
+                continue
+            month = price * plan.price_ratio * HOURS_PER_MONTH * offer.price_factor
+            place = (offer.accelerator, offer.accelerators, plan.term_months)
+            if place in best and best[place].supply.month_usd <= month:
+                continue
+            years = plan.term_months // MONTHS_PER_YEAR
+            best[place] = Committed(
+                offer,
+                Supply(
+                    key=f"{offer.key}/{plan.term_months}",
+                    title=f"{offer.provider} {offer.instance_type} for {years} "
+                    f"year{'s' * (years > 1)}",
+                    way=Way.COMMIT,
+                    cards=offer.accelerators,
+                    month_usd=month,
+                    term_months=plan.term_months,
+                    on_site=False,
+                ),
+            )
+    return list(best.values())

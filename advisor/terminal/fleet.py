@@ -1,0 +1,172 @@
+"""The plan of a fleet, in text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from advisor.fleet.machines import Machine
+from advisor.fleet.results import Assignment, FleetPlan, Purchase
+from advisor.foundation.formatting import count, duration, money
+from advisor.foundation.units import HOUR_S
+from advisor.terminal.console import INDENT, bullets, heading, table
+from advisor.terminal.short import Screen
+
+SHOWN_JOBS: Final = 8
+SHOWN_LIMITS: Final = 3
+MONTHS_PER_YEAR: Final = 12
+
+
+def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -> None:
+    """Print the plan on one screen; ``everything`` shows every period, charge and limit."""
+    if not everything:
+        _short(console, plan)
+        return
+    console.print(plan.sentence, style="bold")
+    if plan.purchases:
+        heading(console, "Machines")
+        console.print(_purchases(plan.purchases))
+        bullets(console, "Why", _reasons(plan.purchases))
+    heading(console, "Use of the machines")
+    console.print(
+        table(
+            ["Machine", "From month", "Number", "In use"],
+            [
+                (machine.title, str(start), count(number), f"{share:.0%}")
+                for machine in plan.fleet
+                for start, number, share in zip(
+                    _starts(plan), machine.count, machine.utilisation, strict=True
+                )
+            ],
+            right=[1, 2, 3],
+        )
+    )
+    heading(console, "Where each workload runs")
+    console.print(_jobs(plan.assignments))
+    heading(console, "Cost by workload (present value)")
+    console.print(
+        table(
+            ["Workload", "Total", "Own machines", "Rent"],
+            [
+                (item.workload, money(item.usd), money(item.own_usd), money(item.rent_usd))
+                for item in plan.charges
+            ],
+            right=[1, 2, 3],
+        )
+    )
+    heading(console, "Cash by quarter")
+    console.print(
+        table(
+            ["From month", "Machines", "Rent", "Power, place, staff"],
+            [
+                (
+                    str(item.month),
+                    money(item.purchase_usd),
+                    money(item.rent_usd),
+                    money(item.running_usd),
+                )
+                for item in plan.cash
+            ],
+            right=[0, 1, 2, 3],
+        )
+    )
+    bullets(console, "Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
+    bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
+    bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
+    bullets(console, "Energy", (_energy(plan),))
+    bullets(console, "Notes", plan.notes)
+
+
+def show_machines(console: Console, machines: Iterable[Machine]) -> None:
+    """Print the machines that can be bought."""
+    console.print(
+        table(
+            ["Key", "Machine", "Price", "Rated", "Rack units", "Noise", "Weeks"],
+            [
+                (
+                    machine.key,
+                    machine.title,
+                    money(machine.usd),
+                    f"{machine.rated_w:,.0f} W",
+                    str(machine.row.rack_units),
+                    f"{machine.row.noise_dba:.0f} dBA",
+                    f"{machine.row.delivery_weeks:.0f}",
+                )
+                for machine in machines
+            ],
+            right=[2, 3, 4, 5, 6],
+        )
+    )
+
+
+def _short(console: Console, plan: FleetPlan) -> None:
+    screen = Screen(console, "'--all' shows every period, the cash by quarter and each charge.")
+    screen.add(0, Text(plan.sentence, style="bold"))
+    if plan.purchases:
+        screen.add(1, _purchases(plan.purchases))
+        for reason in _reasons(plan.purchases)[:SHOWN_LIMITS]:
+            screen.say(4, reason)
+    first = [item for item in plan.assignments if item.month == 0]
+    if first:
+        screen.add(2, _jobs(first[: 2 * SHOWN_JOBS]))
+    for item in plan.alternatives:
+        screen.say(3, item.sentence)
+    for price in plan.limit_prices[:SHOWN_LIMITS]:
+        screen.say(5, price.sentence)
+    screen.say(6, _energy(plan))
+    if plan.gap > 0.005:
+        screen.say(1, f"Another plan may cost up to {plan.gap:.0%} less: the search was stopped.")
+    screen.show()
+
+
+def _purchases(purchases: Iterable[Purchase]) -> Padding:
+    rows = [
+        (
+            "rent" if item.committed else "buy",
+            f"{item.count} x {item.title}",
+            money(item.usd),
+            f"month {item.month}",
+            f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "",
+        )
+        for item in purchases
+    ]
+    made = table(["", "Machine", "USD", "There in", "Order"], rows, right=[2])
+    return Padding(made, (0, 0, 0, INDENT))
+
+
+def _jobs(assignments: Iterable[Assignment]) -> Padding:
+    rows = []
+    for item in assignments:
+        if item.slot:
+            amount = f"{item.replicas} x {item.cards:g} card{'s' * (item.cards > 1)}"
+            when = "office hours" if item.slot == "office" else "other hours"
+        else:
+            amount = f"{item.share:.0%} of runs, {duration(item.hours * HOUR_S)} each"
+            when = ""
+        where = f"{'rented: ' if item.rented else ''}{item.where}"
+        rows.append((item.workload, f"month {item.month}", when, where, amount))
+    made = table(["Workload", "From", "When", "Where", "How much"], rows)
+    return Padding(made, (0, 0, 0, INDENT))
+
+
+def _reasons(purchases: Iterable[Purchase]) -> list[str]:
+    return list(
+        dict.fromkeys(f"{item.title}: {' '.join(item.why)}" for item in purchases if item.why)
+    )
+
+
+def _energy(plan: FleetPlan) -> str:
+    if not plan.energy_kwh:
+        return ""
+    return (
+        f"Machines on site take {plan.energy_kwh:,.0f} kWh and cause "
+        f"{plan.carbon_kg:,.0f} kg of CO2; rated power {plan.peak_kw:.1f} kW."
+    )
+
+
+def _starts(plan: FleetPlan) -> list[int]:
+    return [sum(plan.period_months[:place]) for place in range(len(plan.period_months))]

@@ -1,0 +1,88 @@
+"""Machines that can be bought: prices, the floor of memory, and what broken rows say."""
+
+import pytest
+
+from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.economy import load_economy
+from advisor.errors import InputError
+from advisor.fleet.machines import below_floor, machine_named, machines
+from advisor.fleet.reasons import machine_reasons
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+def test_consumer_cards_below_16_gb_are_not_offered(catalog: Catalog) -> None:
+    assert below_floor(catalog.accelerator("rtx-3060-12gb"))
+    assert not below_floor(catalog.accelerator("rtx-4060-ti-16gb"))
+    assert not below_floor(catalog.accelerator("jetson-orin-nano-super"))
+    assert not any(below_floor(item.card) for item in machines(catalog, load_economy()))
+
+
+def test_every_row_gives_all_its_machines(catalog: Catalog) -> None:
+    """A card without price or power would silently vanish."""
+    found = machines(catalog, load_economy())
+
+    assert len(found) == sum(
+        len(row.accelerators)
+        for row in {item.key.partition("/")[0]: item.row for item in found}.values()
+    )
+    kinds = {item.row.kind for item in found}
+    assert kinds == {"compact", "cpu", "desktop", "edge", "mac", "server", "workstation"}
+    assert {1, 2, 4, 8} <= {item.row.cards for item in found}
+
+
+def test_a_price_is_that_of_cards_and_the_rest(catalog: Catalog) -> None:
+    """Eight H100 at 30,000 USD, and 10,424 USD for the rest of the server (SemiAnalysis)."""
+    server = machine_named("hgx-8/h100-sxm", catalog, load_economy())
+
+    assert server.usd == pytest.approx(8 * 30_000 + 10_424)
+    assert server.host_usd == pytest.approx(10_424)
+    assert server.rated_w == 10_200
+
+
+def test_a_used_card_has_its_own_price_and_says_so(catalog: Catalog) -> None:
+    """850 to 1,050 USD in June 2026, and 700 USD for the computer."""
+    machine = machine_named("desktop-1-used/rtx-3090", catalog, load_economy())
+
+    assert machine.usd == pytest.approx(950 + 700)
+    assert any("warranty" in reason for reason in machine_reasons(machine))
+
+
+def test_a_mac_has_the_memory_that_is_sold(catalog: Catalog) -> None:
+    """Apple withdrew 512 GB in March 2026; 96 GB cost 5,299 USD since 25 June."""
+    mac = machine_named("mac-studio-ultra/apple-m3-ultra", catalog, load_economy())
+
+    assert mac.usd == 5299
+    assert mac.card.memory_marketed_bytes == 96e9
+    assert mac.card.memory_reported_bytes == pytest.approx(0.75 * 96 * 2**30, rel=0.01)
+
+
+def test_reasons_count_the_software_of_each_vendor(catalog: Catalog) -> None:
+    economy = load_economy()
+
+    def tools(key: str) -> int:
+        words = machine_reasons(machine_named(key, catalog, economy))[0]
+        return int(words.split()[1])
+
+    nvidia, amd = tools("desktop-1/rtx-5090"), tools("desktop-1/rx-9070-xt")
+    apple = tools("mac-studio-ultra/apple-m3-ultra")
+    assert nvidia > max(amd, apple)
+    assert min(amd, apple) > 0
+
+
+def test_an_unknown_machine_is_a_mistake_with_near_names(catalog: Catalog) -> None:
+    with pytest.raises(InputError, match="hgx-8/h100-sxm"):
+        machine_named("hgx-8/h1000", catalog, load_economy())
+
+
+def test_machines_are_nodes_of_their_own_size(catalog: Catalog) -> None:
+    economy = load_economy()
+    hgx = machine_named("hgx-8/h100-sxm", catalog, economy).node
+    desktop = machine_named("desktop-2/rtx-5090", catalog, economy).node
+
+    assert (hgx.accelerators, hgx.intra_domain) == (8, 8)
+    assert hgx.inter_bytes_per_s is not None
+    assert (desktop.accelerators, desktop.intra_domain, desktop.inter_bytes_per_s) == (2, 1, None)

@@ -1,0 +1,134 @@
+"""Portfolios through the facade: what may be said, and what a plan holds."""
+
+from typing import Any
+
+import pytest
+
+from advisor import InputError, estimate, load_portfolio, plan_fleet
+
+CHATBOT: dict[str, Any] = {
+    "name": "chatbot",
+    "case": {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "concurrency": 8},
+        "limits": {"max_tpot_ms": 50},
+    },
+}
+TUNE: dict[str, Any] = {
+    "name": "weekly tune",
+    "case": {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 5e6},
+        "limits": {"deadline_hours": 24},
+    },
+    "runs_per_month": 4,
+}
+
+
+def portfolio(*workloads: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"workloads": list(workloads), "owning": {"months": 12}, **more}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (portfolio(), "at least 1"),
+        (portfolio({**TUNE, "people": 2}), "either runs_per_month or people"),
+        (portfolio({**CHATBOT, "runs_per_month": 2}), "leave runs_per_month"),
+        (portfolio({**TUNE, "hours": "office"}), "apply to serving"),
+        (portfolio(TUNE, TUNE), "two workloads"),
+        (portfolio(TUNE, colour="red"), "colour"),
+        (portfolio(TUNE, owned=[{"machine": "abacus"}]), "unknown machine"),
+        (portfolio(TUNE, means={"without": ["abacus"]}), "unknown machine"),
+        (portfolio(TUNE, owning={"slots": 3}), "slots does not apply"),
+        (portfolio({**TUNE, "name": "=cmd()"}), "formula"),
+        (portfolio({**TUNE, "growth_per_year": True}), "no number"),
+        (
+            portfolio({**TUNE, "case": {**TUNE["case"], "hardware": {"accelerator": "l4"}}}),
+            "the plan chooses the machines",
+        ),
+        (portfolio(TUNE, means={"buy": False, "rent": False}), "nothing can do"),
+    ],
+)
+def test_a_mistake_is_one_sentence(content: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        plan_fleet(load_portfolio(content))
+
+
+def test_a_plan_takes_the_hours_of_the_estimate() -> None:
+    """A run on the machine takes what ``estimate`` says of the same cards."""
+    only = "workstation-2/rtx-pro-6000-blackwell"
+    plan = plan_fleet(
+        portfolio({**TUNE, "on_premises": True}, means={"machines": [only]}), alternatives=False
+    )
+    [run] = [item for item in plan.assignments if item.month == 0]
+    alone = estimate(
+        {
+            **TUNE["case"],
+            "hardware": {"accelerator": "rtx-pro-6000-blackwell", "count": int(run.cards)},
+        }
+    )
+
+    assert [item.key for item in plan.purchases] == [only]
+    assert alone.time is not None
+    assert run.hours == pytest.approx(alone.time.run_hours.expected, rel=0.02)
+
+
+def test_private_work_is_never_rented_and_the_rest_may_be() -> None:
+    plan = plan_fleet(portfolio({**CHATBOT, "on_premises": True}, TUNE), alternatives=False)
+
+    assert not any(item.rented for item in plan.assignments if item.workload == "chatbot")
+    assert plan.feasible
+
+
+def test_machines_that_are_there_cost_only_their_power() -> None:
+    owned = [{"machine": "desktop-2/rtx-5090"}]
+    plan = plan_fleet(portfolio(TUNE, owned=owned), alternatives=False)
+
+    assert plan.purchases == ()
+    titles = {item.where for item in plan.assignments}
+    assert titles == {"Desktop computer with 2 x GeForce RTX 5090"}
+    assert {line.name for line in plan.lines} == {"power"}
+
+
+def test_an_office_gets_no_loud_machine_and_a_budget_is_kept() -> None:
+    plan = plan_fleet(
+        portfolio(
+            {**CHATBOT, "on_premises": True},
+            TUNE,
+            site={"noise_dba": 45, "power_kw": 1.0},
+            budget={"purchase_usd": 4000},
+        )
+    )
+
+    assert plan.feasible
+    assert sum(item.usd for item in plan.purchases) <= 4000
+    assert plan.peak_kw <= 1.0
+    assert {price.limit for price in plan.limit_prices} == {"power", "purchase", "noise", "used"}
+    assert all(price.saves_usd >= 0 for price in plan.limit_prices)
+
+
+def test_what_the_limits_do_not_allow_is_named() -> None:
+    plan = plan_fleet(
+        portfolio(
+            {**CHATBOT, "on_premises": True, "priority": 1},
+            {**TUNE, "on_premises": True, "priority": 9, "runs_per_month": 400},
+            budget={"purchase_usd": 2500},
+        )
+    )
+
+    assert not plan.feasible
+    left = {charge.workload: charge.left_out for charge in plan.charges}
+    assert left["chatbot"] == 0
+    assert left["weekly tune"] > 0
+    assert "weekly tune" in plan.sentence
+
+
+def test_other_ways_never_cost_less_and_the_bills_add_up() -> None:
+    plan = plan_fleet(portfolio(CHATBOT, TUNE))
+
+    usd = [item.usd for item in plan.alternatives if item.usd is not None]
+    assert len(usd) == 2
+    assert min(usd) >= plan.total_usd * (1 - 1e-3)
+    assert sum(charge.usd for charge in plan.charges) == pytest.approx(plan.total_usd, abs=0.05)
+    assert sum(line.usd for line in plan.lines) == pytest.approx(plan.total_usd, abs=0.05)

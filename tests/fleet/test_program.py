@@ -1,0 +1,306 @@
+"""The program's plans against the enumeration of all plans, and what must hold of any plan."""
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from advisor.fleet.account import Account
+from advisor.fleet.problem import Job, Limits, Mode, Problem, Supply, Way
+from advisor.fleet.program import Buy, solve
+
+HOURS = 730.0
+OFFICE = 10 * 365.25 / 12 * 5 / 7
+SLOTS = (OFFICE, HOURS - OFFICE)
+MOST = 2
+
+
+def random_problem(seed: int) -> Problem:
+    """A portfolio of two or three jobs on two kinds of machines, over two half-years."""
+    draw = random.Random(seed)
+    supplies = tuple(
+        Supply(
+            key=f"m{place}",
+            title=f"machine {place}",
+            way=Way.BUY,
+            cards=draw.choice([1, 2, 4]),
+            capital_usd=draw.choice([1500.0, 3000.0, 9000.0, 20000.0]),
+            month_usd=draw.choice([5.0, 40.0, 200.0]),
+            card_hour_usd=draw.choice([0.01, 0.05, 0.2]),
+            power_kw=draw.choice([0.5, 1.0, 2.0]),
+            rack_units=draw.choice([0, 2, 4]),
+            life_months=60.0,
+            most=MOST,
+        )
+        for place in range(2)
+    )
+    jobs = [
+        Job(
+            "runs",
+            tuple(_run_modes(draw, supplies)),
+            runs=(draw.choice([1.0, 5.0]), draw.choice([5.0, 20.0])),
+        )
+    ]
+    for place in range(draw.choice([1, 2])):
+        peak = draw.choice([2.0, 5.0, 9.0])
+        later = peak * draw.choice([1.0, 1.7])
+        load = ((peak, 0.3 * peak), (later, 0.3 * later))
+        jobs.append(Job(f"service {place}", tuple(_service_modes(draw, supplies)), load=load))
+    limits = Limits(
+        power_kw=draw.choice([None, 2.0]),
+        machines=draw.choice([None, 1, 2]),
+        purchase_usd=draw.choice([None, 4000.0, 25000.0]),
+    )
+    return Problem(
+        jobs=tuple(jobs),
+        supplies=supplies,
+        months=(6, 6),
+        discount_rate=0.08,
+        utilisation=draw.choice([1.0, 0.7]),
+        limits=limits,
+    )
+
+
+def _run_modes(draw: random.Random, supplies: tuple[Supply, ...]) -> list[Mode]:
+    modes = [Mode(None, "rent", usd=draw.choice([20.0, 90.0, 300.0]))]
+    for place, supply in enumerate(supplies):
+        if draw.random() < 0.8:
+            cards = draw.choice([one for one in (1, 2, 4) if one <= supply.cards])
+            modes.append(Mode(place, "own", cards=cards, hours=draw.choice([4.0, 20.0, 60.0])))
+    return modes
+
+
+def _service_modes(draw: random.Random, supplies: tuple[Supply, ...]) -> list[Mode]:
+    modes = [Mode(None, "rent", serves=4.0, usd=draw.choice([0.3, 1.0, 4.0]))]
+    for place, supply in enumerate(supplies):
+        if draw.random() < 0.8:
+            cards = draw.choice([one for one in (1, 2) if one <= supply.cards])
+            modes.append(Mode(place, "own", cards=cards, serves=draw.choice([2.0, 3.0, 10.0])))
+    return modes
+
+
+def least_cost(problem: Problem) -> float:
+    """Present cost of the best plan, found by trying all of them."""
+    number = len(problem.supplies)
+    best = math.inf
+    periods = {
+        there: [period_cost(problem, period, there) for period in range(2)]
+        for there in itertools.product(range(MOST + 1), repeat=number)
+    }
+    for first in itertools.product(range(MOST + 1), repeat=number):
+        for second in itertools.product(range(MOST + 1), repeat=number):
+            there = [tuple(map(sum, zip(first, second, strict=True)))]
+            if max(there[0]) > MOST or not allowed(problem, first, there[0]):
+                continue
+            capital = sum(
+                supply.capital_usd
+                * (now * net(problem, 0, supply) + later * net(problem, 6, supply))
+                for supply, now, later in zip(problem.supplies, first, second, strict=True)
+            )
+            best = min(best, capital + periods[first][0] + periods[there[0]][1])
+    return best
+
+
+def net(problem: Problem, month: int, supply: Supply) -> float:
+    """Present cost of a dollar of machines of some month, worth nothing after their life."""
+    rate = 1.0 + problem.discount_rate
+    worth = 1 - (12 - month) / supply.life_months
+    return float(rate ** (-month / 12) - worth / rate)
+
+
+def allowed(problem: Problem, first: tuple[int, ...], there: tuple[int, ...]) -> bool:
+    limits, supplies = problem.limits, problem.supplies
+    power = sum(one.power_kw * count for one, count in zip(supplies, there, strict=True))
+    price = sum(one.capital_usd * count for one, count in zip(supplies, there, strict=True))
+    return (
+        (limits.power_kw is None or power <= limits.power_kw)
+        and (limits.machines is None or sum(there) <= limits.machines)
+        and (limits.purchase_usd is None or price <= limits.purchase_usd)
+    )
+
+
+def period_cost(problem: Problem, period: int, there: tuple[int, ...]) -> float:
+    """Present cost of half a year with some machines: services tried, runs filled in."""
+    rate = 1 + problem.discount_rate
+    present = sum(rate ** (-(6 * period + month + 1) / 12) for month in range(6))
+    fixed = sum(one.month_usd * count for one, count in zip(problem.supplies, there, strict=True))
+    services = [job for job in problem.jobs if job.load]
+    choices = [
+        list(replicas(problem, job, job.load[period][slot], there))
+        for job in services
+        for slot in range(2)
+    ]
+    best = math.inf
+    for choice in itertools.product(*choices):
+        cost, busy = 0.0, [0.0] * len(there)
+        cards = [[0] * len(there), [0] * len(there)]
+        for place, (usd, used) in enumerate(choice):
+            slot = place % 2
+            cost += usd * SLOTS[slot]
+            for supply, count in enumerate(used):
+                cards[slot][supply] += count
+                busy[supply] += count * SLOTS[slot]
+        whole = [one.cards * count for one, count in zip(problem.supplies, there, strict=True)]
+        if any(cards[slot][at] > whole[at] for slot in range(2) for at in range(len(there))):
+            continue
+        free = [problem.utilisation * (whole[at] * HOURS - busy[at]) for at in range(len(there))]
+        best = min(best, cost + run_cost(problem, period, free))
+    return float(present * (fixed + best))
+
+
+def replicas(
+    problem: Problem, job: Job, need: float, there: tuple[int, ...]
+) -> Iterator[tuple[float, list[int]]]:
+    """Yield cost an hour and cards on each supply of every number of replicas that suffices."""
+    most = [math.ceil(need / mode.serves) for mode in job.modes]
+    for counts in itertools.product(*(range(number + 1) for number in most)):
+        pairs = list(zip(job.modes, counts, strict=True))
+        served = sum(mode.serves * count for mode, count in pairs)
+        # One that could do with a replica less costs more than that one.
+        spare = any(count and served - mode.serves >= need - 1e-9 for mode, count in pairs)
+        if served < need - 1e-9 or spare:
+            continue
+        usd, used = 0.0, [0] * len(there)
+        for mode, count in pairs:
+            if mode.supply is None:
+                usd += mode.usd * count
+            else:
+                usd += problem.supplies[mode.supply].card_hour_usd * mode.cards * count
+                used[mode.supply] += mode.cards * count
+        yield usd, used
+
+
+def run_cost(problem: Problem, period: int, free: list[float]) -> float:
+    """Cost of the only batch job, by filling the cheapest machines first."""
+    [job] = [job for job in problem.jobs if job.runs]
+    left, cost = job.runs[period], 0.0
+    prices: list[tuple[float, float, Mode | None]] = []
+    for mode in job.modes:
+        if mode.supply is None:
+            prices.append((mode.usd, math.inf, None))
+        else:
+            hours = mode.cards * mode.hours
+            price = hours * problem.supplies[mode.supply].card_hour_usd
+            prices.append((price, free[mode.supply] / hours, mode))
+    for price, runs, _ in sorted(prices, key=lambda item: item[0]):
+        done = min(left, runs)
+        cost, left = cost + done * price, left - done
+    return cost
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_plan_costs_what_the_best_of_all_plans_costs(seed: int) -> None:
+    problem = random_problem(seed)
+
+    found = solve(problem, seconds=20, gap=0.0)
+
+    assert found.feasible
+    assert Account(problem, found).total_usd == pytest.approx(least_cost(problem), rel=1e-6)
+
+
+def total(problem: Problem) -> float:
+    found = solve(problem, seconds=20, gap=0.0)
+    return Account(problem, found).total_usd if found.feasible else math.inf
+
+
+@pytest.mark.parametrize("seed", range(0, 50, 5))
+def test_more_room_or_money_never_costs_more(seed: int) -> None:
+    problem = random_problem(seed)
+    costs = [
+        total(replace(problem, limits=Limits(purchase_usd=usd, power_kw=kw)))
+        for usd, kw in ((0.0, 0.5), (2000.0, 1.0), (10_000.0, 2.0), (40_000.0, 8.0))
+    ]
+
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(costs))
+
+
+@pytest.mark.parametrize("seed", range(0, 50, 5))
+def test_a_further_workload_never_lowers_the_cost(seed: int) -> None:
+    problem = random_problem(seed)
+    fewer = replace(problem, jobs=problem.jobs[:-1])
+
+    assert total(problem) >= total(fewer) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(0, 50, 5))
+def test_forbidding_a_machine_or_renting_never_lowers_the_cost(seed: int) -> None:
+    problem = random_problem(seed)
+    least = total(problem)
+
+    for place in range(len(problem.supplies)):
+        supplies = tuple(
+            replace(one, barred="list") if at == place else one
+            for at, one in enumerate(problem.supplies)
+        )
+        assert total(replace(problem, supplies=supplies)) >= least * (1 - 1e-9)
+    jobs = tuple(
+        replace(job, modes=tuple(mode for mode in job.modes if mode.supply is not None))
+        for job in problem.jobs
+    )
+    assert total(replace(problem, jobs=jobs)) >= least * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(0, 50, 5))
+def test_charges_lines_and_cash_add_up(seed: int) -> None:
+    problem = random_problem(seed)
+    account = Account(problem, solve(problem, seconds=20, gap=0.0))
+
+    charged = sum(charge.usd for charge in account.charges())
+    undiscounted = Account(replace(problem, discount_rate=0.0), account.solution)
+    worth = sum(
+        number
+        * problem.supplies[column.supply].capital_usd
+        * problem.worth_at_end(problem.supplies[column.supply], column.period)
+        for column, number in account.solution.bought()
+    )
+    cash = sum(row.purchase_usd + row.rent_usd + row.running_usd for row in account.cash())
+
+    assert charged == pytest.approx(account.total_usd, abs=0.05)
+    assert sum(line.usd for line in account.cost_lines()) == pytest.approx(
+        account.total_usd, abs=0.05
+    )
+    # Cash leaves in full; the present value counts what the machines are worth at the end.
+    assert cash - worth == pytest.approx(undiscounted.total_usd, abs=0.5)
+
+
+def test_a_run_on_several_machines_needs_all_of_them_at_once() -> None:
+    supply = Supply("m", "m", Way.BUY, cards=8, capital_usd=1000.0)
+    job = Job("wide", (Mode(0, "", cards=16, machines=2, hours=1.0),), runs=(1.0,))
+    problem = Problem(jobs=(job,), supplies=(supply,), months=(12,))
+
+    found = solve(problem, seconds=5)
+
+    assert dict(found.bought()) == {Buy(0, 0): 2}
+
+
+def test_what_matters_least_is_left_out_first() -> None:
+    supply = Supply("m", "m", Way.BUY, cards=1, capital_usd=1000.0)
+    jobs = tuple(
+        Job(name, (Mode(0, "", serves=1.0),), load=((1.0, 1.0),), weight=weight)
+        for name, weight in (("night shift", 1.0), ("hospital ward", 10.0))
+    )
+    problem = Problem(
+        jobs=jobs, supplies=(supply,), months=(12,), limits=Limits(purchase_usd=1500.0)
+    )
+
+    assert not solve(problem, seconds=5).feasible
+    found = solve(problem, seconds=5, leave_out=True)
+    charges = {charge.workload: charge.left_out for charge in Account(problem, found).charges()}
+
+    assert charges == pytest.approx({"night shift": 1.0, "hospital ward": 0.0}, abs=1e-6)
+
+
+def test_a_commitment_ends_with_its_term() -> None:
+    rented = Mode(None, "on demand", serves=1.0, usd=2.0)
+    committed = Mode(0, "", serves=1.0)
+    supply = Supply("c", "c", Way.COMMIT, cards=1, month_usd=300.0, term_months=12, on_site=False)
+    job = Job("service", (rented, committed), load=((1.0, 1.0), (0.0, 0.0)))
+    problem = Problem(jobs=(job,), supplies=(supply,), months=(12, 12))
+
+    account = Account(problem, solve(problem, seconds=5))
+
+    assert account.there == ((1, 0),)
+    assert account.total_usd == pytest.approx(12 * 300.0)
