@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def text(page: AppTest) -> str:
     """All that a page says, as a reader sees it."""
     said = [item.proto.body for item in page.get("html")]
     said += [item.value for item in (*page.markdown, *page.metric, *page.caption)]
-    return " ".join(str(item).replace("\\", "") for item in said)
+    return unescape(" ".join(str(item).replace("\\", "") for item in said))
 
 
 def test_every_page_has_the_case_and_the_same_numbers() -> None:

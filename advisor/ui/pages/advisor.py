@@ -6,7 +6,7 @@ from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
-from advisor.ui.parts import accuracy, details, examples, memory, question, results, share
+from advisor.ui.parts import accuracy, details, examples, memory, question, remedies, results, share
 from advisor.ui.parts.set_up import set_up
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
@@ -31,12 +31,14 @@ with state.Boundary():
         share.tools(state.page(), found.inputs, found)
     recommendation = found.recommendation
     chosen = frames.picks(recommendation)
+    remedies.undo(found.inputs)
     results.compared(opened, found)
     results.numbers(found)
     results.assumed(found)
     if chosen:
         results.other_plans(chosen)
     else:
+        remedies.offer(found.inputs, remedies.recommended, recommendation.rejections)
         results.nearest(recommendation)
         memory.ways_out(found)
     results.advice(recommendation)

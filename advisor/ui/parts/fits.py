@@ -14,6 +14,7 @@ from advisor.architecture.presets import find_preset
 from advisor.architecture.titles import model_title
 from advisor.charts import Theme, fits_alt, fits_chart
 from advisor.errors import InputError
+from advisor.foundation.formatting import memory as memory_size
 from advisor.foundation.formatting import memory_against
 from advisor.nouns.inputs import Task
 from advisor.ui.forms import controls
@@ -21,7 +22,7 @@ from advisor.ui.forms.asked import work_words
 from advisor.ui.forms.inputs import DEFAULTS, Inputs
 from advisor.ui.forms.reading import read
 from advisor.ui.forms.rules import OWN
-from advisor.ui.parts import memory, question
+from advisor.ui.parts import memory, question, remedies
 from advisor.ui.parts.chart_view import draw
 from advisor.ui.parts.results import status
 from advisor.ui.parts.wording import plain
@@ -142,8 +143,17 @@ def _own_model(inputs: Inputs) -> None:
     except InputError as error:
         st.error(plain(state.sentence(error)), icon=":material/error:")
         return
+    remedies.undo(inputs)
     status(fit_words(work_words(inputs), estimate))
+    if not estimate.memory.fits:
+        remedies.offer(inputs, _fits_then, limits=False)
     memory.ways_out_of(estimate)
+
+
+def _fits_then(inputs: Inputs) -> str | None:
+    """Say how a changed question fits the cards; None where it does not."""
+    estimate = memory.estimated(state.case_on_card(inputs))
+    return fit_words(work_words(inputs), estimate) if estimate.memory.fits else None
 
 
 def fit_words(work: str, estimate: api.Estimate) -> str:
@@ -151,7 +161,9 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
     needed, usable = memory_against(estimate.memory.total_bytes, estimate.memory.usable_bytes)
     where = f"{estimate.count:,}x {estimate.accelerator_name}"
     if estimate.memory.fits:
-        return f"{work} fits {where}: it takes {needed} of {usable} on each."
+        host = estimate.memory.host_bytes.expected
+        beside = f", and {memory_size(host)} of the host's memory for each" if host else ""
+        return f"{work} fits {where}: it takes {needed} of {usable} on each{beside}."
     return f"{work} does not fit {where}: it needs {needed}, {usable} are usable on each."
 
 

@@ -1,0 +1,101 @@
+"""Remedies as buttons: applied with one click, undone with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import streamlit as st
+
+from advisor import api
+from advisor.errors import InputError
+from advisor.ui.forms import remedies
+from advisor.ui.forms.inputs import Inputs
+from advisor.ui.forms.remedies import Remedy
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import saved, state
+from advisor.ui.session.kept import kept
+
+SHOWN: Final = 4
+UNDO: Final = "undo"
+"""Session's key of what was changed, the question before and the question after."""
+
+Outcome = Callable[[Inputs], str | None]
+"""What the engine says of a changed question; None where it does not work."""
+
+
+def undo(inputs: Inputs) -> None:
+    """Offer to undo the last remedy while its question stands."""
+    title, before, after = st.session_state.get(UNDO, (None, None, None))
+    if title is None or after != inputs:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"Changed: **{plain(title)}**", width="content")
+        st.button("Undo", key="undo_remedy", on_click=_undo, args=(before,), icon=":material/undo:")
+
+
+def offer(
+    inputs: Inputs,
+    outcome: Outcome,
+    rejections: Iterable[api.Rejection] = (),
+    *,
+    limits: bool = True,
+) -> None:
+    """Offer the changes that the engine finds to work, near misses first.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        The question that does not work.
+    outcome : callable
+        Says what a changed question brings.
+    rejections : iterable of Rejection, optional
+        Why accelerators lost; limits that the nearest of them meet come first.
+    limits : bool, optional
+        Whether looser limits can help: not where only memory counts.
+    """
+    found: list[tuple[Remedy, str]] = []
+    for remedy in (*remedies.near_misses(inputs, rejections), *remedies.changes(inputs)):
+        if not limits and remedy.changes.keys() & {*remedies.LIMITS, "rent", "speed"}:
+            continue
+        try:
+            said = outcome(remedy.applied(inputs))
+        except InputError:
+            continue
+        if said is not None:
+            found.append((remedy, said))
+        if len(found) == SHOWN:
+            break
+    if not found:
+        return
+    st.markdown("What would work, with one click:")
+    for remedy, said in found:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                remedy.title,
+                key=f"remedy_{remedy.title}",
+                on_click=_apply,
+                args=(remedy, inputs),
+                icon=":material/check:",
+            )
+            st.markdown(plain(said), width="stretch")
+
+
+def recommended(inputs: Inputs) -> str | None:
+    """Return the answer to a changed question, if something works."""
+    case = api.load_case(state.case_mapping(inputs))
+    found = kept(
+        lambda: api.recommend(case, on_sentence=str), "recommend", case.to_json(indent=None)
+    )
+    return found.answer if found.plans else None
+
+
+def _apply(remedy: Remedy, inputs: Inputs) -> None:
+    after = remedy.applied(inputs)
+    st.session_state[UNDO] = remedy.title, inputs, after
+    saved.take(after)
+
+
+def _undo(before: Inputs) -> None:
+    del st.session_state[UNDO]
+    saved.take(before)
