@@ -44,12 +44,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "frames": ENGINE | {"compare", "export", "probe"},
     "charts": ENGINE | {"export", "frames", "probe"},
     "compare": BASE | {"catalog", "planning"},
+    "servers": GROUND | {"services", "terminal"},
+    "services": ENGINE | FACADE | {"compare", "terminal"},
     "sweeps": ENGINE | {"__init__", "export"},
     "terminal": ENGINE | {"compare", "probe", "sweeps"},
     "arguments": BASE,
     "cli": BASE
     | FACADE
-    | {"arguments", "charts", "compare", "frames", "probe", "sweeps", "terminal"},
+    | {"arguments", "charts", "compare", "frames", "probe", "servers", "sweeps", "terminal"},
     "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},
@@ -61,6 +63,8 @@ LAZY = {"__init__"}
 # From a library to the rooms that may import it; the others are everyone's.
 LIBRARY_ROOMS = {
     "distributed": {"sweeps"},
+    "fastapi": {"services"},
+    "mcp": {"services"},
     "pandas": {"charts", "frames", "sweeps", "ui"},
     "plotly": {"charts"},
     "pyarrow": {"sweeps"},

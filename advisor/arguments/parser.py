@@ -296,6 +296,17 @@ def _add_web(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
 
 
+def _add_serve_api(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser, discounts=False)
+    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(127.0.0.1)")
+    parser.add_argument("--port", metavar="N", default="8600", help="port to listen on (8600)")
+    parser.add_argument("--workers", metavar="N", default="1", help="processes (1)")
+
+
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser, discounts=False)
+
+
 def _add_presets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--takes", choices=("token", "image", "sample"), help="only those with this kind of input"
@@ -450,6 +461,8 @@ _COMMANDS: Final = {
     "validate": ("score the engine on a table of measurements", _add_validate),
     "probe": ("measure this machine", _add_probe),
     "web": ("open the app in a browser", _add_web),
+    "serve-api": ("answer programs over HTTP", _add_serve_api),
+    "mcp": ("answer assistants over MCP, on standard input and output", _add_mcp),
     "presets": ("models that are known by name", _add_presets),
     "software": ("what trains and serves, on which cards, and what it offers", _add_software),
     "schema": ("JSON Schema of a case", _add_json),
