@@ -85,7 +85,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 _WITHOUT: Final = {
     "estimate": SEARCHED,
     "export": SEARCHED[:1],
-    "own": (*SEARCHED, "limits.owned"),
+    "own": (*SEARCHED, "limits.owned", "limits.commitment_months"),
 }
 """Fields of these sections that a command does not take."""
 

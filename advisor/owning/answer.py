@@ -49,6 +49,14 @@ def answer_own(
         If the hardware is unknown or cannot do the work, if no hardware can, or if a price, a
         power or a tariff is neither known nor given.
     """
+    if case.limits.commitment_months is not None:
+        raise InputError(
+            "limits.commitment_months does not apply: rent or buy compares all commitments",
+            value=case.limits.commitment_months,
+            allowed="the horizon, which bounds the terms",
+            remedy="Leave it out; --months sets the horizon.",
+            field="limits.commitment_months",
+        )
     budget = None
     if case.owning.budget_usd is not None:
         budget = buy_within(

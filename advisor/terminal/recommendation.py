@@ -165,8 +165,14 @@ def offered(estimate: Estimate) -> str:
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
-        f"({cost.price_source}).{_apart(estimate)}{_energy(estimate)}"
+        f"({cost.price_source}).{_committed(estimate)}{_apart(estimate)}{_energy(estimate)}"
     )
+
+
+def _committed(estimate: Estimate) -> str:
+    """Return the commitment that the price asks for, after a space."""
+    told = estimate.cost.commitment
+    return f" Committed for {told}. Every hour of the term is paid." if told else ""
 
 
 def _energy(estimate: Estimate) -> str:
