@@ -242,6 +242,26 @@ def _fleet(arguments: Namespace) -> None:
     show_fleet(new_console(), result, everything=arguments.all)
 
 
+def _learn(arguments: Namespace) -> None:
+    mapping = _mapping(arguments)
+    from advisor import api
+    from advisor.lessons.results import Lessons
+    from advisor.lessons.topics import lesson, lesson_texts
+
+    _read_owned(mapping)
+    case = api.load_case(mapping)
+    answer = api.recommend(case)
+    topics = [arguments.topic] if arguments.topic else [*lesson_texts()]
+    found = [lesson(case, topic, recommendation=answer) for topic in topics]
+    if arguments.json:
+        print_content(Lessons(lessons=tuple(found)).to_json())
+        return
+    from advisor.terminal.console import new_console
+    from advisor.terminal.lessons import show_lessons
+
+    show_lessons(new_console(), found)
+
+
 def _fits(arguments: Namespace) -> None:
     if arguments.accelerator is None:
         raise InputError(
@@ -524,6 +544,7 @@ _COMMANDS: Final = {
     "fleet": _fleet,
     "fits": _fits,
     "compare": _compare,
+    "learn": _learn,
     "sweep": _sweep,
     "prices": _prices,
     "validate": _validate,

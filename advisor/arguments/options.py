@@ -66,6 +66,11 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "the configuration (what you own if you name none)": ("hardware",),
         **_LAYOUT,
     },
+    "learn": {
+        **_WORK,
+        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
+        **_LAYOUT,
+    },
     "export": {
         **_WORK,
         "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),

@@ -20,6 +20,7 @@ USAGE: Final = {
     "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
     "estimate": "gpu-advisor estimate [CASE] [--model MODEL --task TASK] [options]",
     "export": "gpu-advisor export [CASE] --to FORMAT [--output FILE] [options]",
+    "learn": "gpu-advisor learn [CASE] [--model MODEL --task TASK] [--topic NAME] [options]",
     "own": "gpu-advisor own [CASE] [--model MODEL --task TASK] [options]",
 }
 EXAMPLES: Final = {
@@ -229,6 +230,15 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     parser.add_argument(
         "--explain", action="store_true", help="show every term and every input with its source"
+    )
+    _add_json(parser)
+
+
+def _add_learn(parser: argparse.ArgumentParser) -> None:
+    _add_case(parser, "learn")
+    _add_catalog(parser)
+    parser.add_argument(
+        "--topic", metavar="NAME", help="one question: memory, processor, ... (all, one line each)"
     )
     _add_json(parser)
 
@@ -456,6 +466,7 @@ _COMMANDS: Final = {
     "fleet": ("what to buy and rent, and when, for many workloads over years", _add_fleet),
     "fits": ("models that some cards can serve and train, and those they cannot", _add_fits),
     "compare": ("cards side by side", _add_compare),
+    "learn": ("questions about GPUs, answered with figures of your case", _add_learn),
     "sweep": ("answer a grid or a table of cases, on all cores or on a cluster", _add_sweep),
     "prices": ("what the catalog's prices are and how old; fetch live ones", _add_prices),
     "validate": ("score the engine on a table of measurements", _add_validate),
