@@ -1,0 +1,1 @@
+"""Discrete-event simulations that the queue formulas are compared with."""
