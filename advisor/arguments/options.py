@@ -9,6 +9,7 @@ from typing import Final
 
 from advisor.foundation.parsing import (
     parse_amount,
+    parse_arrivals,
     parse_count,
     parse_duration,
     parse_length,
@@ -192,5 +193,6 @@ _READERS: Final[dict[Reads, Callable[..., object]]] = {
     Reads.MS: parse_amount,
     Reads.RATE: parse_amount,
     Reads.PLAIN: parse_number,
+    Reads.ARRIVALS: parse_arrivals,
     Reads.CARDS: _cards,
 }

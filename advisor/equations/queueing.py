@@ -32,22 +32,17 @@ def state_grid(most: int) -> Floats:
     Returns
     -------
     ndarray
-        All small numbers; further ones lie about :math:`\sqrt{n} / 2` apart, half the spread of a
+        All numbers to 20; further ones lie about :math:`\sqrt{n} / 2` apart, half the spread of a
         Poisson number.
 
     Examples
     --------
-    >>> state_grid(12).tolist()
-    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0]
+    >>> state_grid(36)[18:].tolist()
+    [19.0, 20.0, 25.0, 30.0, 36.0]
     """
-    steps = np.arange(2, 2 * int(np.ceil(np.sqrt(most))) + 3)
-    numbers = np.unique(np.floor(steps * steps / 4).clip(1, most))
-    small = np.arange(1, min(6, most) + 1)
-    return np.unique(np.r_[small, numbers, most]).astype(np.float64) if most > 12 else _small(most)
-
-
-def _small(most: int) -> Floats:
-    return np.array([n for n in (1, 2, 3, 4, 5, 6, 8, 10, 12) if n <= most], dtype=np.float64)
+    steps = np.arange(9, 2 * int(np.ceil(np.sqrt(max(most, 20)))) + 1)
+    numbers = np.unique(np.r_[np.arange(1, 21), np.floor(steps * steps / 4), most])
+    return np.asarray(numbers[numbers <= most], dtype=np.float64)
 
 
 def state_probabilities(
@@ -91,14 +86,15 @@ def state_probabilities(
     Examples
     --------
     >>> none, some, outside = state_probabilities(
-    ...     states=np.arange(1.0, 4.0), completions_per_s=np.full(3, 2.0), rate_per_s=1.0)
+    ...     states=np.arange(1.0, 4.0), completions_per_s=np.full(3, 2.0), rate_per_s=1.0
+    ... )
     >>> float(none), some.tolist(), float(outside)
     (0.5, [0.25, 0.125, 0.0625], 0.0625)
     """
     rate = np.asarray(rate_per_s, dtype=np.float64)[..., None]
     exponent = 2.0 / (1.0 + arrival_scv)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steps = exponent * np.log(rate / completions_per_s)
+    # An engine that lacks a link completes nothing.
+    steps = exponent * np.log(rate / np.maximum(completions_per_s, 1e-30))
     gaps = np.diff(states)
     between = gaps * (steps[..., 1:] + steps[..., :-1]) / 2
     between = between + (steps[..., 1:] - steps[..., :-1]) / 2
@@ -192,8 +188,9 @@ def gated_cycle_s(
 
     Examples
     --------
-    >>> mean, variance = gated_cycle_s(step_s=np.array(0.5), prompt_s=np.array(0.0),
-    ...                                rate_per_s=np.array(3.0), prompt_scv=0.0)
+    >>> mean, variance = gated_cycle_s(
+    ...     step_s=np.array(0.5), prompt_s=np.array(0.0), rate_per_s=np.array(3.0), prompt_scv=0.0
+    ... )
     >>> float(mean), float(variance)
     (0.5, 0.0)
     """
@@ -244,8 +241,11 @@ def many_servers_wait_s(
 
     Examples
     --------
-    >>> float(many_servers_wait_s(
-    ...     servers=1.0, service_s=1.0, load=0.5, arrival_scv=1.0, service_scv=1.0))
+    >>> float(
+    ...     many_servers_wait_s(
+    ...         servers=1.0, service_s=1.0, load=0.5, arrival_scv=1.0, service_scv=1.0
+    ...     )
+    ... )
     1.0
     """
     spare = 1 - np.asarray(load, dtype=np.float64)
@@ -284,7 +284,7 @@ def gamma_quantile(mean: Number, variance: Number, z: float) -> Number:
     Examples
     --------
     >>> round(float(gamma_quantile(2.0, 1.0, 0.0)), 3)
-    1.836
+    1.838
     """
     shape = np.maximum(np.square(mean) / np.maximum(variance, 1e-300), 0.1)
     root = np.maximum(1 - 1 / (9 * shape) + z / (3 * np.sqrt(shape)), 0.0)
@@ -321,3 +321,29 @@ def tail_quantile_s(*, waiting: Number, mean_s: Number, share: float) -> Number:
     over = np.maximum(np.asarray(waiting, dtype=np.float64) / (1 - share), 1.0)
     wait: Number = np.log(over) * mean_s
     return wait
+
+
+def log_normal_scv(*, ratio: float) -> float:
+    r"""Squared coefficient of variation of lengths with a known 95th percentile.
+
+    Parameters
+    ----------
+    ratio : float
+        95th percentile over the mean, :math:`r`, up to :math:`e^{z^2 / 2} = 3.87`.
+
+    Notes
+    -----
+    .. math:: r = e^{z \sigma - \sigma^2 / 2}, \quad z = 1.645, \qquad
+        C = e^{\sigma^2} - 1
+
+    Of the two solutions, the narrower one.
+
+    Examples
+    --------
+    >>> log_normal_scv(ratio=1.0), round(log_normal_scv(ratio=2.0), 3)
+    (0.0, 0.279)
+    """
+    z = 1.6448536269514722
+    under = max(z * z - 2 * float(np.log(ratio)), 0.0)
+    sigma = z - under**0.5
+    return float(np.expm1(sigma * sigma))

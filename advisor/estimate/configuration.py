@@ -116,6 +116,12 @@ def describe_workload(
     if isinstance(workload, Serving):
         if not generates(architecture):
             return _described_batch(workload, architecture)
+        if workload.requests_per_s is not None:
+            how = workload.arrivals.label
+            return (
+                f"serve {workload.requests_per_s:,.3g} requests/s that arrive {how}, of "
+                f"{workload.input_tokens:,} tokens in, {workload.output_tokens:,} out"
+            )
         requests = "request" if workload.concurrency == 1 else "concurrent requests"
         return (
             f"serve {workload.concurrency:,} {requests} of {workload.input_tokens:,} tokens in, "

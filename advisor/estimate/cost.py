@@ -36,7 +36,9 @@ class Prompts:
             prefill_share=prefill / total if total else 0.0,
             output_tokens=float(workload.output_tokens),
             requests_per_s=serving.requests_per_s.expected,
-            concurrency=float(workload.concurrency),
+            concurrency=serving.arrivals.in_flight
+            if serving.arrivals
+            else float(workload.concurrency),
         )
         return cls(float(share), workload.input_tokens / workload.output_tokens)
 

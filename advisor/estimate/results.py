@@ -104,6 +104,30 @@ class StepTime(Noun):
     """Exclusive shares that sum to ``step_s.expected``. [s]"""
 
 
+class LatencyAt(Noun):
+    """Latencies that a share of requests stays under."""
+
+    ttft_ms: Range
+    tpot_ms: Range
+    """Of the mean over one answer. [ms]"""
+
+
+class UnderArrivals(Noun):
+    """What a stated rate of requests makes of a deployment."""
+
+    asked_requests_per_s: float
+    most_requests_per_s: Range
+    """Completed if requests never stop waiting. [requests/s]"""
+    load: float
+    """Asked over the most; from 1 on, requests wait longer and longer."""
+    in_flight: float
+    """Mean number of requests in all replicas, by Little's law."""
+    waiting_share: float
+    """Share of requests that wait until another leaves."""
+    percentiles: dict[str, LatencyAt]
+    """``p50``, ``p95`` and ``p99``; empty where the deployment does not keep up."""
+
+
 class ServingEstimate(Noun):
     """Continuous batching at the steady concurrency of the workload.
 
@@ -128,6 +152,8 @@ class ServingEstimate(Noun):
     images_per_s: Range | None = None
     """Whole deployment, for networks that take images. [images/s]"""
     replicas: int
+    arrivals: UnderArrivals | None = None
+    """With a stated rate of requests; the times above are then means over requests."""
     bound_by: str
     terms: tuple[Term, ...]
     """Exclusive shares of the time per output token. [s]"""

@@ -180,6 +180,62 @@ def parse_duration(text: str, *, field: str) -> float:
     return seconds
 
 
+_PER: Final = {"s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0} | {
+    "h": 3600.0,
+    "hour": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+    "month": 2628000.0,
+}
+_ARRIVALS: Final = re.compile(
+    r"(?:(?P<users>[^x×*/]+?)\s*users?\s*[x×*]\s*)?(?P<number>[^/]+?)\s*/\s*(?P<unit>[a-z]+)"
+)
+
+
+def parse_arrivals(text: str, *, field: str) -> float:
+    """Read a rate of requests.
+
+    Parameters
+    ----------
+    text : str
+        E.g. ``10/s``, ``600/min``, ``1M/day``, ``500 users x 12/h``; a bare number is per second.
+    field : str
+        Name of the input, for messages.
+
+    Returns
+    -------
+    float
+        [requests/s]
+
+    Raises
+    ------
+    InputError
+        If the text is no such rate.
+
+    Examples
+    --------
+    >>> parse_arrivals("600/min", field="rate"), parse_arrivals("500 users x 36/h", field="rate")
+    (10.0, 5.0)
+    """
+    plain = re.sub(r"\s*(requests?|req)\b", "", _bounded(text).lower())
+    match = _ARRIVALS.fullmatch(plain)
+    unit = match["unit"] if match else "s"
+    try:
+        if unit not in _PER:
+            raise InputError("", value=text, allowed="", remedy="")
+        number = parse_amount(match["number"] if match else plain, field=field)
+        users = parse_amount(match["users"], field=field) if match and match["users"] else 1.0
+    except InputError:
+        raise InputError(
+            f"{field} is not a rate of requests",
+            value=text,
+            allowed="a number per s, min, h, day or month; users times such a number",
+            remedy="Write it like 10/s, 600/min, 1M/day or 500 users x 12/h.",
+            field=field,
+        ) from None
+    return users * number / _PER[unit]
+
+
 def parse_money(text: str, *, field: str) -> float:
     """Read a positive sum in US dollars.
 

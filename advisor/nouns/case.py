@@ -178,6 +178,20 @@ class Case(Noun):
         return {**content, "hardware": {**hardware, "count": math.prod(degrees)}}
 
     @model_validator(mode="after")
+    def _percentile_of_arrivals(self) -> Case:
+        """Refuse a percentile of requests whose arrivals are unknown."""
+        rate = getattr(self.workload, "requests_per_s", None)
+        if self.limits.at != "mean" and self.workload.kind == "serving" and rate is None:
+            raise InputError(
+                "a percentile needs a rate of requests: users at once say nothing of their waits",
+                value=self.limits.at,
+                allowed="limits.at with workload.requests_per_s",
+                remedy="Give --requests-per-second 10/s in place of the concurrency, or drop --at.",
+                field="limits.at",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _limits_and_layout_apply(self) -> Case:
         """Refuse limits and ways of arranging that the kind of work does not have."""
         kind = self.workload.kind

@@ -93,6 +93,8 @@ class Reads(StrEnum):
     HOURS = "hours"
     USD = "usd"
     MS = "ms"
+    ARRIVALS = "arrivals"
+    """Requests in a time: 10/s, 600/min, 500 users x 12/h."""
     RATE = "rate"
     """USD for one unit of another currency."""
     PLAIN = "plain"
@@ -106,6 +108,7 @@ METAVARS: Final = {
     Reads.USD: "USD",
     Reads.MS: "MS",
     Reads.RATE: "RATE",
+    Reads.ARRIVALS: "RATE",
     Reads.PLAIN: "X",
     Reads.YES: "yes|no",
     Reads.TEXT: "NAME",
@@ -118,6 +121,7 @@ UNITS: Final = {
     Reads.MS: "ms",
     Reads.USD: "USD",
     Reads.LENGTH: "tokens",
+    Reads.ARRIVALS: "requests/s",
 }
 """Of what is read so."""
 

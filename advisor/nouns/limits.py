@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -116,6 +116,19 @@ class Constraints(Noun):
         ),
     ] = None
     """[ms]"""
+    at: Annotated[
+        Literal["mean", "p50", "p95", "p99"],
+        Input(
+            "what latency targets hold for: the mean request, or the share of requests that stay "
+            "under them",
+            "--at",
+            "Targets hold for",
+            metavar="SHARE",
+            tasks=SERVING,
+            networks=TEXT,
+        ),
+    ] = "mean"
+    """A percentile needs a rate of requests (``workload.requests_per_s``)."""
     risk: Annotated[
         Annotated[float, Field(ge=0.01, le=0.5, allow_inf_nan=False)],
         Input(

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
+from advisor.foundation.parsing import parse_arrivals
 from advisor.nouns.inputs import (
     ADAPTERS,
     DIFFUSION,
@@ -16,6 +17,7 @@ from advisor.nouns.inputs import (
     TEXT,
     VISION,
     Input,
+    Labelled,
     Reads,
 )
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
@@ -37,8 +39,27 @@ Amount = Annotated[float, Field(ge=1, le=MOST_AMOUNT, allow_inf_nan=False)]
 """Of data: a hundred times all text that was ever published, at most."""
 Times = Annotated[float, Field(ge=0.01, le=1e6, allow_inf_nan=False)]
 PositiveCount = Annotated[int, Field(ge=1, le=10**9)]
+MOST_SPREAD = 3.8
+"""Largest 95th percentile over the mean that a log-normal length can have: exp(1.645^2 / 2)."""
 Length = Annotated[int, Field(ge=1, le=10_000_000)]
 """Of one sequence. [tokens]"""
+
+
+class Arrivals(Labelled):
+    """How requests arrive."""
+
+    CONSTANT = "constant", "at equal intervals"
+    POISSON = "poisson", "on their own (Poisson)"
+    BURSTY = "bursty", "in bursts"
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation of the times between them.
+
+        Bursty traffic: 4, a gamma distribution of shape 0.25. Assumed; BurstGPT (Wang et al. 2024,
+        arXiv:2401.17644) finds gamma shapes below 1 for conversations.
+        """
+        return {"constant": 0.0, "poisson": 1.0, "bursty": 4.0}[self.value]
 
 
 class _Sized(Noun):
@@ -327,6 +348,57 @@ class Serving(_Sized):
             advanced=False,
         ),
     ] = 8
+    requests_per_s: Annotated[
+        Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None,
+        Input(
+            "requests that arrive, instead of a concurrency: 10/s, 600/min, 500 users x 12/h",
+            "--requests-per-second",
+            "Requests per second",
+            reads=Reads.ARRIVALS,
+            networks=TEXT,
+            advanced=False,
+            blank="As the users send",
+            explained="What arrives, in place of the users at once: 10/s, 600/min, 1M/day or "
+            "500 users x 12/h. Percentiles of the latencies follow.",
+        ),
+    ] = None
+    """Takes the place of the concurrency, which then follows from it. [requests/s]"""
+    arrivals: Annotated[
+        Arrivals,
+        Input(
+            "how requests arrive",
+            "--arrivals",
+            "Requests arrive",
+            metavar="HOW",
+            networks=TEXT,
+            needs="requests_per_s",
+        ),
+    ] = Arrivals.POISSON
+    input_tokens_p95: Annotated[
+        Length | None,
+        Input(
+            "length that 95 % of the prompts stay under; then --input-tokens is the mean",
+            "--input-tokens-p95",
+            "Prompt tokens, 95 %",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+            blank="All alike",
+            needs="requests_per_s",
+        ),
+    ] = None
+    """Lengths are log-normal. None: all are equal."""
+    output_tokens_p95: Annotated[
+        Length | None,
+        Input(
+            "length that 95 % of the answers stay under; then --output-tokens is the mean",
+            "--output-tokens-p95",
+            "Answer tokens, 95 %",
+            reads=Reads.LENGTH,
+            networks=TEXT,
+            blank="All alike",
+            needs="requests_per_s",
+        ),
+    ] = None
     denoising_steps: Annotated[
         Annotated[int, Field(ge=1, le=10_000)] | None,
         Input(
@@ -376,6 +448,29 @@ class Serving(_Sized):
             blank="Let the search choose",
         ),
     ] = None
+
+    @field_validator("requests_per_s", mode="before")
+    @classmethod
+    def _rate(cls, value: object) -> object:
+        return parse_arrivals(value, field="requests_per_s") if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_load(self) -> Self:
+        if self.requests_per_s is not None and "concurrency" in self.model_fields_set:
+            msg = (
+                f"give concurrency or requests_per_s, not both; got {self.concurrency} and "
+                f"{self.requests_per_s:g}"
+            )
+            raise ValueError(msg)
+        for name in ("input_tokens", "output_tokens"):
+            high = getattr(self, f"{name}_p95")
+            if high is not None and not 1 <= high / getattr(self, name) <= MOST_SPREAD:
+                msg = (
+                    f"{name}_p95={high} must be {name}={getattr(self, name)} to {MOST_SPREAD:g} "
+                    "times as much"
+                )
+                raise ValueError(msg)
+        return self
 
     @field_validator("weight_format")
     @classmethod

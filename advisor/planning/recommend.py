@@ -287,6 +287,7 @@ class _Searched:
             searched=result.with_format,
             rentable=frozenset(system.accelerator.key for system in self.systems),
             startup_s=self.calibration.reliability.startup_s,
+            requests_per_s=getattr(case.workload, "requests_per_s", None),
         )
         answer = "batch" if self.batches else "token"
         return reject(

@@ -341,6 +341,18 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
     return ParallelLayout().model_copy(update=least | stated)
 
 
+def _at_once(case: Case, result: Estimate) -> Case:
+    """Return a case with the requests in flight that its arrivals lead to, in their place."""
+    workload = case.workload
+    if result.serving is None or result.serving.arrivals is None:
+        return case
+    update = {
+        "requests_per_s": None,
+        "concurrency": max(1, round(result.serving.arrivals.in_flight)),
+    }
+    return case.model_copy(update={"workload": workload.model_copy(update=update)})
+
+
 def explained(
     case: Case,
     placement: Placement,
@@ -384,6 +396,7 @@ def explained(
             calibration=calibration,
         )
         result = result.model_copy(update={"improvements": better})
+    case = _at_once(case, result)
     if curves:
         from advisor.planning.explain.curves import memory_curves
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from rich.console import Console
 
 from advisor.architecture.table.sample import Unit
-from advisor.estimate.results import Estimate
+from advisor.estimate.results import Estimate, ServingEstimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (
     citation,
@@ -218,6 +218,7 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
     if serving.unit is Unit.TOKEN:
         yield _row("Time to first token", milliseconds, serving.ttft_ms.scaled(MILLISECOND))
         yield _row("Time per token", milliseconds, serving.tpot_ms.scaled(MILLISECOND))
+        yield from _arrivals_rows(serving)
         yield _row("Output", partial(rate, unit="tokens/s"), serving.output_tokens_per_s)
         yield _row("Requests", partial(rate, unit="requests/s"), serving.requests_per_s)
         yield ("Requests that fit at once", count(serving.max_concurrency), "derived")
@@ -230,6 +231,21 @@ def _serving_rows(estimate: Estimate) -> Iterator[Row]:
         yield ("Largest batch that fits", count(serving.max_concurrency), "derived")
     yield ("Replicas", count(serving.replicas), "")
     yield ("Limited by", BOUND_WORDS[serving.bound_by], "")
+
+
+def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:
+    under = serving.arrivals
+    if under is None:
+        return
+    for name, at in under.percentiles.items():
+        share = f"{name.removeprefix('p')} % of requests:"
+        yield _row(f"  {share} first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
+        yield _row(f"  {share} time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))
+    asked = f"{under.asked_requests_per_s:.3g} requests/s"
+    yield (f"Load by {asked}", percent(under.load), "derived")
+    yield ("Requests in flight, mean", plain(under.in_flight, 3), "derived")
+    most = partial(rate, unit="requests/s")
+    yield _row("Most that it completes", most, under.most_requests_per_s)
 
 
 def _cost_rows(estimate: Estimate) -> Iterator[Row]:

@@ -11,8 +11,10 @@ import pytest
 import advisor
 from advisor.catalog import Catalog
 from advisor.catalog.nodes import node_for
+from advisor.errors import InputError
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
 from advisor.estimate.results import Estimate
+from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import cache_format, compute_format, serving_times
 from advisor.estimate.software import engine_of, served_format
@@ -21,16 +23,18 @@ from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.prepared import prepared
 from advisor.planning.search.precisions import equipped
+from advisor.planning.search.serving import most_replicas
 from advisor.planning.search.systems import allowed_offers, find_systems
 from advisor.planning.time_ranges import TimeSpreads
 
 DENSE, ROUTED = "llama-3.1-8b", "qwen3-30b-a3b"
 
 
-def serving(model: str, users: int, **limits: Any) -> dict[str, Any]:
+def serving(model: str, users: int | str, **limits: Any) -> dict[str, Any]:
+    load = {"concurrency": users} if isinstance(users, int) else {"requests_per_s": users}
     return {
         "model": {"preset": model},
-        "workload": {"kind": "serving", "concurrency": users},
+        "workload": {"kind": "serving", **load},
         "limits": limits,
     }
 
@@ -75,17 +79,17 @@ def test_a_replica_without_a_network_stays_on_one_machine() -> None:
 
 
 DEMANDS = (
-    serving(DENSE, 8),
-    serving(DENSE, 50, max_tpot_ms=25),
+    serving(DENSE, "600/min", max_ttft_ms=300, at="p95"),
+    serving(DENSE, "70/s", max_tpot_ms=25),
     serving(DENSE, 333, max_tpot_ms=40),
     serving(DENSE, 1000, max_tpot_ms=60),
     serving(DENSE, 1700, max_ttft_ms=400),
     serving(DENSE, 700, max_tpot_ms=50, max_ttft_ms=300),
     serving(DENSE, 600, max_tpot_ms=80, providers=["RunPod", "Lambda"]),
     serving(DENSE, 450, max_tpot_ms=30, accelerators=["l40s", "h100-sxm"]),
-    serving(ROUTED, 120, max_tpot_ms=40),
+    serving(ROUTED, "31/s", max_tpot_ms=40, at="p99"),
     serving(ROUTED, 900, max_tpot_ms=60),
-    serving("qwen3-32b", 90, max_tpot_ms=60),
+    serving("qwen3-32b", "200 users x 60/h", max_tpot_ms=60),
     serving("llama-3.1-70b", 77, max_tpot_ms=70, max_accelerators=64),
 )
 
@@ -118,7 +122,7 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         most = limits.max_accelerators // offer.accelerators
         for number, tensor, pipeline in product(range(1, most + 1), (1, 2, 4, 8, 16), (1, 2, 4)):
             replicas = min(
-                number * offer.accelerators // (tensor * pipeline), case.workload.concurrency
+                number * offer.accelerators // (tensor * pipeline), most_replicas(case.workload)
             )
             fits_heads = model.num_attention_heads % tensor == 0
             inside = tensor <= max(offer.accelerators, node.intra_domain)
@@ -138,17 +142,17 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
             cache_bytes=KV_CACHE_FORMATS[cache_format(case.workload, card)],
         )
         hardware = HardwareArrays.of(card, node, kernels, compute=compute_format(card, form))
-        times = serving_times(
-            served,
-            ServingLoad.of(case.workload),
-            Candidates(
-                LayoutArrays.stack(layouts), hardware.take(np.zeros(len(layouts), dtype=np.intp))
-            ),
-            constants,
+        candidates = Candidates(
+            LayoutArrays.stack(layouts), hardware.take(np.zeros(len(layouts), dtype=np.intp))
         )
-        later = times.tpot_s * spreads.of(card, precision=name, count=1).high * 1e3
-        first = times.ttft_s * spreads.first(card, precision=name).high * 1e3
-        met = times.feasible
+        if case.workload.requests_per_s is None:
+            times = serving_times(served, ServingLoad.of(case.workload), candidates, constants)
+            later, first, met = times.tpot_s, times.ttft_s, times.feasible
+        else:
+            found = under_arrivals(served, case.workload, candidates, constants)
+            (later, first), met = found.latencies(limits.at), found.stable
+        later = later * spreads.of(card, precision=name, count=1).high * 1e3
+        first = first * spreads.first(card, precision=name).high * 1e3
         met &= later <= (limits.max_tpot_ms or np.inf)
         met &= first <= (limits.max_ttft_ms or np.inf)
         # An unproven card has to give the expected rate at the high end of its range.
@@ -157,3 +161,45 @@ def brute_force(content: dict[str, Any], catalog: Catalog) -> float:
         if met.any():
             least = min(least, usd * min(np.array(instances)[met]))
     return least
+
+
+def test_estimate_and_plan_agree_under_a_rate() -> None:
+    case = serving(DENSE, "20/s", max_ttft_ms=300, at="p95")
+    plan = cheapest(case)
+    assert plan.serving is not None
+    assert plan.serving.arrivals is not None
+    tail = plan.serving.arrivals.percentiles["p95"].ttft_ms
+    assert tail.high <= 300
+    hardware = {"accelerator": plan.accelerator, "count": plan.count}
+    layout = {"data": plan.layout.data, "tensor": plan.layout.tensor}
+    again = advisor.estimate({**case, "hardware": hardware, "layout": layout}).serving
+    assert again is not None
+    assert again.arrivals == plan.serving.arrivals
+
+
+def test_too_many_requests_are_refused_with_what_is_completed() -> None:
+    case = {
+        **serving(DENSE, "100/s"),
+        "hardware": {"accelerator": "h100-sxm", "count": 1},
+    }
+    found = advisor.estimate(case)
+    assert found.serving is not None
+    assert found.serving.arrivals is not None
+    assert found.serving.arrivals.load > 1
+    assert not found.serving.arrivals.percentiles
+    assert any("keep up" in sentence for sentence in found.missed_limits)
+
+
+def test_a_percentile_needs_a_rate() -> None:
+    with pytest.raises(InputError, match="rate of requests"):
+        advisor.load_case(serving(DENSE, 8, max_ttft_ms=300, at="p95"))
+
+
+def test_users_and_a_rate_exclude_each_other() -> None:
+    with pytest.raises(InputError, match="not both"):
+        advisor.load_case(
+            {
+                "model": {"preset": DENSE},
+                "workload": {"kind": "serving", "requests_per_s": 2, "concurrency": 4},
+            }
+        )

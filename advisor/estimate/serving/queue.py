@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
@@ -47,20 +47,42 @@ class EngineCurve:
     """Prompts that one full step carries, under 1 for long ones. One for each row."""
     limit: Floats
     """Most requests in flight. One for each row."""
+    need_bytes: Floats
+    """Most memory that one request needs, and what is usable. One for each row. [bytes]"""
+    usable_bytes: Floats
 
     @property
     def slots(self) -> Floats:
         """Prompts that share a full step, at least 1."""
         return np.maximum(self.slots_per_step, 1.0)
 
+    @property
+    def most_per_s(self) -> Floats:
+        """Most that each engine completes within its limit. [requests/s]"""
+        within = self.states <= np.maximum(self.limit, 1.0)[:, None]
+        return np.asarray(np.where(within, self.completions_per_s, 0.0).max(axis=1))
+
     def take(self, rows: NDArray[np.intp]) -> EngineCurve:
         """Return the selected engines."""
-        taken = (
-            getattr(self, name)[rows]
-            for name in ("completions_per_s", "tpot_s", "step_s", "first_token_s")
+        return replace(
+            self,
+            **{
+                item.name: getattr(self, item.name)[rows]
+                for item in fields(self)
+                if item.name != "states"
+            },
         )
-        more = (getattr(self, name)[rows] for name in ("prompt_extra_s", "slots_per_step"))
-        return EngineCurve(self.states, *taken, *more, self.limit[rows])
+
+    def beside(self, other: EngineCurve) -> EngineCurve:
+        """Return these engines with others after them."""
+        return replace(
+            self,
+            **{
+                item.name: np.concatenate([getattr(self, item.name), getattr(other, item.name)])
+                for item in fields(self)
+                if item.name != "states"
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +109,8 @@ class Queued:
     """Whether the engine keeps up; otherwise all times are infinite."""
     load: Floats
     """Arrivals over the most that the engine completes."""
+    rate_per_s: Floats
+    """Arrivals. [requests/s]"""
     in_flight: Floats
     """Mean number of requests in the engine."""
     outside: Floats
@@ -99,6 +123,12 @@ class Queued:
     """By percentile. [s]"""
     tpot_at: dict[str, Floats]
     """By percentile. [s]"""
+
+    def latencies(self, at: str) -> tuple[Floats, Floats]:
+        """Return time per token and time to the first, of the mean or at a percentile. [s]"""
+        if at in PERCENTILES:
+            return self.tpot_at[at], self.ttft_at[at]
+        return self.tpot_s, self.ttft_s
 
 
 def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
@@ -141,7 +171,7 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
         answer_scv=arrivals.answer_scv,
     )
     most = completions[:, -1]
-    stable = rate < most
+    stable = (rate < most) & (curve.limit >= 1)
     tpot, first = at_limit(curve.tpot_s), at_limit(curve.first_token_s)
     extra, step = at_limit(curve.prompt_extra_s), at_limit(curve.step_s)
     # What waits outside is in the last state for those inside.
@@ -187,6 +217,7 @@ def queued(curve: EngineCurve, arrivals: Arrivals) -> Queued:
     return Queued(
         stable=stable,
         load=load,
+        rate_per_s=rate,
         in_flight=np.where(stable, in_flight, curve.limit),
         outside=np.where(stable, outside, 1.0),
         ttft_s=known(mean + outside * drain),

@@ -14,7 +14,14 @@ from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
-from advisor.estimate.results import FlopCount, MemoryBreakdown, ServingEstimate
+from advisor.estimate.results import (
+    FlopCount,
+    LatencyAt,
+    MemoryBreakdown,
+    ServingEstimate,
+    UnderArrivals,
+)
+from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import (
     ServingMemory,
@@ -23,6 +30,7 @@ from advisor.estimate.serving.memory import (
     loaded_factor,
     serving_memory,
 )
+from advisor.estimate.serving.queue import Queued
 from advisor.estimate.serving.terms import (
     SERVING_MEMORY,
     SERVING_TIME,
@@ -103,12 +111,16 @@ def describe_serving(
     kernels, measured = calibration.served_kernels(accelerator, weight_format)
     arrays = LayoutArrays.of(layout)
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache_bytes)
-    load = ServingLoad.of(workload)
     compute = compute_format(accelerator, weight_format)
     candidates = Candidates(
         layout=arrays,
         hardware=HardwareArrays.of(accelerator, node, kernels, compute=compute),
     )
+    found = None
+    if workload.requests_per_s is not None:
+        found = under_arrivals(served, workload, candidates, calibration)
+        workload = at_once(workload, found, layout)
+    load = ServingLoad.of(workload)
     times = serving_times(served, load, candidates, calibration)
     memory_bytes = candidates.hardware.served_memory_bytes
     memory = serving_memory(served, load, arrays, memory_bytes, calibration)
@@ -144,8 +156,15 @@ def describe_serving(
             later=ranges(later_quantity(architecture, engine, layout)),
             first=ranges(first_quantity(engine, layout)),
             texts=time_substitutions(served, workload, layout, engine, accelerator),
+            found=found,
         ),
     )
+
+
+def at_once(workload: Serving, found: Queued, layout: ParallelLayout) -> Serving:
+    """Return a workload with the requests in flight that its arrivals lead to."""
+    mean = float(found.in_flight[0]) * layout.data
+    return workload.model_copy(update={"concurrency": max(1, round(mean))})
 
 
 def later_quantity(
@@ -188,6 +207,7 @@ def _serving(
     later: Callable[[float], Range],
     first: Callable[[float], Range],
     texts: dict[str, str],
+    found: Queued | None = None,
 ) -> ServingEstimate:
     """Add ranges to the time of the first token (``first``) and of later ones (``later``)."""
     latency = float(times.request_latency_s[0])
@@ -200,23 +220,56 @@ def _serving(
             field="layout",
         )
     rate = later(latency).reciprocal(workload.concurrency)
+    ttft, tpot = float(times.ttft_s[0]), float(times.tpot_s[0])
+    arrivals = None
+    if found is not None and workload.requests_per_s is not None:
+        arrivals = _under(found, workload.requests_per_s, later=later, first=first)
+        if found.stable[0]:
+            ttft, tpot = float(found.ttft_s[0]), float(found.tpot_s[0])
+            rate = Range.exact(workload.requests_per_s)
     shares = {item.name: float(getattr(times.shares, item.name)[0]) for item in fields(TokenShares)}
     longest = min(float(times.capacity.max_context_tokens[0]), LONGEST_CONTEXT_TOKENS)
     return ServingEstimate(
         streams=workload.output_tokens >= STREAM_TOKENS,
-        ttft_ms=first(float(times.ttft_s[0]) / MILLISECOND),
-        tpot_ms=later(float(times.tpot_s[0]) / MILLISECOND),
+        ttft_ms=first(ttft / MILLISECOND),
+        tpot_ms=later(tpot / MILLISECOND),
         output_tokens_per_s=rate.scaled(workload.output_tokens),
         requests_per_s=rate,
         max_concurrency=int(times.capacity.max_concurrency[0]),
         max_context_tokens=int(longest),
         replicas=layout.replicas,
+        arrivals=arrivals,
         bound_by=binding(shares),
         terms=tuple(
             term(SERVING_TIME, name, value, "s", texts.get(name, ""))
             for name, value in shares.items()
             if value > 0
         ),
+    )
+
+
+def _under(
+    found: Queued,
+    asked: float,
+    *,
+    later: Callable[[float], Range],
+    first: Callable[[float], Range],
+) -> UnderArrivals:
+    load = float(found.load[0])
+    return UnderArrivals(
+        asked_requests_per_s=asked,
+        most_requests_per_s=later(1.0).reciprocal(asked / load),
+        load=load,
+        in_flight=float(found.in_flight[0]) * asked / float(found.rate_per_s[0]),
+        waiting_share=float(found.outside[0]),
+        percentiles={
+            name: LatencyAt(
+                ttft_ms=first(float(found.ttft_at[name][0]) / MILLISECOND),
+                tpot_ms=later(float(found.tpot_at[name][0]) / MILLISECOND),
+            )
+            for name in found.ttft_at
+            if found.stable[0]
+        },
     )
 
 

@@ -62,6 +62,12 @@ class ServingTimes:
     prompt_service_s: Floats
     """Time for which one prompt occupies the engine. A load generator that starts all requests at
     once adds more to the first token: see ``equations.serving.start_burst_s``. [s]"""
+    first_token_s: Floats
+    """To the first token of a request that waits for no other. [s]"""
+    prompt_extra_s: Floats
+    """What a prompt adds to the steps that carry it. [s]"""
+    prompts_per_step: Floats
+    """Prompts that a full step carries; under 1 for long ones."""
     requests_per_s: Floats
     """Whole deployment."""
     output_tokens_per_s: Floats
@@ -241,6 +247,9 @@ def serving_times(
         decode_step_s=decode_s,
         request_latency_s=np.asarray(latency),
         prompt_service_s=np.asarray(service),
+        first_token_s=np.asarray(engine.request_overhead_s + first_token),
+        prompt_extra_s=np.asarray(extra / layout.pipeline),
+        prompts_per_step=np.asarray(layout.pipeline / np.maximum(occupied, 1e-9)),
         requests_per_s=np.asarray(requests_per_s),
         output_tokens_per_s=np.asarray(requests_per_s * load.output_tokens),
         shares=shares,

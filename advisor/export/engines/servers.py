@@ -21,6 +21,10 @@ SOFTWARE_DISK_BYTES: Final = 60e9
 [bytes]"""
 
 
+MOST_SEQUENCES: Final = 1024
+"""Most requests in flight that the queue of an engine is estimated with."""
+
+
 @dataclass(frozen=True)
 class Servers:
     """The servers of a plan: each runs one or more copies of the model.
@@ -110,7 +114,12 @@ class Servers:
     @property
     def sequences(self) -> int:
         """Requests that one copy of the model runs at once."""
-        return ceil(self.workload.concurrency / self.setup.estimate.layout.data)
+        estimate = self.setup.estimate
+        if estimate.serving is not None and estimate.serving.arrivals is not None:
+            # What arrives comes and goes: as many as fit, up to the most that was estimated.
+            fitting = estimate.serving.max_concurrency // estimate.layout.data
+            return max(1, min(fitting, MOST_SEQUENCES))
+        return ceil(self.workload.concurrency / estimate.layout.data)
 
     @property
     def context(self) -> int:

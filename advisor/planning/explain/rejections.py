@@ -36,6 +36,8 @@ class Outcome:
     """Accelerators with at least one system."""
     startup_s: float
     """Time before the first step of every training run. [s]"""
+    requests_per_s: float | None = None
+    """Of serving under a rate of requests. [requests/s]"""
 
 
 def reject(
@@ -114,7 +116,11 @@ def reject(
         elif key not in outcome.searched:
             rejections.append(_no_format(accelerator, formats))
         elif not outcome.options.get(key):
-            rejections.append(_too_small(accelerator, outcome.misses.get(key), memory_remedy))
+            miss = outcome.misses.get(key)
+            if miss is None and outcome.requests_per_s is not None:
+                rejections.append(_overloaded(accelerator, outcome.requests_per_s, limits))
+            else:
+                rejections.append(_too_small(accelerator, miss, memory_remedy))
         else:
             rejections.append(
                 reason_it_lost(
@@ -226,6 +232,16 @@ def _no_format(accelerator: Accelerator, formats: tuple[str, ...]) -> Rejection:
         f"The catalog has no dense {' or '.join(formats)} rate for {accelerator.name}; it has "
         f"{', '.join(has) or 'none'}.",
         f"Choose a precision that computes in {usual}." if usual else "Choose another accelerator.",
+    )
+
+
+def _overloaded(accelerator: Accelerator, asked: float, limits: Constraints) -> Rejection:
+    return Rejection.of(
+        accelerator,
+        RejectionCode.LATENCY,
+        f"{accelerator.name} does not keep up with {asked:,.3g} requests/s on "
+        f"{limits.max_accelerators:,} cards.",
+        "Allow more accelerators, or quantise the weights.",
     )
 
 

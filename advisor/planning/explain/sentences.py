@@ -8,7 +8,7 @@ from typing import Final
 
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.curve_results import Curve
-from advisor.estimate.results import Estimate, WayOut
+from advisor.estimate.results import Estimate, ServingEstimate, WayOut
 from advisor.foundation.formatting import (
     Value,
     duration,
@@ -168,13 +168,28 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
         text = f"{start}: first token after {first}"
     elif serving.unit is Unit.TOKEN:
         later = milliseconds(serving.tpot_ms.scaled(MILLISECOND), with_range=True)
-        text = f"{start}: {later} per token, first token after {first}"
+        text = f"{start}: {later} per token, first token after {first}{_tail(serving)}"
     else:
         output = rate(serving.output_tokens_per_s, f"{serving.unit.value}s/s")
         text = f"{start}: {first} for a batch, {output}"
     if rent is not None:
         text += f", {money(rent)} a month"
     return f"{text}. {fill}"
+
+
+def _tail(serving: ServingEstimate) -> str:
+    """Return the 95th percentiles under a stated rate of requests."""
+    under = serving.arrivals
+    if under is None or "p95" not in under.percentiles:
+        return ""
+    tail = under.percentiles["p95"]
+    first, later = (
+        milliseconds(value.expected * MILLISECOND) for value in (tail.ttft_ms, tail.tpot_ms)
+    )
+    return (
+        f" (95 % of requests: under {later} and {first}), {percent(under.load)} loaded by "
+        f"{under.asked_requests_per_s:.3g} requests/s"
+    )
 
 
 def why(
@@ -346,18 +361,41 @@ def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
         limit = limits.deadline_hours * HOUR_S
         yield _Limited("Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration)
     if serving:
+        under = serving.arrivals
+        if under is not None and under.load >= 1:
+            yield _Limited(
+                "Does not keep up with the requests",
+                Range.exact(under.load),
+                KEEPS_UP,
+                _of_capacity,
+            )
+        known = under.percentiles if under else {}
+        first, later = serving.ttft_ms, serving.tpot_ms
+        which = ""
+        if limits.at in known:
+            first, later = known[limits.at].ttft_ms, known[limits.at].tpot_ms
+            which = f" ({limits.at})"
         for what, value, most in (
-            ("first token", serving.ttft_ms, limits.max_ttft_ms),
-            ("time per token", serving.tpot_ms, limits.max_tpot_ms),
+            ("first token", first, limits.max_ttft_ms),
+            ("time per token", later, limits.max_tpot_ms),
         ):
             if most is not None:
                 scaled = value.scaled(MILLISECOND)
-                lead = f"Misses the target for the {what}"
+                lead = f"Misses the target for the {what}{which}"
                 limit = most * MILLISECOND
                 yield _Limited(lead, scaled, limit, milliseconds, 1.0 - limits.risk)
     if rent and limits.budget_usd:
         write = _monthly if serving else money
         yield _Limited("Over the budget", rent, limits.budget_usd, write)
+
+
+KEEPS_UP: Final = 0.999
+"""Load from which on requests wait longer and longer."""
+
+
+def _of_capacity(load: Value) -> str:
+    value = load.expected if isinstance(load, Range) else load
+    return f"{percent(value)} of what it completes"
 
 
 def _monthly(usd: Value) -> str:

@@ -13,6 +13,7 @@ from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Neighbour
+from advisor.estimate.serving.arrivals import under_arrivals
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.times import cache_format, compute_format, serving_times
 from advisor.estimate.software import engine_of
@@ -26,6 +27,7 @@ from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Schedule, S
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.workload import Serving
 from advisor.planning.search.layouts import micro_batches_fed, worth_splitting
+from advisor.planning.search.serving import most_replicas
 
 Moves = Iterator[tuple[str, dict[str, object]]]
 
@@ -95,7 +97,7 @@ def _served(
             placement.layout, _degree_moves(placement.layout, ("tensor", "pipeline", "data"))
         )
         if _divides(layout, architecture)
-        and layout.data <= workload.concurrency
+        and layout.data <= most_replicas(workload)
         and _offered(layout, placement)
     ]
     kernels, _ = calibration.served_kernels(placement.accelerator, weight_format)
@@ -109,7 +111,11 @@ def _served(
     served = ServedModel.of(architecture, weight_format=weight_format, cache_bytes=cache)
     times = serving_times(served, ServingLoad.of(workload), candidates, calibration)
     need, fits = times.capacity.high_bytes, times.capacity.fits
-    return _described(moves, times.tpot_s, need, fits, placement.node)
+    time = times.tpot_s
+    if workload.requests_per_s is not None:
+        found = under_arrivals(served, workload, candidates, calibration)
+        time, fits = found.tpot_s, found.stable
+    return _described(moves, time, need, fits, placement.node)
 
 
 def _offered(layout: ParallelLayout, placement: Placement) -> bool:

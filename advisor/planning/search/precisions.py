@@ -33,7 +33,7 @@ from advisor.planning.search.layouts import stated_values
 from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
 from advisor.planning.search.out_of_reach import within_reach
 from advisor.planning.search.replicas import replica_table
-from advisor.planning.search.serving import ServingSearch, Strain, search_serving
+from advisor.planning.search.serving import ServingSearch, Strain, most_replicas, search_serving
 from advisor.planning.search.systems import System, by_host_memory, serving_hosts, with_host
 from advisor.planning.search.training import Found, search_training
 from advisor.planning.spot import interruptions_of
@@ -392,7 +392,7 @@ def _search_serving(
         table = replica_table(
             architecture,
             members,
-            workload.concurrency,
+            most_replicas(workload),
             stated_values(case.layout),
             by_layers=calibration.under(engine)
             .engine_for(WEIGHT_FORMATS[own[indices[0]]])

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.estimate.batch.forward import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
@@ -52,6 +54,17 @@ class ServingSearch:
     searched: int
     misses: dict[int, Miss]
     """Smallest need of any layout by system, for those on which none fits. [bytes]"""
+
+
+IDLE = 0.03
+"""Load under which further replicas are no plan."""
+MOST_REPLICAS = 10**6
+"""More than a search reaches."""
+
+
+def most_replicas(workload: Serving) -> int:
+    """Return how many replicas have work: a request at a time for each of them."""
+    return workload.concurrency if workload.requests_per_s is None else MOST_REPLICAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +147,7 @@ def search_serving(
     if not len(table):
         return ServingSearch(found=(), searched=0, misses={})
     evaluate = _evaluator(
-        architecture, workload, weight_format, kv_cache_format, calibration, systems
+        architecture, workload, weight_format, kv_cache_format, calibration, systems, limits
     )
     figures = evaluate(table)
     enough = figures.meets(table[:, 0], limits, strain)
@@ -145,7 +158,7 @@ def search_serving(
             enough,
             systems,
             prices,
-            workload.concurrency,
+            most_replicas(workload),
             lambda rows: evaluate(rows).meets(rows[:, 0], limits, strain),
         )
         if len(more):
@@ -179,8 +192,8 @@ def search_serving(
 def _misses(table: Table, figures: _Figures) -> dict[int, Miss]:
     """Return the smallest need of each system on which nothing fits."""
     need, usable = figures.need, figures.usable
-    # A missing link or format excludes a layout, whatever memory it needs.
-    running = np.flatnonzero(np.isfinite(figures.tpot))
+    # A missing link or format excludes a layout that would fit.
+    running = np.flatnonzero(np.isfinite(figures.tpot) | (need > usable))
     leanest = running[np.lexsort((need[running], table[running, 0]))]
     names, first = np.unique(table[leanest, 0], return_index=True)
     short = ~np.isin(names, table[figures.fits, 0])
@@ -197,8 +210,13 @@ def _evaluator(
     kv_cache_format: str,
     calibration: Calibration,
     systems: Sequence[System],
+    limits: Constraints,
 ) -> Callable[[Table], _Figures]:
-    """Return the estimate of rows of a table in blocks of bounded size."""
+    """Return the estimate of rows of a table.
+
+    Offers of equal machines, and numbers of replicas that leave each as many requests, are one
+    estimate.
+    """
     kernels = {
         system.accelerator.key: calibration.served_kernels(system.accelerator, weight_format)[0]
         for system in systems
@@ -214,20 +232,106 @@ def _evaluator(
             for system in systems
         ]
     )
+    rates = np.column_stack([getattr(stacked, item.name) for item in fields(stacked)])
+    names: dict[bytes, int] = {}
+    machines = np.array([names.setdefault(row.tobytes(), len(names)) for row in rates])
+    if workload.requests_per_s is not None:
+        served = _served_model(architecture, weight_format, kv_cache_format)
+        return _under_arrivals(served, workload, calibration, stacked, machines, limits)
     estimate = _estimator(architecture, workload, weight_format, kv_cache_format, calibration)
 
     def evaluate(table: Table) -> _Figures:
-        layouts = _layouts(table)
-        columns = [np.empty(len(table)) for _ in fields(_Figures)]
-        for begin in range(0, len(table), CHUNK):
+        each = -(-workload.concurrency // table[:, 2])
+        first, alike = _alike(machines[table[:, 0]], each, *table[:, 3:].T)
+        rows = table[first]
+        layouts = _layouts(rows)
+        columns = [np.empty(len(rows)) for _ in fields(_Figures)]
+        for begin in range(0, len(rows), CHUNK):
             part = slice(begin, begin + CHUNK)
-            candidates = Candidates(
-                layout=layouts.take(part), hardware=stacked.take(table[part, 0])
-            )
+            candidates = Candidates(layout=layouts.take(part), hardware=stacked.take(rows[part, 0]))
             for column, values in zip(columns, estimate(candidates), strict=True):
                 column[part] = values
-        tpot, ttft, throughput, fits, need, usable = columns
+        tpot, ttft, throughput, fits, need, usable = (column[alike] for column in columns)
         return _Figures(tpot, ttft, throughput, fits > 0, need, usable)
+
+    return evaluate
+
+
+HASHES = np.random.default_rng(18).integers(1, 2**62, 16, dtype=np.int64) * 2 + 1
+"""Odd numbers that turn a row of small integers into one; two rows seldom share 64 bits."""
+
+
+def _alike(*columns: Indices) -> tuple[Indices, Indices]:
+    """Return the first row of each combination of values, and the place of each row among them."""
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, factor in zip(columns, HASHES, strict=False):
+        key += column * factor
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    return first, inverse
+
+
+def _served_model(
+    architecture: ModelArchitecture, weight_format: WeightFormat, kv_cache_format: str
+) -> ServedModel:
+    return ServedModel.of(
+        architecture,
+        weight_format=weight_format,
+        cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
+    )
+
+
+def _under_arrivals(
+    served: ServedModel,
+    workload: Serving,
+    calibration: Calibration,
+    stacked: HardwareArrays,
+    machines: Indices,
+    limits: Constraints,
+) -> Callable[[Table], _Figures]:
+    """Return the estimate of rows of a table under a rate of requests.
+
+    Each engine is evaluated once, in all states; its queue for each number of replicas.
+    """
+    known: dict[tuple[int, ...], int] = {}
+    curves: list[EngineCurve] = []
+    rate = float(workload.requests_per_s or 0.0)
+
+    def engines(rows: Table) -> Indices:
+        """Return the place of each row's engine; evaluate those that are new."""
+        keys = [(int(machines[row[0]]), *row[3:]) for row in rows.tolist()]
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        if new:
+            places = np.array(list(new.values()))
+            candidates = Candidates(_layouts(rows[places]), stacked.take(rows[places, 0]))
+            found = engine_curves(served, workload, candidates, calibration)
+            known.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
+            curves[:] = [curves[0].beside(found) if curves else found]
+        return np.array([known[key] for key in keys], dtype=np.intp)
+
+    def evaluate(table: Table) -> _Figures:
+        first, alike = _alike(machines[table[:, 0]], *table[:, 3:].T)
+        engine = engines(table[first])[alike]
+        pairs, same = _alike(engine, table[:, 2])
+        ranks = table[pairs, 2].astype(np.float64)
+        curve = curves[0].take(engine[pairs])
+        # Many replicas without work are no plan.
+        load = rate / ranks / np.maximum(curve.most_per_s, 1e-300)
+        worth = np.flatnonzero((load < 1) & (curve.limit >= 1) & ((load > IDLE) | (ranks == 1)))
+        found = queued(curve.take(worth), arrivals_of(workload, ranks[worth]))
+        figures = np.full((2, len(pairs)), np.inf)
+        figures[:, worth] = found.latencies(limits.at)
+        stable = np.zeros(len(pairs), dtype=bool)
+        stable[worth] = found.stable
+        need = np.where(curve.limit >= 1, 0.0, curve.need_bytes)
+        throughput = np.full(len(table), rate * workload.output_tokens)
+        return _Figures(
+            figures[0][same],
+            figures[1][same],
+            throughput,
+            stable[same],
+            need[same],
+            curve.usable_bytes[same],
+        )
 
     return evaluate
 
@@ -249,11 +353,7 @@ def _estimator(
             return latency, latency, times.per_s, times.feasible, need, usable
 
         return batches
-    served = ServedModel.of(
-        architecture,
-        weight_format=weight_format,
-        cache_bytes=KV_CACHE_FORMATS[kv_cache_format],
-    )
+    served = _served_model(architecture, weight_format, kv_cache_format)
     load = ServingLoad.of(workload)
 
     def text(candidates: Candidates) -> Evaluated:

@@ -13,6 +13,7 @@ from advisor.architecture.presets import find_preset, load_preset
 from advisor.errors import InputError
 from advisor.foundation.parsing import (
     parse_amount,
+    parse_arrivals,
     parse_count,
     parse_duration,
     parse_length,
@@ -33,6 +34,7 @@ EXAMPLES: Final = {
     Reads.USD: "an amount like 500",
     Reads.MS: "a time like 2 s or 500 ms",
     Reads.RATE: "a rate like 1.12",
+    Reads.ARRIVALS: "a rate like 10/s or 600/min",
     Reads.PLAIN: "a number like 0.3 or 30%",
 }
 PARSERS: Final = {
@@ -40,8 +42,12 @@ PARSERS: Final = {
     Reads.LENGTH: parse_length,
     Reads.USD: parse_money,
     Reads.PLAIN: parse_number,
+    Reads.ARRIVALS: parse_arrivals,
 }
 """Of the kinds that are no plain amount."""
+RATE: Final = "requests_per_second"
+OF_RATE: Final = ("arrivals", "input_tokens_p95", "output_tokens_p95", "at")
+"""Inputs that mean something with a rate of requests."""
 MAX_KEPT_CHARACTERS: Final = 200_000
 """Of a ``config.json``, what a session keeps; published ones are longer by their labels alone."""
 MOST_NAMED: Final = 8
@@ -82,6 +88,10 @@ def used(name: str, inputs: Inputs) -> bool:
         return inputs.model == {"config": FROM_CONFIG, "parameters": FROM_COUNT}[name]
     if name in SHAPE:
         return inputs.model == FROM_COUNT or bool(typed_size(inputs.model))
+    if name == "users" and getattr(inputs, RATE):
+        return False
+    if name in OF_RATE and not getattr(inputs, RATE):
+        return False
     if name in ("own_accelerator", "own_count"):
         return inputs.rent == OWN
     if name in (

@@ -1,0 +1,124 @@
+"""The queue formulas beside a simulation of the engine, step by step."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from advisor.equations.continuous_batching import prompt_service_s
+from advisor.equations.queueing import state_grid, state_probabilities
+from advisor.equations.serving import (
+    prefill_wait_s,
+    request_rate_per_s,
+    time_per_output_token_s,
+)
+from advisor.estimate.serving.queue import PERCENTILES, Arrivals, EngineCurve, Queued, queued
+from tests.simulation.engine import Engine, poisson
+
+PROMPT, ANSWER, SPREAD = 1024, 256, 0.25
+REQUESTS, SEEDS = 6000, (1, 2, 3)
+
+
+def curve_of(engine: Engine) -> EngineCurve:
+    """Return the closed formulas of ``equations.serving`` for an engine's step times."""
+    states = state_grid(1024)
+    step = engine.base + engine.per_request * states
+    extra = np.full_like(states, engine.per_token * PROMPT)
+    first = engine.base + engine.per_request * (states - 1) + extra
+    others = extra * (states - 1) / states
+    rate = request_rate_per_s(
+        concurrency=states,
+        decode_step_s=step,
+        prefill_extra_s=others,
+        first_token_s=first,
+        output_tokens=ANSWER,
+    )
+    occupied = PROMPT / engine.budget
+    tpot = np.asarray(
+        time_per_output_token_s(
+            decode_step_s=step, prefill_extra_s=others, request_rate_per_s=rate, steps=occupied
+        )
+    )
+    service = prompt_service_s(
+        steps_per_prompt=occupied,
+        running_step_s=step,
+        extra_s=extra,
+        full_step_s=engine.base + engine.per_token * engine.budget,
+        pipeline=1.0,
+    )
+    wait = prefill_wait_s(concurrency=states, service_s=service, generation_s=(ANSWER - 1) * tpot)
+    one = np.ones(1)
+    return EngineCurve(
+        states=states,
+        completions_per_s=(states / (first + wait + (ANSWER - 1) * tpot))[None],
+        tpot_s=tpot[None],
+        step_s=step[None],
+        first_token_s=first[None],
+        prompt_extra_s=extra[None],
+        slots_per_step=one / occupied,
+        limit=one * engine.limit,
+        need_bytes=0 * one,
+        usable_bytes=one,
+    )
+
+
+def most(curve: EngineCurve, limit: int) -> float:
+    return max(
+        float(np.interp(n, curve.states, curve.completions_per_s[0])) for n in range(1, limit + 1)
+    )
+
+
+@lru_cache
+def simulated(load: float) -> tuple[dict[str, float], Queued]:
+    """Return times to the first token and per token, simulated and by formula. [s]"""
+    engine = Engine(limit=512)
+    curve = curve_of(engine)
+    rate = load * most(curve, engine.limit)
+    first, later = [], []
+    for seed in SEEDS:
+        arrived = poisson(
+            rate, REQUESTS, prompt=PROMPT, answer=ANSWER, seed=seed, answer_scv=SPREAD
+        )
+        done = sorted(Engine(limit=512).run(arrived), key=lambda one: one.arrived_s)
+        for one in done[REQUESTS // 6 : -REQUESTS // 20]:
+            first.append(one.first_s - one.arrived_s)
+            later.append((one.last_s - one.first_s) / (one.answer - 1))
+    figures = {"ttft": float(np.mean(first)), "tpot": float(np.mean(later))}
+    for name, share in PERCENTILES.items():
+        figures[f"ttft {name}"] = float(np.quantile(first, share))
+        figures[f"tpot {name}"] = float(np.quantile(later, share))
+    arrivals = Arrivals(np.array([rate]), answer_scv=SPREAD, output_tokens=ANSWER)
+    return figures, queued(curve, arrivals)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
+def test_means_and_percentiles_are_those_of_the_simulation(load: float) -> None:
+    figures, found = simulated(load)
+    formula = {"ttft": found.ttft_s[0], "tpot": found.tpot_s[0]}
+    for name in PERCENTILES:
+        formula[f"ttft {name}"] = found.ttft_at[name][0]
+        formula[f"tpot {name}"] = found.tpot_at[name][0]
+    errors = {name: float(formula[name] / value - 1) for name, value in figures.items()}
+    assert max(abs(error) for error in errors.values()) < 0.10, errors
+
+
+def test_the_mean_number_in_flight_is_littles() -> None:
+    """Requests in flight are arrivals times their mean stay."""
+    figures, found = simulated(0.7)
+    stay = figures["ttft"] + (ANSWER - 1) * figures["tpot"]
+    assert found.in_flight[0] == pytest.approx(found.rate_per_s[0] * stay, rel=0.05)
+
+
+@pytest.mark.parametrize(("servers", "busy"), [(20, 15.0), (200, 190.0)])
+def test_states_are_those_of_erlang(servers: int, busy: float) -> None:
+    """Equal servers are M/M/c, of which Erlang's C gives the share that waits."""
+    states = state_grid(servers)
+    _, _, outside = state_probabilities(states=states, completions_per_s=states, rate_per_s=busy)
+    terms = np.cumsum(np.r_[0.0, np.log(busy / np.arange(1, servers + 1))])
+    weights = np.exp(terms - terms.max())
+    erlang = weights[-1] / (1 - busy / servers)
+    waits = erlang / (weights[:-1].sum() + erlang)
+    # Outside counts states beyond the limit; whoever arrives at the limit waits too.
+    assert float(outside) == pytest.approx(waits * busy / servers, rel=0.05)
