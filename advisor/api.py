@@ -290,13 +290,26 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
     from advisor.owning.answer import answer_own
 
     case, catalog, calibration, architecture = prepared(case, catalog)
+    economy = load_economy()
+    budget = None
+    if case.owning.budget_usd is not None:
+        from advisor.fleet.purse import buy_within
+
+        budget = buy_within(
+            case,
+            architecture=architecture,
+            catalog=catalog,
+            calibration=calibration,
+            economy=economy,
+        )
     return answer_own(
         case,
         architecture=architecture,
         catalog=catalog,
         calibration=calibration,
-        economy=load_economy(),
+        economy=economy,
         today=date.today(),
+        budget=budget,
     )
 
 

@@ -67,11 +67,6 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "the configuration (what you own if you name none)": ("hardware",),
         **_LAYOUT,
     },
-    "learn": {
-        **_WORK,
-        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
-        **_LAYOUT,
-    },
     "export": {
         **_WORK,
         "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
@@ -91,7 +86,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 _WITHOUT: Final = {
     "estimate": SEARCHED,
     "export": SEARCHED[:1],
-    "own": (*SEARCHED, "limits.owned", "limits.commitment_months"),
+    "own": (*SEARCHED, "limits.owned"),
 }
 """Fields of these sections that a command does not take."""
 

@@ -58,7 +58,7 @@ def _host_groups(groups: tuple[str, ...], per_machine: int) -> tuple[str, ...]:
     if groups[0] in ("cpu", "computer", "edge"):
         return groups
     if groups[-1] == "desktop" and per_machine <= DESKTOP_SLOTS:
-        return groups
+        return ("desktop",)
     if groups[-1] == "desktop" and per_machine <= WORKSTATION_SLOTS:
         return ("workstation",)
     return ("server" if per_machine <= SMALL_SERVER_SLOTS else "large_server",)

@@ -171,7 +171,7 @@ class Demand:
             )
             if unwanted or (training and card.inference_only):
                 continue
-            systems[machine.key] = _machine_system(machine, training=training)
+            systems[machine.key] = machine_system(machine, training=training)
         return list(systems.values())
 
     def _by_supply(
@@ -180,7 +180,7 @@ class Demand:
         """Group options by the supply that they run on."""
         places: dict[str, list[int]] = {}
         for place, machine in self.machines:
-            places.setdefault(_mark(machine), []).append(place)
+            places.setdefault(mark(machine), []).append(place)
         offers: dict[str, list[int]] = {}
         for place, item in self.committed:
             offers.setdefault(item.offer.key, []).append(place)
@@ -242,18 +242,19 @@ def _asked(case: Case, kind: PriceKind, concurrency: int | None) -> Case:
     return case.model_copy(update=update) if update else case
 
 
-def _mark(machine: Machine) -> str:
+def mark(machine: Machine) -> str:
+    """Return the note by which a search's system names its machine."""
     return f"Machine: {machine.title} ({machine.key})."
 
 
-def _machine_system(machine: Machine, *, training: bool) -> System:
+def machine_system(machine: Machine, *, training: bool) -> System:
     """Return a machine as the search takes it; only networked ones work together."""
     node = machine.node
     cards = machine.row.cards
     counts = {2**power for power in range(5) if 2**power <= cards} | {cards}
     if training and node.inter_bytes_per_s is not None:
         counts |= {cards * 2**power for power in range(1, 4) if 2**power <= MOST_MACHINES}
-    assumptions = (_mark(machine), *node.assumptions)
+    assumptions = (mark(machine), *node.assumptions)
     return System(
         machine.card,
         node.model_copy(update={"assumptions": assumptions}),

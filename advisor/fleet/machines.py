@@ -10,6 +10,7 @@ from pydantic import Field
 
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
+from advisor.catalog.machine_kinds import host_default
 from advisor.catalog.nodes import owned_node
 from advisor.equations.energy import WATTS_PER_KW, rated_kw
 from advisor.equations.owning import capital_usd
@@ -18,6 +19,7 @@ from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
 from advisor.foundation.units import GB
 from advisor.nouns.hardware import Accelerator, Confidence, Node, Segment
+from advisor.nouns.money import Owning
 
 MACHINES: Final = "machines.yaml"
 CONSUMER_FLOOR_BYTES: Final = 16.0 * GB
@@ -172,15 +174,19 @@ def _table() -> _Table:
     return table
 
 
-def machines(catalog: Catalog, economy: Economy) -> tuple[Machine, ...]:
+def machines(
+    catalog: Catalog, economy: Economy, owning: Owning | None = None
+) -> tuple[Machine, ...]:
     """Return every machine that can be bought, with its price and rated power.
 
-    Consumer cards below ``CONSUMER_FLOOR_BYTES`` and cards without a price are left out.
+    What ``owning`` states of the rest of a machine replaces the defaults. Consumer cards below
+    ``CONSUMER_FLOOR_BYTES`` and cards without a price are left out.
     """
     found = []
     for name, row in _table().machines.items():
         for accelerator in row.accelerators:
-            machine = _machine(f"{name}/{accelerator}", row, catalog, accelerator, economy)
+            key = f"{name}/{accelerator}"
+            machine = _machine(key, row, catalog, accelerator, economy, owning or Owning())
             if machine is not None:
                 found.append(machine)
     return tuple(found)
@@ -218,7 +224,12 @@ def below_floor(card: Accelerator) -> bool:
 
 
 def _machine(
-    key: str, row: MachineRow, catalog: Catalog, accelerator: str, economy: Economy
+    key: str,
+    row: MachineRow,
+    catalog: Catalog,
+    accelerator: str,
+    economy: Economy,
+    owning: Owning,
 ) -> Machine | None:
     card = catalog.accelerator(accelerator)
     usd = row.card_usd.get(accelerator, card.purchase_usd)
@@ -237,22 +248,31 @@ def _machine(
     if row.price is not None:
         whole = row.price.usd
     else:
+        # A stated share leaves no least price, as in ``own``.
+        stated = owning.host_share
+        usual = 0.0 if stated is not None else host_default(economy, card, row.cards).expected
+        least = usual if owning.host_usd is None else owning.host_usd
+        default = economy.default("host_share", *groups).expected
+        share = default if stated is None else stated
         whole = float(
             capital_usd(
                 accelerators=row.cards,
                 purchase_usd=usd or 0.0,
-                host_share=economy.default("host_share", *groups).expected,
+                host_share=share,
                 network_share=0.0,
                 machines=1,
-                host_usd=economy.default("host_usd", *groups).expected,
+                host_usd=least,
             )
         )
         host_usd = whole - row.cards * (usd or 0.0)
+    power = owning.host_power_share
     rated = row.rated_w or WATTS_PER_KW * float(
         rated_kw(
             accelerators=row.cards,
             board_power_w=card.board_power_w or 0.0,
-            host_power_share=economy.default("host_power_share", *groups).expected,
+            host_power_share=economy.default("host_power_share", *groups).expected
+            if power is None
+            else power,
         )
     )
     source = _table().sources[row.sources["price"]]

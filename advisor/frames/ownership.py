@@ -186,7 +186,7 @@ def processors_table(found: Ownership) -> pd.DataFrame:
 
 
 def budget_table(found: Ownership) -> pd.DataFrame:
-    """Return what a budget buys: the best mix, then the best with one kind of card."""
+    """Return what a budget buys: the best mix, then the best with one kind of machine."""
     budget = found.budget
     if budget is None:
         return pd.DataFrame()
@@ -196,7 +196,7 @@ def budget_table(found: Ownership) -> pd.DataFrame:
         [
             {
                 "": kind,
-                "Buy": f"{item.groups:,} x ({item.count:,}x {item.accelerator_name})",
+                "Buy": f"{item.machines:,} x {item.machine_name}",
                 "Price": money(item.usd),
                 "Cards' price": item.price_of,
                 "Rated": f"{item.rated_w:,.0f} W",

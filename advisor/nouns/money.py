@@ -145,7 +145,7 @@ class Owning(Noun):
         _told("cost of capital per year", "--discount-rate", "Cost of capital", "% a year"),
     ] = None
     budget_usd: Annotated[
-        Purse | None, _price("asks which cards it buys", "--buy-budget", "Purchase budget")
+        Purse | None, _price("asks which machines it buys", "--buy-budget", "Purchase budget")
     ] = None
     """What all machines may cost. [USD]"""
     power_limit_w: Annotated[

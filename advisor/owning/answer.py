@@ -15,7 +15,7 @@ from advisor.nouns.case import Case, Hardware
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import PriceKind
 from advisor.nouns.limits import OwnedHardware
-from advisor.owning.budget import buy_within
+from advisor.owning.assumptions import Size
 from advisor.owning.processors import compare_processors
 from advisor.owning.report import rent_or_buy
 from advisor.owning.results import BudgetAnswer, Ownership, Purchase
@@ -33,6 +33,7 @@ def answer_own(
     calibration: Calibration,
     economy: Economy,
     today: date,
+    budget: BudgetAnswer | None = None,
 ) -> Ownership:
     """Answer rent or buy for a case.
 
@@ -42,6 +43,8 @@ def answer_own(
         The model of the case, resolved.
     today : date
         For the age of prices.
+    budget : BudgetAnswer, optional
+        What ``owning.budget_usd`` buys; without hardware, its largest part is compared.
 
     Raises
     ------
@@ -49,32 +52,15 @@ def answer_own(
         If the hardware is unknown or cannot do the work, if no hardware can, or if a price, a
         power or a tariff is neither known nor given.
     """
-    if case.limits.commitment_months is not None:
-        raise InputError(
-            "limits.commitment_months does not apply: rent or buy compares all commitments",
-            value=case.limits.commitment_months,
-            allowed="the horizon, which bounds the terms",
-            remedy="Leave it out; --months sets the horizon.",
-            field="limits.commitment_months",
-        )
-    budget = None
-    if case.owning.budget_usd is not None:
-        budget = buy_within(
-            case,
-            architecture=architecture,
-            catalog=catalog,
-            calibration=calibration,
-            economy=economy,
-        )
-    groups = 1
+    size, groups = None, 1
     if case.hardware is None:
         bought = _bought(budget)
-        groups = bought.groups if bought else 1
-        chosen = (
-            Hardware(accelerator=bought.accelerator, count=bought.count)
-            if bought
-            else _planned(case, architecture, catalog, calibration)
-        )
+        if bought is None:
+            chosen = _planned(case, architecture, catalog, calibration)
+        else:
+            chosen = Hardware(accelerator=bought.accelerator, count=bought.count)
+            size, groups = _size_of(bought, catalog), bought.groups
+            case = _priced(case, bought, catalog)
         case = case.model_copy(update={"hardware": chosen, "layout": None})
     case = fed(case, architecture)
     found = _estimated(case, architecture, catalog, calibration)
@@ -96,7 +82,29 @@ def answer_own(
         budget=budget,
         hosted=hosted_models(case, architecture),
         groups=groups,
+        size=size,
     )
+
+
+def _size_of(bought: Purchase, catalog: Catalog) -> Size:
+    """Return what a budget buys as the bill of owning takes it."""
+    power = catalog.accelerator(bought.accelerator).board_power_w
+    return Size(
+        accelerators=bought.machines * bought.cards_per_machine,
+        machines=bought.machines,
+        per_machine=bought.cards_per_machine,
+        board_power_w=power or 0.0,
+        joined=bought.count > bought.cards_per_machine,
+    )
+
+
+def _priced(case: Case, bought: Purchase, catalog: Catalog) -> Case:
+    """Return a case with the price of the machine's cards, if it is not the catalog's."""
+    usual = catalog.accelerator(bought.accelerator).purchase_usd
+    if case.owning.purchase_usd is not None or bought.card_usd == usual:
+        return case
+    owning = case.owning.model_copy(update={"purchase_usd": bought.card_usd})
+    return case.model_copy(update={"owning": owning})
 
 
 def _bought(budget: BudgetAnswer | None) -> Purchase | None:

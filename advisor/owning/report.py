@@ -46,6 +46,7 @@ def rent_or_buy(
     budget: BudgetAnswer | None = None,
     hosted: Sequence[Hosted] = (),
     groups: int = 1,
+    size: Size | None = None,
 ) -> Ownership:
     """Compare buying the estimate's hardware with renting it.
 
@@ -71,6 +72,8 @@ def rent_or_buy(
         Hosted models that do the same work.
     groups : int, optional
         Groups of the estimate's cards that are bought and work side by side.
+    size : Size, optional
+        The machines that are bought; None takes those of the estimate.
 
     Returns
     -------
@@ -83,7 +86,7 @@ def rent_or_buy(
         If price, tariff or power of the hardware is unknown and not given.
     """
     accelerator = catalog.accelerator(estimate.accelerator)
-    size = size_of(accelerator, estimate.count, groups)
+    size = size or size_of(accelerator, estimate.count, groups)
     owning = case.owning
     hours = owning.hours_per_month or (
         HOURS_PER_MONTH if isinstance(case.workload, Serving) else TRAINING_HOURS_PER_MONTH

@@ -201,16 +201,23 @@ class ProcessorOption(Noun):
 
 
 class Purchase(Noun):
-    """One kind of card that a budget buys."""
+    """Whole machines of one kind that a budget buys."""
 
+    machine: str
+    """Key of ``data/machines.yaml``."""
+    machine_name: str
+    machines: int
+    cards_per_machine: int
     accelerator: str
     accelerator_name: str
+    card_usd: float
+    """Price of one card, or of the whole machine if only that is known. [USD]"""
     count: int
-    """Accelerators of one group."""
+    """Accelerators of one group, which does one job."""
     groups: int
     """Number of groups; they work in parallel."""
     usd: float
-    """All groups with hosts and network. [USD]"""
+    """All machines, with a network if a group needs several. [USD]"""
     price_of: str
     """Kind and date of the cards' price."""
     at_launch_price: bool = False
@@ -230,7 +237,7 @@ class BudgetAnswer(Noun):
     power_limit_w: float | None
     slots: int | None
     best: tuple[Purchase, ...]
-    """The mix with the highest throughput; empty if no affordable card can do the work."""
+    """The mix with the highest throughput; empty if no affordable machine can do the work."""
     best_is_proven: bool
     """False if the search for the mix ran out of time: another mix may do more."""
     runs_per_month: float | None
@@ -240,7 +247,7 @@ class BudgetAnswer(Noun):
     usd: float
     rated_w: float
     alternatives: tuple[Purchase, ...]
-    """The best with one kind of card each, best first."""
+    """The best with one kind of machine each, best first."""
 
 
 class Ownership(Noun):

@@ -209,7 +209,7 @@ def _budget(console: Console, budget: BudgetAnswer | None) -> None:
             ["Buy", "Price", "Cards' price", "Rated", "One run", "Together"],
             [
                 (
-                    f"{item.groups} x ({item.count}x {item.accelerator_name})",
+                    f"{item.machines} x {item.machine_name}",
                     money(item.usd),
                     item.price_of,
                     f"{item.rated_w:,.0f} W",
@@ -221,7 +221,7 @@ def _budget(console: Console, budget: BudgetAnswer | None) -> None:
             right=(1, 3, 4, 5),
         )
     )
-    paragraph(console, f"{budget.sentence} The other rows are the best with one kind of card.")
+    paragraph(console, f"{budget.sentence} The other rows are the best with one kind of machine.")
 
 
 def _explain(console: Console, found: Ownership) -> None:

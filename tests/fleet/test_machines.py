@@ -35,11 +35,11 @@ def test_every_row_gives_all_its_machines(catalog: Catalog) -> None:
 
 
 def test_a_price_is_that_of_cards_and_the_rest(catalog: Catalog) -> None:
-    """Eight H100 at 30,000 USD, and 10,424 USD for the rest of the server (SemiAnalysis)."""
+    """Eight H100 at 30,000 USD, and 74,010 USD for the rest of a DGX H100 (SemiAnalysis)."""
     server = machine_named("hgx-8/h100-sxm", catalog, load_economy())
 
-    assert server.usd == pytest.approx(8 * 30_000 + 10_424)
-    assert server.host_usd == pytest.approx(10_424)
+    assert server.usd == pytest.approx(8 * 30_000 + 74_010)
+    assert server.host_usd == pytest.approx(74_010)
     assert server.rated_w == 10_200
 
 

@@ -57,7 +57,7 @@ def test_a_mistake_is_one_sentence(content: dict[str, Any], said: str) -> None:
 
 def test_a_plan_takes_the_hours_of_the_estimate() -> None:
     """A run on the machine takes what ``estimate`` says of the same cards."""
-    only = "workstation-2/rtx-pro-6000-blackwell"
+    only = "desktop-1/rtx-pro-6000-blackwell"
     plan = plan_fleet(
         portfolio({**TUNE, "on_premises": True}, means={"machines": [only]}), alternatives=False
     )

@@ -250,7 +250,7 @@ def test_requests_are_spread_over_processors_without_loss() -> None:
         ({"budget_usd": 5000}, {}),
         ({"budget_usd": 20000, "slots": 3}, {}),
         ({"budget_usd": 20000, "power_limit_w": 900}, {}),
-        ({"budget_usd": 6000}, {"accelerators": ["rtx-4090"]}),
+        ({"budget_usd": 2000}, {"accelerators": ["rtx-5060-ti-16gb"]}),
     ],
 )
 def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> None:
@@ -262,16 +262,17 @@ def test_a_budget_is_kept(owning: dict[str, Any], limits: dict[str, Any]) -> Non
     assert budget.best
     assert budget.usd <= owning["budget_usd"]
     assert budget.rated_w <= owning.get("power_limit_w", math.inf)
-    assert sum(item.count * item.groups for item in budget.best) <= owning.get("slots", math.inf)
+    cards = sum(item.machines * item.cards_per_machine for item in budget.best)
+    assert cards <= owning.get("slots", math.inf)
     if limits:
-        # 2 x 1599 + 700 = 3898; three in a workstation would cost 3 x 1599 + 3000 = 7797.
+        # Two of 429 in a desktop of 700; with one each, the second desktop would be too much.
         [bought] = budget.best
-        assert (bought.accelerator, bought.count * bought.groups) == ("rtx-4090", 2)
-        assert budget.usd == 3898
+        assert (bought.machine, bought.machines) == ("desktop-2/rtx-5060-ti-16gb", 1)
+        assert budget.usd == 2 * 429 + 700
     largest = max(budget.best, key=lambda item: item.usd)
     assert (found.accelerator, found.count) == (
         largest.accelerator,
-        largest.count * largest.groups,
+        largest.machines * largest.cards_per_machine,
     )
     # The bill is of everything bought of that card, machines and networks included.
     assert found.own.purchase_usd == pytest.approx(largest.usd, abs=0.01)
@@ -302,7 +303,7 @@ def test_a_budget_that_buys_nothing_is_an_answer() -> None:
 
     assert found.budget is not None
     assert found.budget.best == ()
-    assert found.budget.sentence.startswith("No cards that this buys can do the work.")
+    assert found.budget.sentence.startswith("No machine that this buys can do the work.")
     assert "buy" in found.answer
 
 
@@ -315,7 +316,7 @@ def test_modules_are_bought_by_the_baseboard() -> None:
     )
     assert found.budget is not None
     [bought] = found.budget.best
-    assert bought.count * bought.groups == 8
+    assert bought.machines * bought.cards_per_machine == 8
     assert found.budget.usd == 354_010  # 280,000 + 74,010
     less = own(hardware={"accelerator": "h200-sxm", "count": 1}, owning={"budget_usd": 300_000})
     assert any("is sold in sets of 8" in line for line in less.assumptions)
@@ -323,17 +324,32 @@ def test_modules_are_bought_by_the_baseboard() -> None:
     assert "h200-sxm" not in {item.accelerator for item in less.budget.alternatives}
 
 
-def test_a_budget_without_machines_buys_a_classic_card() -> None:
-    """500 USD and a computer that is there: one 4060 Ti with 16 GB of 499, or an RTX 3060."""
+def test_a_budget_without_machines_buys_a_card_for_the_computer_that_is_there() -> None:
+    """500 USD: the 5060 Ti with 16 GB of 429 does more than the 4060 Ti of 499 and 12 GB count not.
+
+    Its memory is as large, and 448 GB/s against 288 (NVIDIA's specifications).
+    """
     found = own(
         model={"preset": "qwen3-0.6b"},
         hardware=None,
         owning={"budget_usd": 500, "host_share": 0},
-        limits={"accelerators": ["rtx-3060-12gb", "rtx-4060-ti-16gb"]},
+        limits={"accelerators": ["rtx-3060-12gb", "rtx-4060-ti-16gb", "rtx-5060-ti-16gb"]},
     )
     assert found.budget is not None
     [bought] = found.budget.best
-    assert (bought.accelerator, bought.usd) == ("rtx-4060-ti-16gb", 499)
+    assert (bought.accelerator, bought.usd) == ("rtx-5060-ti-16gb", 429)
+    assert "rtx-3060-12gb" not in {item.accelerator for item in found.budget.alternatives}
+
+
+def test_a_large_budget_buys_machines_that_exist() -> None:
+    """Not 357 cards of the cheapest kind: at most twelve computers outside a rack."""
+    found = own(hardware=None, owning={"budget_usd": 250_000})
+
+    assert found.budget is not None
+    desks = [item for item in found.budget.best if not item.machine.startswith(("server", "hgx"))]
+    assert sum(item.machines for item in desks) <= 12
+    assert "tools that the advisor knows run on" in found.budget.sentence
+    assert found.budget.usd <= 250_000
 
 
 def test_limits_that_the_bought_hardware_misses_are_told() -> None:

@@ -62,7 +62,7 @@ def _budget(found: api.Ownership) -> None:
         bought = found.budget
         if bought is None:
             st.markdown(
-                "Enter a budget: every card with a known price is tried for the work below."
+                "Enter a budget: every machine that can be bought is tried for the work below."
             )
         elif not bought.best:
             st.markdown(plain(bought.sentence))

@@ -1,0 +1,315 @@
+"""The whole machines with the highest throughput that a budget buys for one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.errors import InputError
+from advisor.fleet.demand import machine_system, mark
+from advisor.fleet.machines import Machine, machines
+from advisor.fleet.reasons import machine_reasons
+from advisor.foundation import cents
+from advisor.foundation.formatting import money
+from advisor.foundation.units import HOURS_PER_MONTH
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.workload import Serving
+from advisor.owning.results import BudgetAnswer, Purchase
+from advisor.planning.search.options import Option, meets_time
+from advisor.planning.search.precisions import search_and_host
+
+DESKS: Final = 12
+"""Most computers without a rack that somebody looks after beside other work. Assumed."""
+WORTH_ADDING: Final = 1.05
+"""Each further kind must raise the throughput by this factor: more kinds mean more work."""
+MOST_KINDS: Final = 3
+SHOWN: Final = 10
+SECONDS: Final = 3.0
+"""Time for each number of kinds. [s]"""
+NOTHING: Final = (
+    "No machine that this buys can do the work. Raise the budget, the power or the slots."
+)
+FLOOR: Final = "Consumer cards with less than 16 GB are not offered."
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Machines that do one or several jobs: one, or several that work together."""
+
+    machine: Machine
+    machines: int
+    count: int
+    """Cards of one job."""
+    groups: int
+    """Jobs side by side."""
+    throughput: float
+    """Of all groups: runs a month, or tokens per second."""
+    sure: float
+    """Its low end, so that machines without measurements must be clearly better to win."""
+    hours: float | None
+    usd: float
+
+    @property
+    def cards(self) -> int:
+        """Cards of all its machines."""
+        return self.machines * self.machine.row.cards
+
+
+def buy_within(
+    case: Case,
+    *,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    economy: Economy,
+) -> BudgetAnswer:
+    """Find what a budget buys for a case.
+
+    Parameters
+    ----------
+    case : Case
+        With ``owning.budget_usd``; ``limits`` (deadline, latency, accelerators) apply.
+
+    Returns
+    -------
+    BudgetAnswer
+        The best mix of new machines by the low end of their throughput. Machines work side by
+        side: each trains runs of its own, or serves the workload's load.
+
+    Raises
+    ------
+    InputError
+        If no budget is given.
+    """
+    owning = case.owning
+    budget = owning.budget_usd
+    if budget is None:
+        raise InputError(
+            "no budget for a purchase",
+            value=None,
+            allowed="an amount in USD",
+            remedy="Give it: --buy-budget 20000.",
+            field="owning.budget_usd",
+        )
+    units = _units(case, architecture, catalog, calibration, economy)
+    room = _Room(budget, owning.power_limit_w or inf, float(owning.slots or inf), float(DESKS))
+    numbers, proven = best_units(units, room)
+    best = [_purchase(unit, number, case) for unit, number in numbers]
+    alone: dict[str, tuple[float, Purchase]] = {}
+    for unit in units:
+        number = room.most(unit)
+        if number and unit.sure * number > alone.get(unit.machine.key, (0.0,))[0]:
+            alone[unit.machine.key] = unit.sure * number, _purchase(unit, number, case)
+    kinds = [item for _, item in sorted(alone.values(), key=lambda pair: -pair[0])]
+    serving = isinstance(case.workload, Serving)
+    throughput = sum(unit.throughput * number for unit, number in numbers)
+
+    def measured(key: str) -> bool:
+        card = catalog.accelerator(key)
+        return calibration.kernels_for(card)[1] and (
+            serving or card.architecture in calibration.trained
+        )
+
+    return BudgetAnswer(
+        sentence=_sentence(best, kinds, numbers, measured, proven=proven),
+        best_is_proven=proven,
+        budget_usd=budget,
+        power_limit_w=owning.power_limit_w,
+        slots=owning.slots,
+        best=tuple(best),
+        runs_per_month=None if serving or not best else throughput,
+        tokens_per_s=throughput if serving and best else None,
+        usd=cents.total(item.usd for item in best),
+        rated_w=sum(item.rated_w for item in best),
+        alternatives=tuple(kinds[:SHOWN]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a purchase may take: money, power, cards and places on desks."""
+
+    usd: float
+    power_w: float
+    slots: float
+    desks: float
+
+    def uses(self, unit: Unit) -> tuple[float, float, float, float]:
+        """Return the share of each limit that a unit takes."""
+        desk = unit.machines if unit.machine.row.rack_units == 0 else 0
+        return (
+            unit.usd / self.usd,
+            unit.machines * unit.machine.rated_w / self.power_w,
+            unit.cards / self.slots,
+            desk / self.desks,
+        )
+
+    def most(self, unit: Unit) -> int:
+        """Most units of one kind."""
+        return int(1 / max(self.uses(unit)) + 1e-9)
+
+
+def best_units(units: Sequence[Unit], room: _Room) -> tuple[list[tuple[Unit, int]], bool]:
+    """Return the units with the highest total throughput, and whether no other mix has more.
+
+    The value of a mix of ``n`` kinds is divided by ``WORTH_ADDING ** (n - 1)``.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    units = [unit for unit in units if room.most(unit) > 0]
+    if not units:
+        return [], True
+    values = np.array([unit.sure for unit in units])
+    most = np.array([float(room.most(unit)) for unit in units])
+    size, none = len(units), np.zeros(len(units))
+    uses = np.array([room.uses(unit) for unit in units]).T
+    rows = np.vstack(
+        [
+            np.hstack([uses, np.zeros_like(uses)]),
+            np.hstack([np.eye(size), -np.diag(most)]),
+            np.concatenate([none, np.ones(size)])[None],
+        ]
+    )
+    best, score, proven = none, 0.0, True
+    for kinds in range(1, min(MOST_KINDS, size) + 1):
+        found = milp(
+            c=np.concatenate([-values / values.max(), none]),
+            constraints=LinearConstraint(
+                rows, ub=np.concatenate([np.full(len(uses), 1 + 1e-9), none, [kinds]])
+            ),
+            bounds=Bounds(0, np.concatenate([most, np.ones(size)])),
+            integrality=np.ones(2 * size),
+            options={"time_limit": SECONDS},
+        )
+        proven = proven and bool(found.success)
+        counts = none if found.x is None else np.round(found.x[:size])
+        burden = WORTH_ADDING ** max(0, int(np.count_nonzero(counts)) - 1)
+        if counts @ values / burden > score * (1 + 1e-9):
+            best, score = counts, float(counts @ values / burden)
+    return [(units[place], int(best[place])) for place in np.flatnonzero(best)], proven
+
+
+def _units(
+    case: Case,
+    architecture: ModelArchitecture,
+    catalog: Catalog,
+    calibration: Calibration,
+    economy: Economy,
+) -> list[Unit]:
+    """Return what each machine does: its best count of cards, or several machines together."""
+    limits = case.limits.model_copy(update={"budget_usd": None, "owned": ()})
+    asked = case.model_copy(update={"limits": limits, "hardware": None, "layout": None})
+    training = not isinstance(case.workload, Serving)
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    bought = {
+        mark(machine): machine
+        for machine in machines(catalog, economy, case.owning)
+        if not machine.row.used
+        and (not allowed or machine.card.key in allowed)
+        and (not limits.vendors or machine.card.vendor in limits.vendors)
+        and not (training and machine.card.inference_only)
+    }
+    systems = [machine_system(machine, training=training) for machine in bought.values()]
+    if not systems:
+        return []
+    searched, result = search_and_host(asked, architecture, systems, calibration, advising=False)
+    best: dict[tuple[str, int], Unit] = {}
+    for option in result.options:
+        if not meets_time(option, limits):
+            continue
+        machine = bought[searched[option.system].node.assumptions[0]]
+        unit = _unit(option, machine, economy)
+        place = machine.key, unit.machines
+        if place not in best or unit.sure > best[place].sure:
+            best[place] = unit
+    return list(best.values())
+
+
+def _unit(option: Option, machine: Machine, economy: Economy) -> Unit:
+    cards = machine.row.cards
+    number = -(-option.count // cards)
+    groups = number * cards // option.count
+    each = option.tokens_per_s or HOURS_PER_MONTH / option.time
+    network = economy.default("network_share", *machine.groups).expected if number > 1 else 0.0
+    price = machine.usd + network * (machine.usd - machine.host_usd)
+    return Unit(
+        machine=machine,
+        machines=number,
+        count=option.count,
+        groups=groups,
+        throughput=each * groups,
+        sure=each * groups * option.time / option.time_high,
+        hours=None if option.tokens_per_s is not None else option.time,
+        usd=number * price,
+    )
+
+
+def _purchase(unit: Unit, number: int, case: Case) -> Purchase:
+    machine, serving = unit.machine, isinstance(case.workload, Serving)
+    card, row = machine.card, machine.row
+    return Purchase(
+        machine=machine.key,
+        machine_name=machine.title,
+        machines=number * unit.machines,
+        cards_per_machine=row.cards,
+        accelerator=card.key,
+        accelerator_name=card.name,
+        card_usd=(machine.usd - machine.host_usd) / row.cards,
+        count=unit.count,
+        groups=number * unit.groups,
+        usd=cents.rounded(number * unit.usd),
+        price_of=card.price_words() if row.price is None else f"price of {row.price.date}",
+        at_launch_price=row.price is None and card.at_launch_price(),
+        rated_w=number * unit.machines * machine.rated_w,
+        hours=unit.hours,
+        tokens_per_s=unit.throughput * number if serving else None,
+    )
+
+
+def _sentence(
+    bought: Sequence[Purchase],
+    kinds: Sequence[Purchase],
+    numbers: Sequence[tuple[Unit, int]],
+    measured: Callable[[str], bool],
+    *,
+    proven: bool,
+) -> str:
+    """Return the best mix in words; for cards without measurements, also the best with some."""
+    if not bought:
+        return f"{NOTHING} {FLOOR}"
+    usd = cents.total(item.usd for item in bought)
+    watts = sum(item.rated_w for item in bought)
+    text = (
+        f"Buy {' and '.join(_words(item) for item in bought)}: {money(usd)}, {watts:,.0f} W "
+        "rated. The low end of each range decides."
+    )
+    text += "".join(f" {machine_reasons(unit.machine)[0]}" for unit, _ in numbers[:1])
+    for item in bought:
+        if item.at_launch_price:
+            text += (
+                f" {item.accelerator_name} is priced at its {item.price_of}. Shops may ask another "
+                "price: look it up before you decide."
+            )
+    unproven = [item.accelerator_name for item in bought if not measured(item.accelerator)]
+    other = next((item for item in kinds if measured(item.accelerator)), None)
+    if unproven and other:
+        text += (
+            f" No measurement of such work on {' or '.join(unproven)} was scored. Of the machines "
+            f"whose cards have one, {_words(other)} for {money(other.usd)} do most."
+        )
+    desks = sum(item.machines for item in bought if not item.machine.startswith(("server", "hgx")))
+    if desks >= DESKS:
+        text += f" More than {DESKS} computers without a rack are not considered."
+    return text if proven else f"{text} The search ran out of time: another mix may do more."
+
+
+def _words(item: Purchase) -> str:
+    return f"{item.machines:,} x {item.machine_name}"

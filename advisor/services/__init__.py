@@ -1,1 +1,0 @@
-"""Services for programs: HTTP and MCP. Both call the facade and compute nothing themselves."""
