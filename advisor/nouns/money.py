@@ -109,7 +109,7 @@ class Owning(Noun):
     ] = None
     idle_share: Annotated[
         Share | None,
-        _told("draw unused / rated power", "--idle-share", "Draw unused", "% of rated"),
+        _told("draw when idle / rated power", "--idle-share", "Power when idle", "% of rated"),
     ] = None
     when_unused: Annotated[
         Unused | None,

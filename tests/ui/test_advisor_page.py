@@ -14,6 +14,7 @@ from advisor.nouns.case import AssumedShape, Case
 from advisor.nouns.workload import Serving
 from advisor.planning.results import Recommendation
 from tests.ui import factory
+from tests.ui.test_one_case import opened, text
 
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 
@@ -155,8 +156,8 @@ def test_an_empty_config_keeps_the_last_model(page: AppTest, asked: list[Case]) 
     page.run()
     page.selectbox(key="in_model").set_value("config.json").run()
 
-    [error] = page.error
-    assert error.value.replace("\\", "").startswith("config.json is empty: paste the text")
+    [error] = page.info
+    assert error.value.replace("\\", "").startswith("Paste the text of the model's config.json")
     assert asked[-1].model.preset == "llama-3.1-8b"
 
 
@@ -561,3 +562,25 @@ def test_models_are_listed_by_name_and_cards_with_memory(page: AppTest) -> None:
     # NVIDIA's product pages: 12 GB (the first RTX 3060) and 8 GB (RTX 3060 Ti).
     first, second = (cards.index(item) for item in ("RTX 3060 · 12 GB", "RTX 3060 Ti · 8 GB"))
     assert second == first + 1
+
+
+CONFIG = (
+    '{"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, '
+    '"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, '
+    '"vocab_size": 128256}'
+)
+
+
+def test_an_own_config_is_asked_for_then_read_back(page: AppTest) -> None:
+    page.run()
+    page.selectbox(key="in_model").set_value("config.json").run()
+    assert not page.error
+    assert page.info[0].value.startswith("Paste the text of the model's config")
+    page.text_area(key="in_config").set_value(CONFIG).run()
+    # Grattafiori et al. 2024, arXiv:2407.21783, table 3: 8B has 32 layers.
+    assert "Read as: Llama, 8.03B parameters, 32 layers." in texts(page)
+
+
+def test_no_option_of_the_command_line_is_on_the_page() -> None:
+    page = opened("advisor", {})
+    assert "--" not in text(page)

@@ -54,3 +54,11 @@ def test_bars_are_the_weights_of_the_checkpoint(desktop: Fits) -> None:
 def test_a_group_without_models_is_an_empty_table() -> None:
     large = advisor.fits("rtx-4090", count=64)
     assert fits_table(large, Verdict.DOES_NOT_FIT).empty
+
+
+def test_one_user_at_once_is_a_question_too() -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60).run()
+    page.text_input(key="in_users").set_value("1").run()
+    assert not page.exception
+    assert not page.error
+    assert "Longest context, 1 at once" in page.dataframe[0].value.columns

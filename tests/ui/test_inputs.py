@@ -185,7 +185,7 @@ def test_a_path_pasted_as_config_is_never_opened() -> None:
         ("budget", "5 EUR", "must be an amount like 500 or blank, not '5 EUR'."),
         ("first_token", "fast", "must be a time like 2 s or 500 ms or blank, not 'fast'."),
         ("task", "cook", None),
-        ("config", "", "is empty: paste the text of the model's config.json, or upload it."),
+        ("config", "", "Paste the text of the model's config.json, or upload it."),
     ],
 )
 def test_a_wrong_value_is_told(name: str, value: str, expected: str | None) -> None:

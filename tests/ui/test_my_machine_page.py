@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from html import escape
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+import advisor
 import advisor.ui.pages
 from advisor.catalog import load_catalog
 from advisor.charts import LIGHT, roofline_alt, roofline_chart
@@ -163,3 +165,26 @@ def test_the_page_measures_shows_progress_and_stops() -> None:
     assert not page.exception
     assert not page.error
     assert not page.session_state[my_machine.REPORT].complete
+
+
+def test_the_machine_becomes_the_card_of_the_question(report: ProbeReport) -> None:
+    page = AppTest.from_file(str(PAGE), default_timeout=60)
+    page.session_state[my_machine.REPORT] = report
+    page.run()
+    page.button(key="machine_use").click().run()
+
+    assert not page.exception
+    other = AppTest.from_file(str(PAGE.parent / "advisor.py"), default_timeout=60)
+    for name in ("in_rent", "in_own_accelerator", "in_own_count", "measured"):
+        other.session_state[name] = page.session_state[name]
+    other.run()
+    assert not other.exception
+    found = advisor.recommend(
+        {
+            "model": {"preset": "llama-3.1-8b"},
+            "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 10e6},
+            "limits": {"deadline_hours": 24, "owned": advisor.owned_from_report(report)},
+        }
+    )
+    assert "H200" in found.answer
+    assert escape(found.answer) in other.get("html")[0].proto.body

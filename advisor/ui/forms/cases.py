@@ -117,6 +117,17 @@ def input_field(case_field: str, inputs: Inputs) -> str | None:
     return name
 
 
+def without_options(text: str) -> str:
+    """Return a message of the engine without the options of the command line.
+
+    Examples
+    --------
+    >>> without_options("sequences of 4,096 tokens (--sequence)")
+    'sequences of 4,096 tokens'
+    """
+    return OF_THE_COMMAND_LINE.sub("", text)
+
+
 def in_words(text: str) -> str:
     """Return a message of the engine in the words of the page: labels for fields, no options.
 
@@ -127,7 +138,7 @@ def in_words(text: str) -> str:
     >>> in_words("input_tokens + output_tokens exceed the context")
     'Prompt tokens + Answer tokens exceed the context'
     """
-    return FIELD.sub(_label, OF_THE_COMMAND_LINE.sub("", text))
+    return FIELD.sub(_label, without_options(text))
 
 
 def _label(match: re.Match[str]) -> str:

@@ -10,9 +10,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from advisor import frames
-from advisor.architecture.config.fields import MAX_CONFIG_BYTES
+from advisor.architecture.config.fields import MAX_CONFIG_BYTES, load_config_text
+from advisor.architecture.config.huggingface import architecture_from_config
 from advisor.architecture.parameter_count import whole_shape
 from advisor.architecture.published_models import nearest_published
+from advisor.architecture.titles import in_letters
 from advisor.errors import InputError
 from advisor.nouns.case import AssumedShape
 from advisor.nouns.inputs import Reads
@@ -88,7 +90,10 @@ def show_problems(
         elif inputs is not None and not same:
             worked = "the page's example" if inputs == DEFAULTS else "the last inputs that worked"
             text += f" The answer is for {worked}."
-        slots.get(name, st).error(plain(text), icon=":material/error:")
+        if name == "config" and not entered.config.strip():
+            slots.get(name, st).info(plain(text), icon=":material/content_paste:")
+        else:
+            slots.get(name, st).error(plain(text), icon=":material/error:")
 
 
 def _fields(names: Sequence[str], slots: Slots, *, columns: int) -> None:
@@ -116,7 +121,8 @@ def field(name: str, slots: Slots, *, blank: str | None = None) -> None:
             persist_state="session",
         )
     elif name == "own_accelerator":
-        titles = state.card_titles()
+        own = {item: f"{item} (measured)" for item in st.session_state.get(state.MEASURED, {})}
+        titles = own | state.card_titles()
         _select(name, {"": blank or f"{titles[EXAMPLE_CARD]} (example)"} | titles)
     elif rules.kind is Reads.CHOICE and not rules.several:
         _select(name, rules.options, state.open_network if name == "network" else None)
@@ -197,8 +203,21 @@ def _config(slots: Slots) -> None:
             persist_state="session",
         )
         slots["config"] = st.container()
+        with slots["config"]:
+            _read_back(st.session_state.get(state.key("config")) or "")
     with right:
         uploader("Or upload it", key="config_file", most=MAX_CONFIG_BYTES, take=_take_config)
+
+
+def _read_back(text: str) -> None:
+    """Say what a pasted config.json was read as; what is wrong with one is told elsewhere."""
+    try:
+        read_as = architecture_from_config(load_config_text(text))
+    except InputError:
+        return
+    parameters = in_letters(read_as.total_parameters)
+    layers = f"{read_as.num_hidden_layers:,} layers"
+    st.markdown(plain(f"Read as: {read_as.family}, {parameters} parameters, {layers}."))
 
 
 def _take_config(content: bytes) -> None:

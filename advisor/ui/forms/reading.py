@@ -210,7 +210,7 @@ def _unlabelled(config: Mapping[str, object]) -> dict[str, object]:
 
 def _config_problem(text: str) -> str | None:
     if not text.strip():
-        return "is empty: paste the text of the model's config.json, or upload it."
+        return "Paste the text of the model's config.json, or upload it."
     try:
         load_config_text(text, most=MAX_KEPT_CHARACTERS)
     except InputError as error:

@@ -11,6 +11,7 @@ from advisor import api, frames
 from advisor.charts import Theme, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
+from advisor.ui.forms.cases import without_options
 from advisor.ui.parts.chart_view import TABLE_PX, csv_button, draw, plan_asked, table_below
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -179,7 +180,9 @@ def assumptions(recommendation: api.Recommendation) -> None:
     if not expander.open:
         return
     with expander:
-        st.markdown("\n".join(f"- {plain(item)}" for item in recommendation.assumptions))
+        st.markdown(
+            "\n".join(f"- {plain(without_options(item))}" for item in recommendation.assumptions)
+        )
         st.markdown("### Sources")
         sources = [frames.citation(item) for item in recommendation.references]
         st.markdown("\n".join(f"- {plain(item, links=True)}" for item in sources))

@@ -11,11 +11,13 @@ from advisor import api, frames
 from advisor.charts import Theme, roofline_alt, roofline_chart
 from advisor.errors import InputError
 from advisor.foundation.formatting import measured_rate, memory, percent
+from advisor.nouns.limits import OwnedHardware
 from advisor.probe.checks.comparison import MEMORY, RateComparison, compare_device
 from advisor.probe.checks.prediction import expected_times_s
 from advisor.probe.descriptions import describe_device
 from advisor.probe.devices.match import catalog_key
 from advisor.probe.devices.smi import read_smi
+from advisor.probe.learned_constants import owned_from_report
 from advisor.probe.report import MAX_REPORT_BYTES, ProbeReport, parse_report
 from advisor.ui.parts import probe_job, question
 from advisor.ui.parts.chart_view import TABLE_PX, draw
@@ -168,6 +170,7 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
             "\n".join(f"- {plain(text[:1].upper() + text[1:])}" for text in report.problems)
         )
     st.header("Plan on this machine", anchor=False)
+    _use(report)
     st.download_button(
         "Download the report",
         report.to_json(),
@@ -179,6 +182,31 @@ def show(report: ProbeReport, *, theme: Theme) -> None:
         "gpu-advisor recommend --model llama-3.1-8b --task lora --owned probe.json",
         language=None,
     )
+
+
+def _use(report: ProbeReport) -> None:
+    """Offer to ask the question of all pages about this machine."""
+    try:
+        owned = owned_from_report(report)
+    except InputError as error:
+        st.markdown(plain(state.sentence(error)))
+        return
+    names = " and ".join(f"{item.count:,}x {_name(item)}" for item in owned)
+    if st.button(
+        f"Use this machine: {names}",
+        key="machine_use",
+        on_click=state.use_machine,
+        args=(owned,),
+        icon=":material/check:",
+    ):
+        st.success(
+            "All pages now ask about this machine, at its measured rates. A link does not carry "
+            "the measurement: send the case file of Share instead."
+        )
+
+
+def _name(item: OwnedHardware) -> str:
+    return item.measured.accelerator.name if item.measured else item.accelerator
 
 
 def _sentence(rows: tuple[RateComparison, ...]) -> str:

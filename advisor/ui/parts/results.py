@@ -17,6 +17,7 @@ from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.ui.forms.cases import without_options
 from advisor.ui.forms.reading import network_of, read
 from advisor.ui.forms.rules import OWN
 from advisor.ui.parts.chart_view import draw, table_below
@@ -111,7 +112,7 @@ def assumed(found: Answer) -> None:
     """Name what the answer takes for granted, and where to change it."""
     plans = found.recommendation.plans
     stated = plans[0].estimate.assumptions if plans else found.recommendation.assumptions
-    stated = tuple(item.rstrip(".") for item in (*_out_of_sight(found), *stated))
+    stated = tuple(without_options(item).rstrip(".") for item in (*_out_of_sight(found), *stated))
     text = "; ".join(stated[:SHOWN_ASSUMPTIONS])
     if more := len(stated[SHOWN_ASSUMPTIONS:]):
         text += f"; and {more} more under Assumptions and sources"
@@ -273,7 +274,10 @@ def _range_note(text: str, value: Range) -> str:
 def advice(recommendation: api.Recommendation) -> None:
     """Say what a careful colleague would add, warnings first."""
     words = {"warning": ":material/warning: **Check:**", "info": ":material/info: **Note:**"}
-    lines = [f"{words[item.severity]} {plain(item.message)}" for item in recommendation.advice]
+    lines = [
+        f"{words[item.severity]} {plain(without_options(item.message))}"
+        for item in recommendation.advice
+    ]
     if lines:
         st.markdown("  \n".join(lines))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields, replace
 from types import TracebackType
@@ -19,6 +19,7 @@ from advisor.architecture.titles import by_use, model_label
 from advisor.errors import AdvisorError, InputError
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import ADAPTERS, Network, Task
+from advisor.nouns.limits import OwnedHardware
 from advisor.ui.forms.cases import case_of, in_words, input_field
 from advisor.ui.forms.inputs import DEFAULTS, EXAMPLE_CARD, FROM_CONFIG, FROM_COUNT, Inputs
 from advisor.ui.forms.networks import EXAMPLES, network_named
@@ -31,6 +32,8 @@ from advisor.ui.session.links import Page
 from advisor.ui.session.question import KEY, question
 from advisor.ui.session.question import beside as question_beside
 
+MEASURED: Final = "measured"
+"""Session's key of measured cards, by catalog key."""
 VALID: Final = "valid"
 """Session's key of the last inputs that had an answer."""
 MODEL: Final = {"model", "config", "parameters", *SHAPE}
@@ -188,9 +191,26 @@ def _answered(inputs: Inputs, problems: Mapping[str, str], told: Callable[[str],
     return Answer(inputs, found, problems)
 
 
+def use_machine(owned: Sequence[OwnedHardware]) -> None:
+    """Ask the question of all pages about the machine of a report; a callback."""
+    st.session_state[MEASURED] = {item.accelerator: item for item in owned}
+    first = max(owned, key=lambda item: item.count)
+    st.session_state[key("rent")] = OWN
+    st.session_state[key("own_accelerator")] = first.accelerator
+    st.session_state[key("own_count")] = str(first.count)
+
+
+def measured(inputs: Inputs) -> OwnedHardware | None:
+    """Return what was measured of the card of the question, in this session."""
+    found: dict[str, OwnedHardware] = st.session_state.get(MEASURED, {})
+    return found.get(inputs.own_accelerator) if inputs.rent == OWN else None
+
+
 def case_mapping(inputs: Inputs) -> dict[str, object]:
     """Return the case of inputs without problems; lengths left at their default fit the model."""
     case = case_of(inputs, read(inputs).numbers)
+    if found := measured(inputs):
+        case["limits"]["owned"][0]["measured"] = found.model_dump(mode="json")["measured"]
     left = [name for name in LENGTHS if getattr(inputs, name) == getattr(DEFAULTS, name)]
     if inputs.task != Task.SERVE or not left or not used("prompt", inputs):
         return case
