@@ -44,6 +44,13 @@ page = st.navigation(
             help="Accelerators and prices: browse, compare, see sources.",
         ),
         st.Page(
+            PAGES / "learn.py",
+            title="Learn",
+            icon=":material/school:",
+            url_path="learn",
+            help="What people ask about GPUs, answered with figures of your case.",
+        ),
+        st.Page(
             PAGES / "my_machine.py",
             title="My machine",
             icon=":material/speed:",

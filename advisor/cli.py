@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -36,10 +36,9 @@ from advisor.terminal.streams import (
 
 SHOWN_OFFERS: Final = 25
 """Offers that a list prints unless all are asked for."""
-MAX_PORT: Final = 65_535
+SERVERS: Final = frozenset({"web", "serve-api", "mcp"})
+"""They name catalog files to their processes and threads by the environment."""
 
-CATALOG_FILES: Final = "GPU_ADVISOR_CATALOG"
-"""Environment variable with your own catalog files, separated as in PATH."""
 DEBUG: Final = "GPU_ADVISOR_DEBUG"
 """Environment variable that lets unforeseen errors show their traceback."""
 
@@ -121,7 +120,7 @@ def _run(argv: Sequence[str] | None) -> int:
         return end.code if isinstance(end.code, int) else MISTAKE
     files = getattr(arguments, "catalog", None) or ()
     discounts = getattr(arguments, "discount", None) or ()
-    if not files and not discounts:
+    if arguments.command in SERVERS or (not files and not discounts):
         _COMMANDS[arguments.command](arguments)
         return OK
     from advisor import api
@@ -241,6 +240,26 @@ def _fleet(arguments: Namespace) -> None:
         print_content(result.to_json())
         return
     show_fleet(new_console(), result, everything=arguments.all)
+
+
+def _learn(arguments: Namespace) -> None:
+    mapping = _mapping(arguments)
+    from advisor import api
+    from advisor.lessons.results import Lessons
+    from advisor.lessons.topics import lesson, lesson_texts
+
+    _read_owned(mapping)
+    case = api.load_case(mapping)
+    answer = api.recommend(case)
+    topics = [arguments.topic] if arguments.topic else [*lesson_texts()]
+    found = [lesson(case, topic, recommendation=answer) for topic in topics]
+    if arguments.json:
+        print_content(Lessons(lessons=tuple(found)).to_json())
+        return
+    from advisor.terminal.console import new_console
+    from advisor.terminal.lessons import show_lessons
+
+    show_lessons(new_console(), found)
 
 
 def _fits(arguments: Namespace) -> None:
@@ -433,28 +452,6 @@ def _probe(arguments: Namespace) -> None:
     show_probe(new_console(), report, api.load_catalog())
 
 
-def _web(arguments: Namespace) -> None:
-    port = parse_count(arguments.port, field="--port")
-    if port > MAX_PORT:
-        raise InputError(
-            "--port is too large",
-            value=port,
-            allowed=f"1 to {MAX_PORT}",
-            remedy="Choose another port, e.g. 8501.",
-            field="--port",
-        )
-    from advisor.foundation.resources import app_path
-
-    if arguments.catalog:
-        named = [item for item in (os.environ.get(CATALOG_FILES), *arguments.catalog) if item]
-        os.environ[CATALOG_FILES] = os.pathsep.join(named)
-    command = [sys.executable, "-m", "streamlit", "run", str(app_path())]
-    command += ["--server.port", str(port)]
-    if arguments.no_browser:
-        command += ["--server.headless", "true"]
-    os.execv(sys.executable, command)
-
-
 def _presets(arguments: Namespace) -> None:
     from advisor.architecture.presets import list_presets
     from advisor.architecture.table.sample import Unit
@@ -528,6 +525,17 @@ def _base(source: str | None) -> Mapping[str, object] | None:
     return parse_case(case_text(content, name="the case on standard input"))
 
 
+def _server(name: str) -> Callable[[Namespace], None]:
+    """Return a command of `advisor.servers`, which is imported when it runs."""
+
+    def command(arguments: Namespace) -> None:
+        from advisor import servers
+
+        getattr(servers, name)(arguments)
+
+    return command
+
+
 _COMMANDS: Final = {
     "recommend": _recommend,
     "estimate": _estimate,
@@ -536,11 +544,14 @@ _COMMANDS: Final = {
     "fleet": _fleet,
     "fits": _fits,
     "compare": _compare,
+    "learn": _learn,
     "sweep": _sweep,
     "prices": _prices,
     "validate": _validate,
     "probe": _probe,
-    "web": _web,
+    "web": _server("web"),
+    "serve-api": _server("serve_api"),
+    "mcp": _server("mcp"),
     "presets": _presets,
     "software": _software,
     "schema": _schema,

@@ -41,16 +41,29 @@ MAY_IMPORT: dict[str, set[str]] = {
     "export": (ENGINE - {"calibration"}) | {"terminal"},
     "api": ENGINE | {"export", "probe"},
     "__init__": ENGINE | {"api", "export", "probe", "sweeps"},  # lazily: see LAZY
+    "lessons": ENGINE | FACADE,
     "frames": ENGINE | {"compare", "export", "probe"},
-    "charts": ENGINE | {"export", "frames", "probe"},
+    "charts": ENGINE | {"export", "frames", "lessons", "probe"},
     "compare": BASE | {"catalog", "planning"},
+    "servers": GROUND | {"services", "terminal"},
+    "services": ENGINE | FACADE | {"compare", "terminal"},
     "sweeps": ENGINE | {"__init__", "export"},
-    "terminal": ENGINE | {"compare", "probe", "sweeps"},
+    "terminal": ENGINE | {"compare", "lessons", "probe", "sweeps"},
     "arguments": BASE,
     "cli": BASE
     | FACADE
-    | {"arguments", "charts", "compare", "frames", "probe", "sweeps", "terminal"},
-    "ui": BASE | FACADE | {"charts", "compare", "frames", "probe"},
+    | {
+        "arguments",
+        "charts",
+        "compare",
+        "frames",
+        "lessons",
+        "probe",
+        "servers",
+        "sweeps",
+        "terminal",
+    },
+    "ui": BASE | FACADE | {"charts", "compare", "frames", "lessons", "probe"},
     "__main__": {"cli"},
     "app": FACADE | {"ui"},
 }
@@ -61,6 +74,8 @@ LAZY = {"__init__"}
 # From a library to the rooms that may import it; the others are everyone's.
 LIBRARY_ROOMS = {
     "distributed": {"sweeps"},
+    "fastapi": {"services"},
+    "mcp": {"services"},
     "pandas": {"charts", "frames", "sweeps", "ui"},
     "plotly": {"charts"},
     "pyarrow": {"sweeps"},

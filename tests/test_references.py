@@ -8,5 +8,6 @@ from advisor.foundation.references import REFERENCES
 
 def test_every_source_is_cited(root: Path) -> None:
     modules = [path for path in (root / "advisor").rglob("*.py") if path.stem != "references"]
-    text = "\n".join(path.read_text(encoding="utf-8") for path in modules)
+    lessons = root / "data" / "lessons.yaml"
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (*modules, lessons))
     assert {key for key in REFERENCES if not re.search(rf"\b{key}\b", text)} == set()

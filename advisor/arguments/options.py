@@ -67,6 +67,11 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "the configuration (what you own if you name none)": ("hardware",),
         **_LAYOUT,
     },
+    "learn": {
+        **_WORK,
+        "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
+        **_LAYOUT,
+    },
     "export": {
         **_WORK,
         "limits and aims": ("limits", "objective", INTERRUPTIONS, PLACE, *HOSTED),
@@ -86,7 +91,7 @@ _SECTIONS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 _WITHOUT: Final = {
     "estimate": SEARCHED,
     "export": SEARCHED[:1],
-    "own": (*SEARCHED, "limits.owned"),
+    "own": (*SEARCHED, "limits.owned", "limits.commitment_months"),
 }
 """Fields of these sections that a command does not take."""
 

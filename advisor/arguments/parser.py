@@ -20,6 +20,7 @@ USAGE: Final = {
     "recommend": "gpu-advisor recommend [CASE] [--model MODEL --task TASK] [options]",
     "estimate": "gpu-advisor estimate [CASE] [--model MODEL --task TASK] [options]",
     "export": "gpu-advisor export [CASE] --to FORMAT [--output FILE] [options]",
+    "learn": "gpu-advisor learn [CASE] [--model MODEL --task TASK] [--topic NAME] [options]",
     "own": "gpu-advisor own [CASE] [--model MODEL --task TASK] [options]",
 }
 EXAMPLES: Final = {
@@ -233,6 +234,15 @@ def _add_own(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _add_learn(parser: argparse.ArgumentParser) -> None:
+    _add_case(parser, "learn")
+    _add_catalog(parser)
+    parser.add_argument(
+        "--topic", metavar="NAME", help="one question: memory, processor, ... (all, one line each)"
+    )
+    _add_json(parser)
+
+
 def _add_sweep(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
@@ -294,6 +304,17 @@ def _add_web(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser, discounts=False)
     parser.add_argument("--port", metavar="N", default="8501", help="port to listen on (8501)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+
+
+def _add_serve_api(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser, discounts=False)
+    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(127.0.0.1)")
+    parser.add_argument("--port", metavar="N", default="8600", help="port to listen on (8600)")
+    parser.add_argument("--workers", metavar="N", default="1", help="processes (1)")
+
+
+def _add_mcp(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser, discounts=False)
 
 
 def _add_presets(parser: argparse.ArgumentParser) -> None:
@@ -445,11 +466,14 @@ _COMMANDS: Final = {
     "fleet": ("what to buy and rent, and when, for many workloads over years", _add_fleet),
     "fits": ("models that some cards can serve and train, and those they cannot", _add_fits),
     "compare": ("cards side by side", _add_compare),
+    "learn": ("questions about GPUs, answered with figures of your case", _add_learn),
     "sweep": ("answer a grid or a table of cases, on all cores or on a cluster", _add_sweep),
     "prices": ("what the catalog's prices are and how old; fetch live ones", _add_prices),
     "validate": ("score the engine on a table of measurements", _add_validate),
     "probe": ("measure this machine", _add_probe),
     "web": ("open the app in a browser", _add_web),
+    "serve-api": ("answer programs over HTTP", _add_serve_api),
+    "mcp": ("answer assistants over MCP, on standard input and output", _add_mcp),
     "presets": ("models that are known by name", _add_presets),
     "software": ("what trains and serves, on which cards, and what it offers", _add_software),
     "schema": ("JSON Schema of a case", _add_json),

@@ -7,6 +7,7 @@ from advisor.charts.catalog import spread_alt, spread_chart
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
 from advisor.charts.curves import curve_alt, curve_chart
 from advisor.charts.fits import fits_alt, fits_chart
+from advisor.charts.lessons import lesson_alt, lesson_chart
 from advisor.charts.memory import memory_alt, memory_chart
 from advisor.charts.ownership import (
     effects_alt,
@@ -35,6 +36,8 @@ __all__ = [
     "effects_chart",
     "fits_alt",
     "fits_chart",
+    "lesson_alt",
+    "lesson_chart",
     "memory_alt",
     "memory_chart",
     "roofline_alt",

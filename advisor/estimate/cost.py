@@ -124,6 +124,7 @@ def cost_breakdown(
         instance_type=offer.instance_type,
         instances=whole,
         region=offer.region,
+        commitment=offer.commitment,
         price_date=offer.price_date,
         price_source=offer.provenance.source,
         terms=tuple(terms),

@@ -188,6 +188,8 @@ class CostBreakdown(Noun):
     instance_type: str | None = None
     instances: int | None = None
     region: str | None = None
+    commitment: str = ""
+    """Term and plan that the price asks for; empty on demand and on spot."""
     price_date: str | None = None
     price_source: str | None = None
     price_age_days: int | None = None

@@ -9,20 +9,6 @@ import pandas as pd
 from advisor.frames.picks import OBJECTIVE_TITLES
 from advisor.planning.results import Recommendation, RejectionCode
 
-REASONS: Final = {
-    RejectionCode.DOMINATED: "Works, but another is better",
-    RejectionCode.DEADLINE: "Too slow for the deadline",
-    RejectionCode.BUDGET: "Over the budget",
-    RejectionCode.LATENCY: "Misses a latency target",
-    RejectionCode.MEMORY: "Too little memory",
-    RejectionCode.FORMAT: "Number format not supported",
-    RejectionCode.SOFTWARE: "No software for the work",
-    RejectionCode.INFERENCE_ONLY: "Only serves models",
-    RejectionCode.NOT_OFFERED: "No offer to rent",
-    RejectionCode.EXCLUDED: "Not on your list",
-    RejectionCode.UNKNOWN: "Facts missing",
-}
-"""Reasons in words, the nearest misses first."""
 MISSES: Final = frozenset(
     {
         RejectionCode.DEADLINE,
@@ -37,13 +23,14 @@ COLUMNS: Final = ("Accelerator", "Reason", "What happened", "What would help")
 
 def rejections_frame(recommendation: Recommendation) -> pd.DataFrame:
     """Return why each accelerator lost, in `COLUMNS`, the nearest misses first."""
-    order = list(REASONS)
+    order = list(RejectionCode)
     ranked = sorted(
         recommendation.rejections,
         key=lambda item: (order.index(item.code), item.accelerator_name.lower()),
     )
     rows = [
-        (item.accelerator_name, REASONS[item.code], item.message, item.remedy) for item in ranked
+        (item.accelerator_name, item.code.label.capitalize(), item.message, item.remedy)
+        for item in ranked
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
 

@@ -280,6 +280,8 @@ class Offer(Noun):
     """Network of the whole instance per direction. [bytes/s]"""
     provenance: Provenance
     billing: Billing = Billing()
+    commitment: Text = ""
+    """Term and plan that the price on demand asks for; empty where it asks for none."""
     quote: Quote | None = None
     """The price as the provider states it; None where that is in US dollars."""
     notes: Text = ""

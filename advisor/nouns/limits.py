@@ -174,6 +174,18 @@ class Constraints(Noun):
     price_kind: Annotated[
         PriceKind, Input("rent at spot prices", "--spot", sets=PriceKind.SPOT.value)
     ] = PriceKind.ON_DEMAND
+    commitment_months: Annotated[
+        Annotated[int, Field(ge=1, le=60)] | None,
+        Input(
+            "rent at what providers ask for a commitment of up to so long, where they do: 12",
+            "--commit",
+            "Commitment",
+            unit="months",
+            tasks=SERVING,
+            blank="None",
+        ),
+    ] = None
+    """Serving: every hour of the term is paid, as a month of serving is anyway. [months]"""
     usd_per_eur: Annotated[
         Annotated[float, Field(ge=LEAST_RATE, le=MOST_RATE, allow_inf_nan=False)] | None,
         Input(

@@ -52,6 +52,14 @@ def answer_own(
         If the hardware is unknown or cannot do the work, if no hardware can, or if a price, a
         power or a tariff is neither known nor given.
     """
+    if case.limits.commitment_months is not None:
+        raise InputError(
+            "limits.commitment_months does not apply: rent or buy compares all commitments",
+            value=case.limits.commitment_months,
+            allowed="the horizon, which bounds the terms",
+            remedy="Leave it out; --months sets the horizon.",
+            field="limits.commitment_months",
+        )
     size, groups = None, 1
     if case.hardware is None:
         bought = _bought(budget)

@@ -8,7 +8,9 @@ from typing import Any, Final
 from advisor.architecture.resolve import resolve_model
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog, load_catalog
+from advisor.catalog.committed import with_commitments
 from advisor.catalog.constants import load_calibration
+from advisor.catalog.economy import load_economy
 from advisor.estimate.configuration import Placement
 from advisor.estimate.sample import sample_of
 from advisor.estimate.serving.lengths import fitted, shortened
@@ -29,10 +31,12 @@ def as_case(case: Case | Mapping[str, Any]) -> Case:
 
 
 def priced(case: Case, catalog: Catalog | None) -> Catalog:
-    """Return the catalog with prices in euro at the case's rate, if it gives one."""
+    """Return the catalog at the case's euro rate and commitment, where it gives them."""
     catalog = catalog or load_catalog()
-    rate = case.limits.usd_per_eur
-    return catalog if rate is None else catalog.at_rate("EUR", rate)
+    rate, months = case.limits.usd_per_eur, case.limits.commitment_months
+    if rate is not None:
+        catalog = catalog.at_rate("EUR", rate)
+    return catalog if months is None else with_commitments(catalog, load_economy(), months)
 
 
 def placed(

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 
 from advisor.estimate.results import Estimate, Parameters
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Range
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator
+from advisor.nouns.inputs import Labelled
 from advisor.nouns.limits import Objective
 
 
-class RejectionCode(StrEnum):
-    """Why an accelerator lost."""
+class RejectionCode(Labelled):
+    """Why an accelerator lost, the nearest misses first."""
 
-    MEMORY = "memory"
-    DEADLINE = "deadline"
-    BUDGET = "budget"
-    LATENCY = "latency"
-    INFERENCE_ONLY = "inference_only"
-    """No software trains on it."""
-    SOFTWARE = "software"
-    """No allowed software does the work on it."""
-    FORMAT = "format"
-    """No supported number format that the workload asks for."""
-    NOT_OFFERED = "not_offered"
-    """Nothing in the catalog rents it under the given providers and price kind."""
-    EXCLUDED = "excluded"
-    """Not on the user's list of accelerators."""
-    DOMINATED = "dominated"
+    DOMINATED = "dominated", "works, but another is better"
     """Feasible, but another accelerator is both cheaper and faster."""
-    UNKNOWN = "unknown"
+    DEADLINE = "deadline", "too slow for the deadline"
+    BUDGET = "budget", "over the budget"
+    LATENCY = "latency", "misses a latency target"
+    MEMORY = "memory", "too little memory"
+    FORMAT = "format", "lacks the number format"
+    """No supported number format that the workload asks for."""
+    SOFTWARE = "software", "no software for the work"
+    """No allowed software does the work on it."""
+    INFERENCE_ONLY = "inference_only", "only serves models"
+    """No software trains on it."""
+    NOT_OFFERED = "not_offered", "no offer to rent"
+    """Nothing in the catalog rents it under the given providers and price kind."""
+    EXCLUDED = "excluded", "not on your list"
+    """Not on the user's list of accelerators."""
+    UNKNOWN = "unknown", "facts missing"
     """The catalog lacks a fact that the estimate needs."""
 
 

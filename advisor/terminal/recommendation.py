@@ -32,21 +32,6 @@ SHOWN_FEWEST: Final = 8
 SHOWN_LAYOUTS: Final = 3
 SHOWN_REJECTIONS: Final = 12
 
-REASONS: Final = {
-    RejectionCode.MEMORY: "too little memory",
-    RejectionCode.DEADLINE: "too slow",
-    RejectionCode.BUDGET: "too expensive",
-    RejectionCode.LATENCY: "misses a latency target",
-    RejectionCode.FORMAT: "lacks the number format",
-    RejectionCode.SOFTWARE: "no software for the work",
-    RejectionCode.INFERENCE_ONLY: "only serves models",
-    RejectionCode.DOMINATED: "works, but another is better",
-    RejectionCode.UNKNOWN: "facts missing",
-    RejectionCode.EXCLUDED: "not on your list",
-    RejectionCode.NOT_OFFERED: "no offer to rent",
-}
-"""In the order of usefulness to the reader."""
-
 Item = TypeVar("Item")
 
 TITLES: Final = {
@@ -119,7 +104,7 @@ def _searched(recommendation: Recommendation) -> str:
 def _lost(rejections: Sequence[Rejection]) -> str:
     """Return why the other accelerators lost, counted."""
     totals = Counter(item.code for item in rejections)
-    told = "; ".join(f"{REASONS[code]}: {totals[code]}" for code in REASONS if totals[code])
+    told = "; ".join(f"{code.label}: {totals[code]}" for code in RejectionCode if totals[code])
     return told and f"{told}."
 
 
@@ -165,8 +150,14 @@ def offered(estimate: Estimate) -> str:
     return (
         f"{cost.provider}, {many}{cost.instance_type}, {cost.region}: "
         f"{hourly_price(cost.usd_per_hour)}{total}, price of {dated(cost.price_date)} "
-        f"({cost.price_source}).{_apart(estimate)}{_energy(estimate)}"
+        f"({cost.price_source}).{_committed(estimate)}{_apart(estimate)}{_energy(estimate)}"
     )
+
+
+def _committed(estimate: Estimate) -> str:
+    """Return the commitment that the price asks for, after a space."""
+    told = estimate.cost.commitment
+    return f" Committed for {told}. Every hour of the term is paid." if told else ""
 
 
 def _energy(estimate: Estimate) -> str:
@@ -269,7 +260,7 @@ def shortlist(rejections: Sequence[Rejection], number: int) -> list[Rejection]:
     """
     queues = [
         deque(sorted((item for item in rejections if item.code is code), key=miss))
-        for code in REASONS
+        for code in RejectionCode
         if code is not RejectionCode.EXCLUDED
     ]
     chosen: list[Rejection] = []

@@ -1,6 +1,7 @@
 """Answers are kept within a bound in bytes, the newest of them, and once for a question."""
 
-from advisor.ui.session.kept import BYTES_PER_PICKLED, Shelf, kept
+from advisor.foundation.shelf import BYTES_PER_PICKLED, Shelf
+from advisor.ui.session.kept import kept
 
 
 def test_the_longest_unused_answer_goes_first() -> None:

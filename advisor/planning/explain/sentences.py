@@ -24,6 +24,7 @@ from advisor.foundation.formatting import (
 from advisor.foundation.quantities import Range
 from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.nouns.hardware import Offer
 from advisor.nouns.limits import Constraints, Objective
 from advisor.planning.fits.results import ModelFit
 from advisor.planning.price_age import price_age
@@ -129,8 +130,14 @@ def title(option: Option, system: System) -> str:
         whole = f"{rented:,}x {system.accelerator.name}"
         used = f"{option.count:,}" if replicas < 2 else name.partition(" of ")[0]
         each = "" if replicas < 2 else f" of {option.count // replicas:,}"
-        return f"Rent {whole} at {option.offer.provider} and use {used}{each}"
-    return f"Rent {name} at {option.offer.provider}"
+        return f"Rent {whole} at {_provider(option.offer)} and use {used}{each}"
+    return f"Rent {name} at {_provider(option.offer)}"
+
+
+def _provider(offer: Offer) -> str:
+    """Return the provider, with the term of a commitment."""
+    term = offer.commitment.partition(":")[0]
+    return f"{offer.provider} for {term}" if term else offer.provider
 
 
 def sentence(option: Option, system: System, estimate: Estimate) -> str:

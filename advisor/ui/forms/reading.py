@@ -94,7 +94,13 @@ def used(name: str, inputs: Inputs) -> bool:
         return False
     if name in ("own_accelerator", "own_count"):
         return inputs.rent == OWN
-    if name in ("providers", "accelerators", "max_accelerators", "usd_per_eur"):
+    if name in (
+        "providers",
+        "accelerators",
+        "max_accelerators",
+        "usd_per_eur",
+        "commitment_months",
+    ):
         return inputs.rent != OWN
     rules = RULES[name]
     return inputs.task in rules.tasks and network_of(inputs) in rules.networks

@@ -207,9 +207,10 @@ def _price_note(estimate: api.Estimate) -> str:
         return f"Your own hardware: no rent.{_energy_note(estimate)}"
     where = f"{cost.provider}, {cost.region}" if cost.region else cost.provider
     machines = f"{cost.instances:,} machines: " if cost.instances != 1 else ""
+    committed = f" Committed for {cost.commitment}." if cost.commitment else ""
     return (
         f"{hourly_price(cost.usd_per_hour)} at {where} ({machines}{cost.instance_type}), "
-        f"price of {dated(cost.price_date)}.{_energy_note(estimate)}"
+        f"price of {dated(cost.price_date)}.{committed}{_energy_note(estimate)}"
     )
 
 

@@ -1,0 +1,94 @@
+"""The case that a lesson is about, with its answer and variants of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from advisor import api
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.results import Estimate
+from advisor.nouns.case import Case, Hardware
+from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.workload import Serving
+from advisor.planning.prepared import placed
+from advisor.planning.results import Recommendation
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A case and what was found for it."""
+
+    case: Case
+    recommendation: Recommendation
+    catalog: Catalog
+
+    @property
+    def serves(self) -> bool:
+        """Whether the work is serving."""
+        return isinstance(self.case.workload, Serving)
+
+    @cached_property
+    def plan(self) -> Estimate:
+        """The best plan; without limits of time, money and latency where none meets them.
+
+        Raises
+        ------
+        InputError
+            If nothing does the work even without these limits.
+        """
+        plans = self.recommendation.plans or self._unlimited.plans
+        if not plans:
+            raise InputError(
+                "no accelerator of your list does this work",
+                value=self.recommendation.answer,
+                allowed="a case that has a plan",
+                remedy="Choose a smaller model, QLoRA or fewer bits for the weights.",
+            )
+        return plans[0].estimate
+
+    @cached_property
+    def _unlimited(self) -> Recommendation:
+        free = {
+            "deadline_hours": None,
+            "budget_usd": None,
+            "max_ttft_ms": None,
+            "max_tpot_ms": None,
+        }
+        limits = self.case.limits.model_copy(update=free)
+        return api.recommend(self.case.model_copy(update={"limits": limits}), catalog=self.catalog)
+
+    @cached_property
+    def placed(self) -> Case:
+        """The case on the plan's hardware; the search chooses the layout."""
+        return self.on(self.plan.accelerator, self.plan.count)
+
+    def on(self, accelerator: str, count: int, layout: ParallelLayout | None = None) -> Case:
+        """Return the case on stated hardware."""
+        hardware = Hardware(accelerator=accelerator, count=count)
+        return self.case.model_copy(update={"hardware": hardware, "layout": layout})
+
+    def variant(self, *, layout: ParallelLayout | None = None, **changes: Any) -> Estimate | None:
+        """Estimate the plan's layout, or another, after changes of the workload.
+
+        Returns
+        -------
+        Estimate or None
+            None if the case cannot be computed with these changes.
+        """
+        layout = layout or self.plan.layout
+        layout = ParallelLayout(**layout.model_dump())  # every field stated: nothing is searched
+        case = self.on(self.plan.accelerator, layout.accelerators, layout)
+        workload = self.case.workload.model_copy(update=changes)
+        try:
+            case, _, calibration, architecture, placement = placed(
+                case.model_copy(update={"workload": workload}), self.catalog
+            )
+            return estimate_configuration(
+                case, placement, architecture=architecture, calibration=calibration
+            )
+        except InputError:
+            return None

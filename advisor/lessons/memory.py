@@ -1,0 +1,168 @@
+"""Lessons about memory: where it goes, number formats, sharding, the batch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from advisor import api
+from advisor.estimate.results import Estimate
+from advisor.foundation.formatting import count, memory, milliseconds, percent, rate
+from advisor.foundation.formatting import duration as spelled
+from advisor.foundation.rounding import plain
+from advisor.foundation.units import GB, GIB, HOUR_S, MB, MILLISECOND
+from advisor.lessons.asked import Asked
+from advisor.lessons.results import Bar, Figures
+from advisor.nouns.layout import Offload, ParallelLayout, Sharding
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.planning.explain.sentences import curve_sentence
+
+PARTS: Final = {
+    "weights_bytes": "Weights",
+    "gradients_bytes": "Gradients",
+    "optimizer_bytes": "Optimizer states",
+    "activations_bytes": "Activations",
+    "logits_bytes": "Logits and loss",
+    "kv_cache_bytes": "Key-value cache",
+    "workspace_bytes": "Workspaces and buffers",
+    "context_bytes": "Driver context",
+    "fragmentation_bytes": "Allocator fragmentation",
+}
+"""Fields of ``MemoryBreakdown`` in words."""
+FORMS: Final = {"fp32": 4.0, "16 bits": 2.0, "8 bits": 1.0, "4 bits": 0.5}
+"""Bytes of a parameter."""
+TRAINED_IN: Final = ("fp32", "bf16_amp", "bf16_mixed", "bf16_pure", "fp8")
+SERVED_IN: Final = ("bf16", "fp8", "int8", "w4a16")
+DEGREES: Final = (1, 2, 4, 8)
+SHARDED_OVER: Final = 8
+"""Cards that the lesson on sharding takes at least."""
+SHARDED: Final = {
+    Sharding.DDP: "Plain data parallelism",
+    Sharding.ZERO1: "ZeRO-1",
+    Sharding.ZERO2: "ZeRO-2",
+    Sharding.ZERO3: "ZeRO-3 (FSDP)",
+}
+BYTES_OF_ADAM: Final = 16
+"""Mixed precision: weight, gradient, fp32 master and two moments (ZeRO, section 3.1)."""
+MOST_POINTS: Final = 10
+
+
+def parts(asked: Asked) -> Figures:
+    """Return where the memory of a card goes."""
+    plan = asked.plan
+    sizes = [(title, getattr(plan.memory, field).expected) for field, title in PARTS.items()]
+    found = sorted((item for item in sizes if item[1] > 0), key=lambda item: -item[1])
+    total, parameters = plan.memory.total_bytes, plan.parameters.total
+    forms = ", ".join(f"{_decimal(parameters * size)} in {form}" for form, size in FORMS.items())
+    first, most = found[0]
+    share = f"{percent(most / total.expected)} of it: {first.lower()}"
+    card = plan.accelerator_name
+    sentences = [
+        f"{plan.model} has {count(parameters)} parameters: {forms}.",
+        f"The plan needs {memory(total, with_range=True)} on each {card}, {share}.",
+    ]
+    if not asked.serves:
+        adam = _decimal(parameters * BYTES_OF_ADAM)
+        sentences.append(f"Training every parameter with Adam in mixed precision keeps {adam}.")
+    return Figures(
+        sentences=tuple(sentences),
+        axis="GiB on each card",
+        bars=tuple(Bar.of(title, size, memory(size), scale=GIB) for title, size in found),
+    )
+
+
+def _decimal(size_bytes: float) -> str:
+    """Return a size in GB or MB, as rules of thumb give it."""
+    unit, name = (GB, "GB") if size_bytes >= GB else (MB, "MB")
+    return f"{plain(size_bytes / unit, 3)} {name}"
+
+
+def formats(asked: Asked) -> Figures:
+    """Return what number formats change in the plan's layout."""
+    if asked.serves:
+        names = {name: WEIGHT_FORMATS[name].title for name in SERVED_IN}
+        found = {name: asked.variant(weight_format=name) for name in names}
+    else:
+        names = {name: name for name in (*TRAINED_IN, asked.plan.precision)}
+        found = {name: asked.variant(precision=name) for name in names}
+    plan = asked.plan
+    return _memories(
+        asked,
+        [(names[name], one, name == plan.precision) for name, one in found.items() if one],
+        f"The plan computes in {plan.precision}. The bars keep its layout.",
+    )
+
+
+def numbered(cards: int) -> str:
+    """Return a number of cards in words."""
+    return f"{cards:,} cards" if cards > 1 else "1 card"
+
+
+def sharding(asked: Asked) -> Figures:
+    """Return what dividing a model over cards does to the memory of each."""
+    plan = asked.plan
+    if asked.serves:
+        layouts = {numbered(n): ParallelLayout(tensor=n) for n in DEGREES}
+    else:
+        start = ParallelLayout(
+            data=max(plan.count, SHARDED_OVER), micro_batch=1, recompute=plan.layout.recompute
+        )
+        layouts = {
+            title: start.model_copy(update={"sharding": stage}) for stage, title in SHARDED.items()
+        }
+        hosted = {"sharding": Sharding.ZERO3, "offload": (Offload.OPTIMIZER, Offload.PARAMETERS)}
+        layouts["ZeRO-3, states on the host"] = start.model_copy(update=hosted)
+    found = [(title, asked.variant(layout=layout)) for title, layout in layouts.items()]
+    known = [(title, one, one.layout == plan.layout) for title, one in found if one]
+    fit = sum(one.memory.fits for _, one, _ in known)
+    text = f"On {plan.accelerator_name}, {fit} of these {len(known)} arrangements fit."
+    return _memories(asked, known, text)
+
+
+def _memories(asked: Asked, found: list[tuple[str, Estimate, bool]], sentence: str) -> Figures:
+    usable = asked.plan.memory.usable_bytes
+    return Figures(
+        sentences=(sentence,),
+        axis="GiB on each card",
+        bars=tuple(
+            Bar.of(
+                title,
+                one.memory.total_bytes,
+                f"{memory(one.memory.total_bytes)}, {_speed(one)}",
+                scale=GIB,
+                chosen=chosen,
+            )
+            for title, one, chosen in found
+        ),
+        limit=usable / GIB,
+        limit_words=f"{memory(usable)} usable",
+    )
+
+
+def _speed(found: Estimate) -> str:
+    if found.time is not None:
+        return spelled(found.time.run_hours.expected * HOUR_S)
+    assert found.serving is not None
+    return f"{milliseconds(found.serving.tpot_ms.expected * MILLISECOND)} per token"
+
+
+def batch(asked: Asked) -> Figures:
+    """Return what the batch costs and buys."""
+    plan = asked.plan
+    case = asked.on(plan.accelerator, plan.count, plan.layout)
+    curve = api.memory_curves(case, catalog=asked.catalog)[0]
+    what = "requests at once" if asked.serves else "sequences in a micro-batch"
+    points = [point for point in curve.points if point.fits][-MOST_POINTS:]
+    unit = f"{points[0].unit}s" if points else ""
+    return Figures(
+        sentences=(curve_sentence(curve),),
+        axis=f"{unit} per second, by {what}",
+        bars=tuple(
+            Bar.of(
+                f"{point.value:,}",
+                point.speed_per_s,
+                f"{rate(point.speed_per_s.expected, f'{unit}/s')}, {memory(point.memory_bytes)}",
+                chosen=point.value == curve.chosen,
+            )
+            for point in points
+        ),
+    )

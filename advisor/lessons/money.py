@@ -1,0 +1,158 @@
+"""Lessons about money and energy: tokens, owning, the wrong card, heat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from advisor import api
+from advisor.catalog.economy import load_economy
+from advisor.equations.energy import WATTS_PER_KW, carbon_kg
+from advisor.foundation.formatting import memory, money, rate
+from advisor.foundation.rounding import plain
+from advisor.lessons.asked import Asked
+from advisor.lessons.results import Bar, Figures
+from advisor.owning.results import RentKind
+from advisor.planning.results import Candidate, RejectionCode
+
+LOADS: Final = (1, 4, 16, 64, 256)
+"""Requests at once."""
+MOST_CARDS: Final = 10
+PLACES: Final = ("swe", "fra", "usa", "deu", "pol", "ind")
+HEATER_KW: Final = 1.5
+"""A usual electric heater. [kW]"""
+
+
+def token(asked: Asked) -> Figures:
+    """Return what a token costs."""
+    per_million = asked.plan.cost.usd_per_million_tokens
+    sentences: tuple[str, ...] = ()
+    if per_million is not None:
+        sentences = (f"The plan pays {money(per_million)} for a million tokens.",)
+    if asked.serves:
+        axis, bars = "USD per million answer tokens, by requests at once", _by_load(asked)
+    else:
+        axis, bars = "USD for the run, cheapest offer of each card", _by_card(asked)
+    return Figures(sentences=sentences, axis=axis, bars=bars)
+
+
+def _by_load(asked: Asked) -> tuple[Bar, ...]:
+    bars = []
+    for load in LOADS:
+        found = asked.variant(concurrency=load, requests_per_s=None)
+        if found is None or found.serving is None or not found.memory.fits:
+            continue
+        cost = found.cost
+        price = cost.usd_per_million_output_tokens or cost.usd_per_million_tokens
+        if price is not None:
+            speed = rate(found.serving.output_tokens_per_s.expected, "tokens/s")
+            bars.append(Bar.of(f"{load:,} at once", price, f"{money(price)}, {speed} in all"))
+    return tuple(bars)
+
+
+def _cost(item: Candidate) -> float:
+    return item.cost_usd.expected if item.cost_usd else 0.0
+
+
+def _cheapest(asked: Asked) -> list[Candidate]:
+    """Return the cheapest priced candidate of each card, the cheapest first."""
+    priced = [item for item in asked.recommendation.candidates if item.cost_usd is not None]
+    first: dict[str, Candidate] = {}
+    for item in sorted(priced, key=_cost):
+        first.setdefault(item.accelerator, item)
+    return list(first.values())
+
+
+def _by_card(asked: Asked) -> tuple[Bar, ...]:
+    return tuple(_bar(asked, item, item.label) for item in _cheapest(asked)[:MOST_CARDS])
+
+
+def _bar(asked: Asked, item: Candidate, label: str) -> Bar:
+    assert item.cost_usd is not None
+    chosen = item.accelerator == asked.plan.accelerator
+    return Bar.of(label, item.cost_usd, money(item.cost_usd), chosen=chosen)
+
+
+def own(asked: Asked) -> Figures:
+    """Return renting against owning for the plan's hardware."""
+    found = api.own(asked.placed, catalog=asked.catalog)
+    rents: dict[RentKind, Bar] = {}
+    for rent in sorted(found.rents, key=lambda item: item.total_usd.expected):
+        rents.setdefault(rent.kind, Bar.of(rent.title, rent.total_usd, money(rent.total_usd)))
+    total = found.own.total_usd
+    use = f"{found.hours_per_month:,.0f} hours of use a month for {found.months} months"
+    return Figures(
+        sentences=(found.answer, f"Counted: {use}."),
+        axis=f"USD over {found.months} months",
+        bars=(Bar.of("Owning", total, money(total), chosen=True), *rents.values()),
+    )
+
+
+def any_card(asked: Asked) -> Figures:
+    """Return how many cards of the catalog do the work, and why the others do not."""
+    answer = asked.recommendation
+    lost = Counter(item.code for item in answer.rejections)
+    able = len(asked.catalog.accelerators) - len(answer.rejections) + lost[RejectionCode.DOMINATED]
+    reasons = [code for code in RejectionCode if code is not RejectionCode.DOMINATED and lost[code]]
+    total = len(asked.catalog.accelerators)
+    return Figures(
+        sentences=(
+            (
+                f"{able} of the {total} accelerators in the catalog can be had and do this work "
+                "within your limits."
+            ),
+        ),
+        axis="Accelerators of the catalog",
+        bars=(
+            Bar.of("does the work", able, f"{able}", chosen=True),
+            *(Bar.of(code.label, lost[code], f"{lost[code]}") for code in reasons),
+        ),
+    )
+
+
+def more_memory(asked: Asked) -> Figures:
+    """Return what cards with more memory cost for the same work."""
+    plan, what = asked.plan, "a month" if asked.serves else "the run"
+    sizes = {card.key: card.memory_reported_bytes for card in asked.catalog.accelerators}
+    best = _cheapest(asked)
+    need, has = memory(plan.memory.total_bytes), memory(plan.memory.usable_bytes)
+    sentences = [f"The plan needs {need} of the {has} on each card."]
+    if best:
+        most = max(best, key=lambda item: sizes[item.accelerator])
+        sentences.append(
+            f"{most.accelerator_name} has the most memory of the priced cards and costs "
+            f"{money(_cost(most))} for {what}. {best[0].accelerator_name} costs "
+            f"{money(_cost(best[0]))}."
+        )
+    ordered = sorted(best[:MOST_CARDS], key=lambda item: sizes[item.accelerator])
+    return Figures(
+        sentences=tuple(sentences),
+        axis=f"USD for {what}, least memory first",
+        bars=tuple(
+            _bar(asked, item, f"{memory(sizes[item.accelerator])}: {item.label}")
+            for item in ordered
+        ),
+    )
+
+
+def energy(asked: Asked) -> Figures:
+    """Return energy, heat and carbon of the work."""
+    plan, sentences, bars = asked.plan, [], []
+    if plan.cost.energy_kwh is not None:
+        kwh = plan.cost.energy_kwh.expected
+        sentences.append(f"The plan takes {kwh:,.3g} kWh {'a month' if asked.serves else 'a run'}.")
+        for place in map(load_economy().place, PLACES):
+            kg = float(carbon_kg(energy_kwh=kwh, g_per_kwh=place.carbon_g_per_kwh))
+            bars.append(Bar.of(place.name, kg, f"{plain(kg, 2)} kg"))
+    card = asked.catalog.accelerator(plan.accelerator)
+    if card.board_power_w:
+        kw = plan.count * card.board_power_w / WATTS_PER_KW
+        sentences.append(
+            f"At full load the cards draw up to {kw:,.2g} kW: the heat of {kw / HEATER_KW:,.1f} "
+            f"electric heaters of {HEATER_KW:g} kW."
+        )
+    return Figures(
+        sentences=tuple(sentences),
+        axis="kg of CO₂, by where it runs",
+        bars=tuple(sorted(bars, key=lambda bar: bar.value.expected)),
+    )

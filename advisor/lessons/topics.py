@@ -1,0 +1,126 @@
+"""All lessons by topic, in the order in which people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from advisor import api
+from advisor.catalog import Catalog, load_catalog
+from advisor.errors import InputError
+from advisor.foundation.noun import Noun
+from advisor.foundation.references import REFERENCES
+from advisor.foundation.resources import data_path
+from advisor.lessons import memory, money, speed
+from advisor.lessons.asked import Asked
+from advisor.lessons.results import Figures, Lesson
+from advisor.nouns.case import Case
+from advisor.planning.prepared import as_case
+from advisor.planning.results import Recommendation
+
+TEXTS: Final = "lessons.yaml"
+FIGURES: Final[dict[str, Callable[[Asked], Figures]]] = {
+    "memory": memory.parts,
+    "any-card": money.any_card,
+    "processor": speed.processor,
+    "limit": speed.limit,
+    "batch": memory.batch,
+    "precision": memory.formats,
+    "sharding": memory.sharding,
+    "cards": speed.cards,
+    "more-memory": money.more_memory,
+    "token": money.token,
+    "own": money.own,
+    "energy": money.energy,
+    "sure": speed.sure,
+}
+"""What computes the figures of each topic."""
+Sentence = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class LessonText(Noun):
+    """The words of one lesson: a row of ``data/lessons.yaml``."""
+
+    question: Sentence
+    belief: Sentence
+    both: tuple[Sentence, ...] = ()
+    training: tuple[Sentence, ...] = ()
+    serving: tuple[Sentence, ...] = ()
+    references: tuple[Sentence, ...] = ()
+
+
+class _Texts(Noun):
+    lessons: dict[str, LessonText]
+
+
+@cache
+def lesson_texts() -> Mapping[str, LessonText]:
+    """Return the words of all lessons by topic.
+
+    Raises
+    ------
+    CatalogError
+        If the file is damaged, a topic has no figures, or a source is unknown.
+    """
+    from advisor.foundation.data_files import read_yaml
+    from advisor.foundation.data_records import checked, refuse
+
+    content = {"lessons": read_yaml(data_path(TEXTS))}
+    texts = checked(_Texts.model_validate, content, file=TEXTS).lessons
+    if [*texts] != [*FIGURES]:
+        refuse(TEXTS, ", ".join(texts)[:200], f"The topics are {', '.join(FIGURES)}.")
+    for topic, text in texts.items():
+        for key in text.references:
+            if key not in REFERENCES:
+                refuse(TEXTS, key, "Name a key of references.py.", entry=topic, field="references")
+    return texts
+
+
+def lesson(
+    case: Case | Mapping[str, Any],
+    topic: str,
+    *,
+    recommendation: Recommendation | None = None,
+    catalog: Catalog | None = None,
+) -> Lesson:
+    """Answer one question with figures of a case.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        The case; its plan is searched.
+    topic : str
+        A key of ``FIGURES``.
+    recommendation : Recommendation, optional
+        The answer to this case, if it is known already.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
+
+    Raises
+    ------
+    InputError
+        If there is no such topic, or nothing does the work of the case.
+    """
+    if topic not in FIGURES:
+        raise InputError(
+            "unknown topic",
+            value=topic,
+            allowed=", ".join(FIGURES),
+            remedy="Choose one of these topics.",
+            field="topic",
+        )
+    catalog = catalog or load_catalog()
+    found = recommendation or api.recommend(as_case(case), catalog=catalog)
+    asked = Asked(found.case, found, catalog)
+    text = lesson_texts()[topic]
+    return Lesson(
+        topic=topic,
+        question=text.question,
+        belief=text.belief,
+        figures=FIGURES[topic](asked),
+        teaches=(*text.both, *(text.serving if asked.serves else text.training)),
+        references=text.references,
+    )

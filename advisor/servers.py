@@ -1,0 +1,93 @@
+"""The commands that serve until they are ended: the web page, HTTP and MCP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from advisor.errors import InputError
+from advisor.foundation.parsing import parse_count
+from advisor.terminal.streams import complain
+
+MAX_PORT: Final = 65_535
+MAX_PROCESSES: Final = 256
+CATALOG_FILES: Final = "GPU_ADVISOR_CATALOG"
+"""Environment variable with your own catalog files, separated as in PATH."""
+
+
+def _port(text: str) -> int:
+    port = parse_count(text, field="--port")
+    if port > MAX_PORT:
+        raise InputError(
+            "--port is too large",
+            value=port,
+            allowed=f"1 to {MAX_PORT}",
+            remedy="Choose another port, e.g. 8501.",
+            field="--port",
+        )
+    return port
+
+
+def _share_catalog(arguments: Namespace) -> None:
+    """Name your own catalog files to every process and thread of a server."""
+    if arguments.catalog:
+        named = [item for item in (os.environ.get(CATALOG_FILES), *arguments.catalog) if item]
+        os.environ[CATALOG_FILES] = os.pathsep.join(named)
+
+
+def serve_api(arguments: Namespace) -> None:
+    """Answer programs over HTTP."""
+    port = _port(arguments.port)
+    processes = parse_count(arguments.workers, field="--workers")
+    if processes > MAX_PROCESSES:
+        raise InputError(
+            "--workers is too large",
+            value=processes,
+            allowed=f"1 to {MAX_PROCESSES}",
+            remedy="Give one process for each core.",
+            field="--workers",
+        )
+    _share_catalog(arguments)
+    with _extra("api"):
+        from advisor.services.http import serve
+    complain(f"Listening on http://{arguments.host}:{port}/docs")
+    serve(host=arguments.host, port=port, processes=processes)
+
+
+def mcp(arguments: Namespace) -> None:
+    """Answer assistants over MCP."""
+    _share_catalog(arguments)
+    with _extra("mcp"):
+        from advisor.services.agents import run
+    run()
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Say how to install an optional extra where it is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the extra {name!r} is not installed",
+            value=error.name,
+            allowed=f"an environment with the extra {name!r}",
+            remedy=f"Run: pip install 'gpu-advisor[{name}]'",
+        ) from None
+
+
+def web(arguments: Namespace) -> None:
+    """Open the app in a browser."""
+    port = _port(arguments.port)
+    from advisor.foundation.resources import app_path
+
+    _share_catalog(arguments)
+    command = [sys.executable, "-m", "streamlit", "run", str(app_path())]
+    command += ["--server.port", str(port)]
+    if arguments.no_browser:
+        command += ["--server.headless", "true"]
+    os.execv(sys.executable, command)

@@ -1,0 +1,1 @@
+"""Services for programs: HTTP and MCP. Both call the facade and compute nothing themselves."""

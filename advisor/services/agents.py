@@ -1,0 +1,127 @@
+"""The MCP server (optional extra ``mcp``): the questions of the facade as tools of an assistant.
+
+An assistant reads what a person reads on the terminal: an answer as JSON would fill its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from advisor import __version__
+from advisor.errors import MAX_PART, AdvisorError, shortened
+from advisor.foundation.noun import Noun
+from advisor.services.questions import Door, asked, doors
+from advisor.terminal.console import new_console
+
+WIDTH: Final = 100
+TIMEOUT_S: Final = 60.0
+AT_ONCE: Final = 2
+INSTRUCTIONS: Final = (
+    "Sizes hardware for AI work. Ask `catalog` for the keys of accelerators. `recommend` takes a "
+    "case with model and workload, and optional limits; `estimate` and `own` also take hardware. "
+    "Figures are ranges that aim to hold eight times out of ten; repeat the range and the date of "
+    "a price. Set `details` for every term, rejected accelerator and source."
+)
+
+
+def create_server() -> Server[Any]:
+    """Return the server with a tool for each question."""
+    known, limiter = doors(), anyio.CapacityLimiter(AT_ONCE)
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_tool(door) for door in known.values()])
+
+    async def call_tool(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
+        door = known.get(call.name)
+        try:
+            if door is None:
+                raise AdvisorError(f"no tool {call.name!r}; there are: {', '.join(known)}")
+            content = dict(call.arguments or {})
+            details = content.pop("details", False) is True
+            question = asked(door, content)
+            with anyio.fail_after(TIMEOUT_S):
+                text = await anyio.to_thread.run_sync(
+                    _text, door, question, details, limiter=limiter, abandon_on_cancel=True
+                )
+        except TimeoutError:
+            return _said(f"no answer within {TIMEOUT_S:g} s; ask a smaller question", wrong=True)
+        except AdvisorError as error:
+            return _said(str(error), wrong=True)
+        except Exception as error:  # noqa: BLE001 - no traceback reaches an assistant
+            what = shortened(f"{type(error).__name__}: {error}", MAX_PART)
+            return _said(f"a defect of the program: {what}", wrong=True)
+        return _said(text)
+
+    return Server(
+        "gpu-advisor",
+        version=__version__,
+        title="GPU advisor",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def run() -> None:
+    """Serve on standard input and output until they end."""
+
+    async def serve() -> None:
+        server = create_server()
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    asyncio.run(serve())
+
+
+def _tool(door: Door) -> types.Tool:
+    schema = door.question.model_json_schema()
+    details = {"type": "boolean", "default": False, "description": "show every term and source"}
+    schema["properties"] = {**schema.get("properties", {}), "details": details}
+    return types.Tool(
+        name=door.name,
+        title=door.name.capitalize(),
+        description=door.summary,
+        input_schema=schema,
+        annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False),
+    )
+
+
+def _said(text: str, *, wrong: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=wrong)
+
+
+def _text(door: Door, question: Noun, details: bool) -> str:
+    """Return an answer as the terminal prints it."""
+    answer: Any = door.ask(question)
+    file = io.StringIO()
+    console = new_console(file, width=WIDTH)
+    if door.name == "recommend":
+        from advisor.terminal.recommendation import show_recommendation
+
+        show_recommendation(console, answer, top=1, everything=details)
+    elif door.name == "estimate":
+        from advisor.terminal.estimate import show_estimate
+
+        show_estimate(console, answer, explain=details)
+    elif door.name == "own":
+        from advisor.terminal.ownership import show_ownership
+
+        show_ownership(console, answer, explain=details)
+    elif door.name == "fits":
+        from advisor.terminal.fits import show_fits
+
+        show_fits(console, answer, everything=details)
+    elif door.name == "compare":
+        from advisor.terminal.comparison import show_comparison
+
+        show_comparison(console, answer, differences=False, everything=details)
+    else:
+        return str(answer.to_json(indent=None))
+    return file.getvalue()

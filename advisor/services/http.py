@@ -1,0 +1,230 @@
+"""The HTTP service (optional extra ``api``): one address for each question of the facade."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.responses import JSONResponse
+
+from advisor import __version__
+from advisor.errors import (
+    MAX_PART,
+    AdvisorError,
+    CatalogError,
+    InputError,
+    ResourceError,
+    shortened,
+    shown,
+)
+from advisor.foundation.structured import NotPlainError, read_json
+from advisor.nouns.case_files import MAX_CASE_BYTES
+from advisor.services.questions import Door, asked, doors
+from advisor.services.work import BusyError, Work
+
+TIMEOUT_S: Final = 30.0
+READ_S: Final = 10.0
+"""A body has to arrive within this time."""
+MOST_CONNECTIONS: Final = 256
+"""Of one process; more are refused with 503."""
+REFS: Final = "#/components/schemas/{model}"
+UNPROCESSABLE, TOO_LARGE, BUSY, LATE, DEFECT = 422, 413, 503, 504, 500
+
+
+class Problem(BaseModel):
+    """What is wrong, the value, what is allowed, and the next step."""
+
+    message: str
+    """All of it in one sentence."""
+    what: str
+    value: str = ""
+    allowed: str = ""
+    remedy: str = ""
+    field: str = ""
+    """Dotted path of the input."""
+
+
+def _problem(status: int, error: Exception, **more: str) -> JSONResponse:
+    message = str(error)
+    found = Problem(message=message, what=more.pop("what", message), **more)
+    headers = {"Retry-After": "2"} if status == BUSY else None
+    return JSONResponse({"error": found.model_dump()}, status, headers=headers)
+
+
+def _refused(error: InputError) -> JSONResponse:
+    return _problem(
+        UNPROCESSABLE,
+        error,
+        what=error.what,
+        value=shown(error.value),
+        allowed=error.allowed,
+        remedy=error.remedy,
+        field=error.field,
+    )
+
+
+async def _body(request: Request) -> object:
+    """Return the JSON of a request, read within bounds of size and time."""
+    content = bytearray()
+    async with asyncio.timeout(READ_S):
+        async for part in request.stream():
+            content += part
+            if len(content) > MAX_CASE_BYTES:
+                raise _TooLargeError
+    try:
+        return read_json(content.decode("utf-8"))
+    except (NotPlainError, UnicodeDecodeError) as error:
+        reason = error.what if isinstance(error, NotPlainError) else "it is not UTF-8"
+        raise InputError(
+            f"the body is not plain JSON ({reason})",
+            value=bytes(content[:60]),
+            allowed="a JSON object in UTF-8",
+            remedy="Send the question as JSON.",
+        ) from None
+
+
+class _TooLargeError(AdvisorError):
+    def __init__(self) -> None:
+        super().__init__(f"the body is too large; allowed: up to {MAX_CASE_BYTES:,} bytes")
+
+
+def create_app(*, workers: int = 1, timeout_s: float = TIMEOUT_S) -> FastAPI:
+    """Return the service.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Questions that this process computes at once.
+    timeout_s : float, optional
+        Longest wait for an answer, its time in the queue included. [s]
+    """
+    work = Work(workers)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        work.end()
+
+    app = FastAPI(
+        title="GPU advisor",
+        version=__version__,
+        summary="Which accelerators, how many, arranged how, for how long, at what cost",
+        lifespan=lifespan,
+    )
+
+    def add(door: Door) -> None:
+        async def endpoint(request: Request) -> Response:
+            return await _answered(work, door, request, timeout_s)
+
+        app.add_api_route(
+            f"/v1/{door.name}",
+            endpoint,
+            methods=["GET" if door.name == "catalog" else "POST"],
+            operation_id=door.name,
+            summary=door.summary,
+            response_class=JSONResponse,
+        )
+
+    for door in doors().values():
+        add(door)
+
+    async def health() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    app.add_api_route("/health", health, methods=["GET"], operation_id="health")
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _answered(work: Work, door: Door, request: Request, timeout_s: float) -> Response:
+    """Answer one request; every failure has a status and a sentence."""
+    try:
+        content = {} if request.method == "GET" else await _body(request)
+        future = asyncio.wrap_future(work.answer(door, asked(door, content)))
+        # Shielded: others may wait for the same answer.
+        text = await asyncio.wait_for(asyncio.shield(future), timeout_s)
+    except InputError as error:
+        return _refused(error)
+    except _TooLargeError as error:
+        return _problem(TOO_LARGE, error)
+    except BusyError as error:
+        return _problem(BUSY, error)
+    except TimeoutError:
+        late = AdvisorError(
+            f"no answer within {timeout_s:g} s. Ask again, or ask a smaller question."
+        )
+        return _problem(LATE, late)
+    except (CatalogError, ResourceError) as error:
+        return _problem(DEFECT, error)
+    except Exception as error:  # noqa: BLE001 - no traceback reaches a client
+        what = shortened(f"{type(error).__name__}: {error}", MAX_PART)
+        return _problem(DEFECT, AdvisorError(f"a defect of the program: {what}"))
+    return Response(text, media_type="application/json")
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document, with the schema of every question and answer."""
+    if app.openapi_schema:
+        return app.openapi_schema
+    document = get_openapi(
+        title=app.title, version=app.version, summary=app.summary, routes=app.routes
+    )
+    known = doors()
+    models = [(door.question, "validation") for door in known.values()]
+    answers = [(door.answer, "serialization") for door in known.values()]
+    names, schemas = models_json_schema(
+        [*dict.fromkeys([*models, *answers]), (Problem, "serialization")],  # type: ignore[list-item]
+        ref_template=REFS,
+    )
+    document.setdefault("components", {}).setdefault("schemas", {}).update(schemas["$defs"])
+    error = names[Problem, "serialization"]
+    refused = {
+        "description": "What is wrong, the value, what is allowed, and the remedy",
+        "content": _json({"type": "object", "properties": {"error": error}}),
+    }
+    wrong = {str(status): refused for status in (UNPROCESSABLE, TOO_LARGE, BUSY, LATE, DEFECT)}
+    for door in known.values():
+        for operation in document["paths"][f"/v1/{door.name}"].values():
+            answer = names[door.answer, "serialization"]
+            operation["responses"] = {
+                "200": {"description": "The answer", "content": _json(answer)},
+                **wrong,
+            }
+            if door.name != "catalog":
+                question = names[door.question, "validation"]
+                operation["requestBody"] = {"required": True, "content": _json(question)}
+    app.openapi_schema = document
+    return document
+
+
+def serve(*, host: str, port: int, processes: int) -> None:
+    """Serve until interrupted.
+
+    Parameters
+    ----------
+    processes : int
+        Each computes one question at a time and keeps its own answers.
+    """
+    import uvicorn
+
+    uvicorn.run(
+        "advisor.services.http:create_app",
+        factory=True,
+        host=host,
+        port=port,
+        workers=processes,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=5,
+    )
+
+
+def _json(schema: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}

@@ -1,0 +1,205 @@
+"""What programs can ask: each question, what it holds, and the function of the facade behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import Field, ValidationError
+
+from advisor import api
+from advisor.catalog import Catalog
+from advisor.compare import Comparison, compare_cards
+from advisor.compare.cards import MAX_CARDS
+from advisor.errors import InputError
+from advisor.foundation.names import Name
+from advisor.foundation.noun import Noun
+from advisor.nouns.case import Case
+from advisor.nouns.case_files import input_error, load_case
+
+
+class FitsQuestion(Noun):
+    """Some cards, and the requests that they serve."""
+
+    accelerator: Name
+    """Key or name of the catalog, e.g. ``rtx-4090``."""
+    count: Annotated[int, Field(ge=1, le=16384)] = 1
+    context_tokens: Annotated[int, Field(ge=1)] = 8192
+    """Prompt and answer (serving), or the sequence (training). [tokens]"""
+    concurrency: Annotated[int, Field(ge=1)] = 8
+    """Sequences served at once."""
+    everything: bool = False
+    """Check every preset that writes text instead of a short list."""
+
+
+class CompareQuestion(Noun):
+    """Cards to put side by side."""
+
+    accelerators: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MAX_CARDS)]
+    """Keys or names of the catalog."""
+
+
+class CatalogQuestion(Noun):
+    """Nothing but the wish to see what there is."""
+
+
+class KnownCard(Noun):
+    """An accelerator of the catalog by its key and name."""
+
+    key: str
+    name: str
+    vendor: str
+    memory_bytes: float
+    """As the driver reports it. [bytes]"""
+    offers: int
+    """How many offers rent it."""
+
+
+class KnownCards(Noun):
+    """What the catalog has."""
+
+    accelerators: tuple[KnownCard, ...]
+    providers: tuple[str, ...]
+    newest_price_date: str
+    prices: str
+    """Which prices are in use, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """One question that programs can ask."""
+
+    name: str
+    summary: str
+    question: type[Noun]
+    answer: type[Noun]
+    ask: Callable[[Any], Noun]
+
+
+def known_cards(_: CatalogQuestion) -> KnownCards:
+    """Return the accelerators, providers and the age of prices."""
+    catalog: Catalog = api.load_catalog()
+    return KnownCards(
+        accelerators=tuple(
+            KnownCard(
+                key=card.key,
+                name=card.name,
+                vendor=card.vendor,
+                memory_bytes=card.memory_reported_bytes,
+                offers=len(catalog.offers_for(card.key)),
+            )
+            for card in catalog.accelerators
+        ),
+        providers=tuple(sorted({offer.provider for offer in catalog.offers})),
+        newest_price_date=catalog.newest_price_date,
+        prices=catalog.prices.sentence,
+    )
+
+
+def _fits(question: FitsQuestion) -> Noun:
+    return api.fits(**question.model_dump())
+
+
+def _compare(question: CompareQuestion) -> Noun:
+    return compare_cards(question.accelerators, api.load_catalog())
+
+
+def doors() -> dict[str, Door]:
+    """Return every question by its name."""
+    from advisor.owning.results import Ownership
+    from advisor.planning.fits.results import Fits
+
+    found = (
+        Door(
+            "recommend",
+            "Rank which accelerators to rent or use for a case, how many, in which layout, for how "
+            "long, at what cost, and say why every other one lost",
+            Case,
+            api.Recommendation,
+            api.recommend,
+        ),
+        Door(
+            "estimate",
+            "Memory, FLOPs, time and cost of a case on the hardware that it states",
+            Case,
+            api.Estimate,
+            api.estimate,
+        ),
+        Door(
+            "own", "Rent or buy the hardware of a case: break-even, cost", Case, Ownership, api.own
+        ),
+        Door(
+            "fits",
+            "The known models that some cards can serve and train",
+            FitsQuestion,
+            Fits,
+            _fits,
+        ),
+        Door(
+            "compare",
+            "Cards side by side: facts, rent, performance per dollar",
+            CompareQuestion,
+            Comparison,
+            _compare,
+        ),
+        Door(
+            "catalog",
+            "The accelerators and providers that questions can name, and the age of the prices",
+            CatalogQuestion,
+            KnownCards,
+            known_cards,
+        ),
+    )
+    return {door.name: door for door in found}
+
+
+REMEDY: Final = "Send its content instead, as an object."
+
+
+def asked(door: Door, content: object) -> Noun:
+    """Return the question that a program sends.
+
+    Raises
+    ------
+    InputError
+        If it is not valid, or names a file of this machine or a model that would be downloaded.
+    """
+    if not isinstance(content, Mapping):
+        raise InputError(
+            "the question is no object",
+            value=content,
+            allowed="a JSON object",
+            remedy='Send e.g. {"model": {"preset": "llama-3.1-8b"}, "workload": {...}}.',
+        )
+    if door.question is Case:
+        _refuse_outside(content.get("model"))
+        return load_case(content)
+    try:
+        return door.question.model_validate(content)
+    except ValidationError as error:
+        raise input_error(error) from None
+
+
+def _refuse_outside(model: object) -> None:
+    """Refuse what would read this machine's files or fetch from the network for a stranger."""
+    if not isinstance(model, Mapping):
+        return
+    for name in ("config", "stack"):
+        value = model.get(name)
+        if isinstance(value, str) and not value.lstrip("\ufeff \t\r\n").startswith("{"):
+            raise InputError(
+                f"model.{name} names a file, and this service reads none",
+                value=value,
+                allowed="the content as an object",
+                remedy=REMEDY,
+                field=f"model.{name}",
+            )
+    if model.get("hub") is not None:
+        raise InputError(
+            "model.hub would be downloaded, and this service fetches nothing",
+            value=model["hub"],
+            allowed="preset, config, parameters or stack",
+            remedy="Send the content of its config.json as model.config.",
+            field="model.hub",
+        )

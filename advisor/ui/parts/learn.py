@@ -1,0 +1,81 @@
+"""The parts of the page *Learn*."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+import streamlit as st
+
+from advisor.charts import Theme, lesson_alt, lesson_chart
+from advisor.errors import InputError
+from advisor.foundation.references import REFERENCES
+from advisor.lessons.results import Lesson
+from advisor.lessons.topics import lesson, lesson_texts
+from advisor.ui.parts import question
+from advisor.ui.parts.chart_view import draw
+from advisor.ui.parts.results import status
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import address, state
+from advisor.ui.session.kept import kept
+from advisor.ui.session.links import Page, choice
+
+TOPIC: Final = "learn_topic"
+FEWEST_BARS: Final = 2
+
+
+@functools.cache
+def inputs() -> Page:
+    """Return the inputs as they stand in the address."""
+    titles = {topic: text.question for topic, text in lesson_texts().items()}
+    first = next(iter(titles))
+    return state.beside("learn", {"topic": choice(TOPIC, "Question", first, lambda: titles)})
+
+
+def page(*, theme: Theme, compact: bool) -> None:
+    """Ask for a question; answer it with figures of the case."""
+    asked = question.asked(inputs(), title="Learn", heading="What should I know?")
+    titles = {topic: text.question for topic, text in lesson_texts().items()}
+    left, right = st.columns([1, 2], gap="large")
+    with left:
+        st.radio("Question", [*titles], format_func=titles.__getitem__, key=TOPIC)
+    state.write(inputs())
+    topic = str(address.values(inputs())["topic"])
+    found = state.answer(asked, lambda _: None)
+    with right:
+        if isinstance(found, state.Unanswered):
+            st.error(plain(" ".join(found.problems.values())), icon=":material/error:")
+            return
+        case = found.recommendation.case
+        try:
+            shown: Lesson = kept(
+                lambda: lesson(case, topic, recommendation=found.recommendation),
+                "lesson",
+                topic,
+                case.to_json(indent=None),
+            )
+        except InputError as error:
+            st.error(plain(state.sentence(error)), icon=":material/error:")
+            return
+        _show(shown, theme, compact=compact)
+
+
+def _show(shown: Lesson, theme: Theme, *, compact: bool) -> None:
+    st.header(shown.question, anchor=False)
+    st.caption(plain(f"Many believe: “{shown.belief}”"))
+    first, *rest = (*shown.figures.sentences, "")
+    status(first)
+    for sentence in (*filter(None, rest), *shown.teaches):
+        st.markdown(plain(sentence))
+    if len(shown.figures.bars) >= FEWEST_BARS:
+        draw(
+            lesson_chart(shown.figures, theme=theme, compact=compact),
+            key="learn_chart",
+            alt=lesson_alt(shown.figures),
+        )
+        with st.expander("View as table", type="compact"):
+            for bar in shown.figures.bars:
+                st.markdown(plain(f"{bar.label}: {bar.text}"))
+    for key in shown.references:
+        source = REFERENCES[key]
+        st.caption(plain(f"{source.authors} {source.year}: {source.title}. {source.locator}"))

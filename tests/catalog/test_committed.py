@@ -1,0 +1,68 @@
+"""Commitments as a way to rent, in the catalog and in recommend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from advisor import api
+from advisor.catalog import load_catalog
+from advisor.catalog.committed import with_commitments
+from advisor.catalog.economy import load_economy
+from advisor.errors import InputError
+from advisor.nouns.hardware import Offer
+
+SERVED: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "serving", "concurrency": 16},
+    "limits": {"accelerators": ["h100-sxm"], "providers": ["AWS"]},
+}
+
+
+def committed(months: int) -> dict[str, Offer]:
+    found = with_commitments(load_catalog(), load_economy(), months)
+    return {offer.key: offer for offer in found.offers}
+
+
+def test_prices_fall_by_what_providers_advertise() -> None:
+    """EC2 Instance Savings Plans: up to 40 % off for a year, 60 % for three; P5 is 55.04."""
+    p5 = next(item for item in load_catalog().offers if item.instance_type == "p5.48xlarge")
+    assert committed(12)[p5.key].on_demand_usd_per_hour == pytest.approx(0.6 * 55.04)
+    assert committed(35)[p5.key].on_demand_usd_per_hour == pytest.approx(0.6 * 55.04)
+    assert committed(36)[p5.key].on_demand_usd_per_hour == pytest.approx(0.4 * 55.04)
+    assert committed(11)[p5.key] == p5
+    assert "as advertised" in committed(12)[p5.key].commitment
+
+
+def test_an_offer_without_a_plan_keeps_its_price() -> None:
+    known = {item.key: item for item in load_catalog().offers}
+    plans = {plan.provider for plan in load_economy().commitments}
+    for key, offer in committed(36).items():
+        if offer.provider not in plans:
+            assert offer == known[key]
+        elif offer.commitment:
+            assert (offer.on_demand_usd_per_hour or 0) < (known[key].on_demand_usd_per_hour or 0)
+
+
+def test_recommend_rents_with_a_commitment_and_says_so() -> None:
+    free = api.recommend(SERVED).plans[0].estimate.cost
+    case = {**SERVED, "limits": {**SERVED["limits"], "commitment_months": 12}}
+    plan = api.recommend(case).plans[0]
+    cost = plan.estimate.cost
+    assert cost.rent_usd is not None
+    assert free.rent_usd is not None
+    assert cost.rent_usd.expected == pytest.approx(0.6 * free.rent_usd.expected)
+    assert cost.commitment.startswith("12 months")
+    assert "for 12 months" in plan.title
+    # The frontier and the other plans are priced alike.
+    again = api.estimate(
+        {**case, "hardware": {"accelerator": "h100-sxm", "count": plan.estimate.count}}
+    )
+    assert again.cost.rent_usd == cost.rent_usd
+
+
+def test_rent_or_buy_compares_all_commitments_itself() -> None:
+    case = {**SERVED, "limits": {"commitment_months": 12}, "hardware": {"accelerator": "l4"}}
+    with pytest.raises(InputError, match="compares all commitments"):
+        api.own(case)

@@ -1,0 +1,117 @@
+"""Lessons: every topic answers every kind of work, with figures that other doors give too."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor.errors import InputError
+from advisor.foundation.references import REFERENCES
+from advisor.foundation.units import GIB
+from advisor.lessons.results import Lesson
+from advisor.lessons.topics import FIGURES, lesson, lesson_texts
+from advisor.planning.results import Recommendation
+
+CASES: dict[str, dict[str, Any]] = {
+    "lora": {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "lora", "tokens": 1e7},
+    },
+    "serve": {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "concurrency": 16},
+    },
+    "vision": {
+        "model": {"preset": "resnet-50"},
+        "workload": {"kind": "pretraining", "samples": 1e7},
+    },
+    "too strict": {
+        "model": {"preset": "llama-3.1-70b"},
+        "workload": {"kind": "fine_tuning", "method": "full", "tokens": 1e9},
+        "limits": {"deadline_hours": 0.1},
+    },
+}
+
+
+@cache
+def answered(name: str) -> Recommendation:
+    return advisor.recommend(CASES[name])
+
+
+def taught(name: str, topic: str) -> Lesson:
+    return lesson(CASES[name], topic, recommendation=answered(name))
+
+
+@pytest.mark.parametrize("topic", FIGURES)
+@pytest.mark.parametrize("name", CASES)
+def test_every_topic_answers_every_kind_of_work(name: str, topic: str) -> None:
+    found = taught(name, topic)
+    assert found.figures.sentences
+    assert found.teaches
+    assert all(key in REFERENCES for key in found.references)
+    assert all(bar.value.low >= 0 for bar in found.figures.bars)
+    assert len(found.figures.bars) <= 12
+
+
+def test_memory_is_the_memory_of_the_plan() -> None:
+    plan = answered("lora").plans[0].estimate
+    drawn = sum(bar.value.expected for bar in taught("lora", "memory").figures.bars)
+    assert drawn * GIB == pytest.approx(plan.memory.total_bytes.expected)
+
+
+def test_rules_of_thumb_hold() -> None:
+    """7 B parameters: 28 GB in fp32, 14 GB in fp16, 112 GB with Adam in mixed precision."""
+    case = {"model": {"parameters": 7e9}, "workload": CASES["lora"]["workload"]}
+    said = " ".join(lesson(case, "memory").figures.sentences)
+    assert all(size in said for size in ("28.0 GB in fp32", "14.0 GB in 16 bits", "112 GB"))
+
+
+def test_zero_divides_what_its_paper_says() -> None:
+    """Rajbhandari et al. 2020, figure 1: each stage keeps less; ZeRO-3 divides everything."""
+    case = {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "fine_tuning", "method": "full", "tokens": 1e8},
+    }
+    plain, one, two, three, hosted = (
+        bar.value.expected for bar in lesson(case, "sharding").figures.bars
+    )
+    assert plain > one > two > three > hosted
+
+
+def test_a_token_costs_less_in_company() -> None:
+    prices = [bar.value.expected for bar in taught("serve", "token").figures.bars]
+    assert len(prices) >= 3
+    assert prices == sorted(prices, reverse=True)
+
+
+def test_cards_that_do_not_do_the_work_are_counted() -> None:
+    bars = taught("serve", "any-card").figures.bars
+    total = len(advisor.load_catalog().accelerators)
+    assert sum(bar.value.expected for bar in bars) == total
+    assert 0 < bars[0].value.expected < total
+
+
+def test_small_networks_answer_faster_on_a_processor() -> None:
+    """As published of a small fully connected network: tests/golden/test_processors.py."""
+    said = taught("serve", "processor").figures.sentences[1]
+    on_card, on_processor = (float(part.split(" ms")[0]) for part in said.split(" in ")[1:])
+    assert on_processor < on_card
+
+
+def test_each_question_stands_once() -> None:
+    questions = [text.question for text in lesson_texts().values()]
+    assert len(set(questions)) == len(questions) >= 12
+
+
+def test_an_unknown_topic_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown topic: got 'astrology'"):
+        lesson(CASES["lora"], "astrology")
+
+
+def test_work_that_nothing_does_is_refused() -> None:
+    case = CASES["lora"] | {"limits": {"owned": [{"accelerator": "gtx-1650", "count": 1}]}}
+    with pytest.raises(InputError, match="no accelerator"):
+        lesson(case, "memory")
