@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import files, links, work
+from tests.fuzz import files, links, plans, work
 from tests.fuzz.harness import Kind
 
 KINDS: Final = (
     Kind("case", 10_000, work.make_case, work.run_case),
-    Kind("case-text", 10_000, work.make_case_text, work.run_case_text),
-    Kind("config", 12_000, files.make_config, files.run_config),
+    Kind("case-text", 9_000, work.make_case_text, work.run_case_text),
+    Kind("config", 10_000, files.make_config, files.run_config),
     Kind("config-text", 3_000, files.make_config_text, files.run_config_text),
     Kind("gguf", 3_000, files.make_gguf, files.run_gguf),
     Kind("safetensors", 3_000, files.make_safetensors, files.run_safetensors),
@@ -20,6 +20,9 @@ KINDS: Final = (
     Kind("report", 2_000, files.make_report, files.run_report),
     Kind("cache", 2_000, files.make_cache, files.run_cache),
     Kind("feed", 1_000, files.make_feed, files.run_feed),
+    Kind("portfolio", 1_000, plans.make_portfolio, plans.run_portfolio),
+    Kind("grid", 1_000, plans.make_grid, plans.run_grid),
+    Kind("facts", 1_000, plans.make_facts, plans.run_facts),
     Kind("command", 2_000, work.make_command, work.run_command),
     Kind("amount", 2_000, work.make_amount, work.run_amount),
 )
