@@ -70,6 +70,7 @@ from advisor.frames.points import (
 from advisor.frames.reasons import able, filtered, nearest_misses, rejections_frame, verdicts
 from advisor.frames.scaling import scaling_frame, scaling_table
 from advisor.frames.shape import shapes_table
+from advisor.frames.side_by_side import side_by_side
 from advisor.frames.terms import (
     Section,
     answer_unit,
@@ -149,6 +150,7 @@ __all__ = [
     "scaling_table",
     "settings_table",
     "shapes_table",
+    "side_by_side",
     "spread_frame",
     "strip_frame",
     "term_sections",

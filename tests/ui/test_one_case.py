@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from streamlit.testing.v1 import AppTest
 import advisor
 from advisor.foundation.formatting import duration, memory
 from advisor.foundation.units import HOUR_S
-from advisor.ui.session.saved import inputs_spelled
+from advisor.ui.forms.inputs import DEFAULTS
+from advisor.ui.session.saved import inputs_spelled, spelled
 
 ROOT = Path(advisor.__file__).parents[1]
 PAGES = ("advisor", "fits", "rent_or_buy", "catalog", "my_machine", "accuracy")
@@ -112,3 +114,27 @@ def test_a_saved_question_is_in_the_address_and_opens_again() -> None:
     other.button(key="saved_open_0").click().run()
     assert other.selectbox(key="in_model").value == "qwen3-8b"
     assert other.selectbox(key="in_task").value == "qlora"
+
+
+def test_saved_questions_stand_beside_the_one_asked_with_what_differs_first() -> None:
+    page = opened("advisor", {"deadline": "48h"})
+    saved = spelled(replace(DEFAULTS, task="qlora", model="qwen3-8b"))
+    page.session_state["in_saved"] = [saved]
+    page.session_state["side_by_side"] = True
+    page.run()
+    assert not page.exception
+    [table] = [item.value for item in page.table if "Saved 1" in item.value.columns]
+    rows = {row.iloc[0]: list(row.iloc[1:]) for _, row in table.iterrows()}
+    first = [name.replace("\\", "") for name in rows][:2]
+    assert first == ["Work", "Deadline"]
+    assert rows["Work"][1] == "QLoRA fine\\-tuning of Qwen3 8B"
+    other = advisor.recommend(
+        {
+            "model": {"preset": "qwen3-8b"},
+            "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 10e6},
+            "limits": {"deadline_hours": 24},
+        }
+    )
+    best = other.plans[0].estimate
+    assert rows["Hardware"][1] == f"{best.count}x {best.accelerator_name}"
+    assert memory(best.memory.total_bytes) in rows["Memory on each card"][1].replace("\u00a0", " ")

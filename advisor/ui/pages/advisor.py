@@ -6,7 +6,17 @@ from advisor import frames
 from advisor.charts import theme_named
 from advisor.ui.forms import controls
 from advisor.ui.forms.asked import work_words
-from advisor.ui.parts import accuracy, details, examples, memory, question, remedies, results, share
+from advisor.ui.parts import (
+    accuracy,
+    details,
+    examples,
+    memory,
+    question,
+    remedies,
+    results,
+    saved_plans,
+    share,
+)
 from advisor.ui.parts.set_up import set_up
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
@@ -59,5 +69,6 @@ with state.Boundary():
     accuracy.similar(recommendation)
     details.assumptions(recommendation)
     set_up(found)
+    saved_plans.side_by_side(found)
     details.download(found)
     state.settle()
