@@ -191,6 +191,9 @@ def _offered_node(accelerator: Accelerator, offer: Offer) -> Node:
         inter_bytes_per_s=network / count if network is not None else None,
         pcie_bytes_per_s=pcie,
         host_vcpus=offer.vcpus,
+        # A rented card mostly drives no screen; it leaves as much free, so that it holds what the
+        # same card at home holds.
+        display_bytes=DISPLAY_BYTES if _drives_screen(accelerator) else 0.0,
         **_host_memory(accelerator),
         assumptions=tuple(assumptions),
     )

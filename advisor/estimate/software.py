@@ -13,13 +13,15 @@ from advisor.architecture.table.operators import OperatorKind
 from advisor.architecture.table.sample import Unit
 from advisor.errors import InputError
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.serving.times import SIXTEEN_BIT, serves_in, stored_format
+from advisor.estimate.serving.times import stored_format
+from advisor.estimate.serving_formats import Way, hosted_ways, ladder_of, ways_of
 from advisor.estimate.training.defaults import usual
 from advisor.estimate.training.run import TrainingRun
 from advisor.foundation.quantities import Evidence
 from advisor.nouns.case import Case
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.layout import ParallelLayout
+from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.stacks import known_stacks
 from advisor.nouns.tool_offers import Kind, Support
 from advisor.nouns.tools import (
@@ -36,6 +38,9 @@ from advisor.nouns.workload import FineTuning, Serving, Training, Workload
 
 DEFAULT_ENGINE: Final = "vllm"
 """Its constants are the default ones."""
+NARROWER: Final = 1.2
+"""A tool that serves narrower weights is tried with formats of up to this share of the first tool's
+narrowest: GGUF mixtures quantise embeddings too, so they need less than their mean size says."""
 
 
 @cache
@@ -81,7 +86,7 @@ class ToolRules:
     case: Case
     architecture: ModelArchitecture
     duty: Duty
-    _chosen: dict[tuple[Kind, bool, str | None], Tool | Lack] = field(default_factory=dict)
+    _chosen: dict[tuple[Kind, bool, bool], Tool | Lack] = field(default_factory=dict)
 
     @classmethod
     def of(cls, case: Case, architecture: ModelArchitecture) -> ToolRules:
@@ -111,26 +116,67 @@ class ToolRules:
         Parameters
         ----------
         weight_format : str, optional
-            Of serving; None takes the asked one, or the model's own on the card.
+            Of serving; None takes the asked one, or any that the tool may choose.
         """
-        stored = weight_format
-        if isinstance(self.case.workload, Serving) and stored is None:
-            stored = self.case.workload.weight_format
-            stored = stored or stored_format(card, self.architecture.weight_format)
-        key = Kind.of(card), card.inference_only, stored
+        workload = self.case.workload
+        if isinstance(workload, Serving) and weight_format not in (None, workload.weight_format):
+            workload = workload.model_copy(update={"weight_format": weight_format})
+            case = self.case.model_copy(update={"workload": workload})
+            return ToolRules(case, self.architecture, self.duty).choose(card)
+        key = Kind.of(card), card.inference_only, card.shares_host_memory
         if key not in self._chosen:
-            self._chosen[key] = self._first(card, stored)
+            self._chosen[key] = self._first(card)
         return self._chosen[key]
+
+    def ways(self, card: Accelerator, *, many: bool = False) -> tuple[Way, ...]:
+        """Return the ways to serve on a card in the order in which a plan tries them.
+
+        First the tool of :meth:`choose` in its formats, largest first. Then, for text, tools that
+        serve narrower weights, and last those that keep layers in the host's memory.
+
+        Parameters
+        ----------
+        many : bool, optional
+            More cards than share a model by whole layers: then the next tool is tried, too.
+        """
+        workload = self.case.workload
+        if not isinstance(workload, Serving):
+            return ()
+        able = [
+            (tool, support)
+            for tool, support in self._candidates(card)
+            if not self._miss(tool, support, card)
+        ]
+        if not able:
+            return ()
+        given = card, workload, self.architecture
+        first = ways_of(able[0], *given)
+        if self.duty is not Duty.GENERATE or self._states_layout:
+            return first
+        names = {way.weight_format for way in first}
+        least = min(WEIGHT_FORMATS[name].bytes_per_parameter for name in names)
+        hosts = next((pair for pair in able if ladder_of(pair[0]).host), None)
+        if hosts is None:
+            return first
+        narrower = (
+            way._replace(usual=False, beside=False)
+            for way in ways_of(hosts, *given)
+            if hosts[0] is not able[0][0]
+            and workload.weight_format is None
+            and WEIGHT_FORMATS[way.weight_format].bytes_per_parameter < NARROWER * least
+        )
+        others = ways_of(able[1], *given) if many and hosts is able[0] and able[1:] else ()
+        return (*first, *others, *narrower, *hosted_ways(hosts, *given))
 
     def lack(self, card: Accelerator) -> Lack | None:
         """Return why no tool does the work on a card; None if one does."""
         found = self.choose(card)
         return found if isinstance(found, Lack) else None
 
-    def _first(self, card: Accelerator, weight_format: str | None) -> Tool | Lack:
+    def _first(self, card: Accelerator) -> Tool | Lack:
         misses: list[tuple[Tool, str]] = []
         for tool, support in self._candidates(card):
-            miss = self._miss(tool, support, card, weight_format)
+            miss = self._miss(tool, support, card)
             if not miss:
                 return tool
             misses.append((tool, miss))
@@ -144,7 +190,7 @@ class ToolRules:
         free = self.asked is None and not limits.software and not limits.frameworks
         usual = self._usual(card)
         others: Iterable[Tool] = ()
-        if not free or self._states_layout:
+        if not free or self._states_training:
             others = (
                 tool
                 for tool in known_tools().values()
@@ -155,11 +201,31 @@ class ToolRules:
                 yield tool, found[1]
 
     def _usual(self, card: Accelerator) -> tuple[Tool, ...]:
-        return usual_tools(card, self.duty, self.architecture.total_parameters)
+        """Return the usual tools; for few users of text, those for a card of one's own first."""
+        usual = usual_tools(card, self.duty, self.architecture.total_parameters)
+        few = tool_choice().few
+        workload = self.case.workload
+        if (
+            self.duty is Duty.GENERATE
+            and isinstance(workload, Serving)
+            and workload.requests_per_s is None
+            and workload.concurrency <= few.users
+            and few.on(card)
+        ):
+            return tuple(sorted(usual, key=lambda tool: tool.name not in few.tools))
+        return usual
+
+    @property
+    def _states_training(self) -> bool:
+        return self.case.layout is not None and not isinstance(self.case.workload, Serving)
 
     @property
     def _states_layout(self) -> bool:
-        return self.case.layout is not None and not isinstance(self.case.workload, Serving)
+        """Whether the case says which layers the host's memory holds."""
+        layout = self.case.layout
+        return layout is not None and (
+            layout.gpu_layers is not None or layout.cpu_expert_layers > 0
+        )
 
     def _allows(self, tool: Tool) -> bool:
         limits, asked = self.case.limits, self.asked
@@ -169,9 +235,7 @@ class ToolRules:
             and (not limits.frameworks or tool.framework in limits.frameworks)
         )
 
-    def _miss(
-        self, tool: Tool, support: Support, card: Accelerator, weight_format: str | None
-    ) -> str:
+    def _miss(self, tool: Tool, support: Support, card: Accelerator) -> str:
         """Return what the work asks beyond a tool; empty if nothing."""
         model, workload = self.architecture, self.case.workload
         families = tool.families if model.evidence is not Evidence.ASSUMED else ()
@@ -179,19 +243,23 @@ class ToolRules:
         if families and text and model.family not in families:
             return f"does not train {model.family} models"
         if isinstance(workload, Serving):
-            return self._unserved(workload, support, card, weight_format)
+            return self._unserved(workload, tool, support, card)
         return self._untrained(workload, tool, support) or self._beyond(tool)
 
-    @staticmethod
-    def _unserved(
-        workload: Serving, support: Support, card: Accelerator, weight_format: str | None
-    ) -> str:
-        if weight_format is not None and not serves_in(card, weight_format):
-            return ""  # refused for its format, whatever the software
-        asked = workload.weight_format is not None
-        if weight_format is not None and _stored(support, card, weight_format, asked=asked):
+    def _unserved(self, workload: Serving, tool: Tool, support: Support, card: Accelerator) -> str:
+        if not ways_of((tool, support), card, workload, self.architecture):
+            name = workload.weight_format
+            name = name or stored_format(card, self.architecture.weight_format)
+            return f"does not serve {name} weights there"
+        if self._states_layout and not ladder_of(tool).host:
+            return "keeps no layers in the host's memory"
+        layout = self.case.layout
+        if layout is None or tool.serving is None or self.duty is not Duty.GENERATE:
             return ""
-        return f"does not serve {weight_format} weights there"
+        few = tool.name in tool_choice().few.tools and self.asked is None
+        if few and layout.tensor > 1 and "tensor" not in tool.serving.divides:
+            return "offers no tensor parallelism"
+        return ""
 
     def _untrained(self, workload: Training, tool: Tool, support: Support) -> str:
         offer, text = tool.training, self.duty in (Duty.PRETRAIN, Duty.TUNE)
@@ -278,22 +346,17 @@ class ToolRules:
         )
 
 
-def _stored(support: Support, card: Accelerator, name: str, *, asked: bool) -> str | None:
-    """Return the format in which a tool serves weights; it converts between those of 16 bits."""
-    others = SIXTEEN_BIT if name in SIXTEEN_BIT and not asked else ()
-    able = (item for item in (name, *others) if serves_in(card, item))
-    return next((item for item in able if support.serves(card, item)), None)
-
-
 def served_format(
     workload: Serving, architecture: ModelArchitecture, card: Accelerator, tool: Tool | None
 ) -> str:
-    """Return the weight format to serve in: the asked one, or the model's on this card and tool."""
+    """Return the weight format to serve in: the asked one, or the largest of the tool."""
     if workload.weight_format is not None:
         return workload.weight_format
-    name = stored_format(card, architecture.weight_format)
     found = None if tool is None else tool.support(card)
-    return (found and _stored(found[1], card, name, asked=False)) or name
+    if tool is None or found is None:
+        return stored_format(card, architecture.weight_format)
+    ways = ways_of((tool, found[1]), card, workload, architecture)
+    return ways[0].weight_format if ways else stored_format(card, architecture.weight_format)
 
 
 def serves(tool: Tool, card: Accelerator, weight_format: str) -> bool:

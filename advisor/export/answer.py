@@ -18,7 +18,6 @@ from advisor.export.checks.steps import Platform, platform_named, usual_platform
 from advisor.export.engines.choice import (
     expressed,
     program_for,
-    with_default_format,
     with_program,
 )
 from advisor.export.engines.programs import programs
@@ -104,13 +103,11 @@ def export_case(
         writer = _Writer(full, to, catalog, calibration, model, checkpoint, log_to, estimate)
         return Export.of(to, writer.guide(_first(answer or answered(case)), where))
     if isinstance(case.workload, Serving):
-        asked = case
         card = catalog.accelerator(full.hardware.accelerator) if full.hardware else None
         program = program_for(to, full, model, card)
-        case = with_default_format(program, case, model)
-        answer = answer if case is asked else None
-        if answer is None and to in ENGINES:
-            case = with_program(program, case)
+        if to in ENGINES:
+            answer = answer if answer and _made_by(answer, program.name) else None
+            case = with_program(program, case) if answer is None else case
     if answer is None:
         case = _rentable(case, to)
     full = prepared(case, catalog)[0]
@@ -142,6 +139,14 @@ def _first(answer: Answer) -> Estimate:
             remedy="Loosen a limit, or add --accelerator and --count.",
         )
     return answer.plans[0].estimate
+
+
+def _made_by(answer: Answer, program: str) -> bool:
+    """Whether an answer, or its first plan, is of a program."""
+    if not isinstance(answer, Estimate):
+        plans = answer.plans
+        return bool(plans) and _made_by(plans[0].estimate, program)
+    return answer.software is not None and answer.software.name == program
 
 
 def _rentable(case: Case, to: Format) -> Case:
@@ -197,7 +202,8 @@ class _Writer:
         workload, program = self.case.workload, None
         differences: tuple[str, ...] = (note,) if note else ()
         if isinstance(workload, Serving):
-            program = program_for(self.to, self.case, self.model, card)
+            planned = plan.software.name if plan.software else None
+            program = program_for(self.to, self.case, self.model, card, planned)
             as_told = expressed(program, self.case, plan, card)
             workload = as_told.case.workload
             rentable = _rentable(as_told.case, self.to)

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat
 from advisor.errors import InputError
 from advisor.foundation.noun import Noun
 from advisor.foundation.resources import data_path
-from advisor.nouns.hardware import Accelerator
+from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.inputs import Labelled
 from advisor.nouns.tool_offers import Kind, ServingOffer, Support, TrainingOffer
 
@@ -174,6 +174,39 @@ class SmallModels(Noun):
     usual: Usual
 
 
+class FewUsers(Noun):
+    """Cards on which few users of text are served by other tools than many."""
+
+    users: Annotated[int, Field(ge=1)]
+    """Most requests at the same time."""
+    segments: tuple[Segment, ...]
+    shared_memory: tuple[Segment, ...]
+    """Segments of which only cards that share the host's memory count."""
+    tools: tuple[str, ...]
+    """Tools that come first."""
+
+    def on(self, card: Accelerator) -> bool:
+        """Whether a card is one of them."""
+        shared = card.shares_host_memory and card.segment in self.shared_memory
+        return shared or card.segment in self.segments
+
+
+class FormatLadder(Noun):
+    """Weight formats that a plan may choose under an engine, largest first."""
+
+    own: bool = False
+    """The model's own format comes first."""
+    usual: tuple[str, ...] = ()
+    smaller: tuple[str, ...] = ()
+    """Taken if nothing larger fits; the answer says so."""
+    beside: tuple[str, ...] = ()
+    """Faster ones, named where a larger one fits."""
+    host: tuple[str, ...] = ()
+    """With layers or experts in the host's memory; empty if the engine keeps none there."""
+    instead: dict[str, str] = Field(default_factory=dict)
+    """The engine's name of a published format."""
+
+
 class ToolChoice(Noun):
     """The whole of ``data/tool_choice.yaml``."""
 
@@ -182,6 +215,9 @@ class ToolChoice(Noun):
     usual: Usual
     """Tools by duty and backend, the usual first. The first that runs counts."""
     small: SmallModels
+    few: FewUsers
+    formats: dict[str, FormatLadder]
+    """By engine; ``default`` for the others."""
     speech: tuple[str, ...]
     """Model families that recognise speech."""
     terms: dict[str, Term]
@@ -228,6 +264,9 @@ def tool_choice() -> ToolChoice:
             for name in names:
                 if name not in known_tools():
                     refuse(CHOICE, name, "Name a row of tools.yaml.", entry=duty, field=backend)
+    for name in choice.few.tools:
+        if name not in known_tools():
+            refuse(CHOICE, name, "Name a row of tools.yaml.", entry="few", field="tools")
     return choice
 
 

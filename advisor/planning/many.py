@@ -26,8 +26,9 @@ from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.measured import with_measured
 from advisor.planning.prepared import fed, placed, prepared, priced, resolved
 from advisor.planning.recommend import placement
+from advisor.planning.search.found import SearchResult
 from advisor.planning.search.options import Option, best_option, meets_budget, meets_time
-from advisor.planning.search.precisions import SearchResult, search_and_host
+from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.stated import best_placement, hardware_systems
 

@@ -36,6 +36,7 @@ from advisor.planning.results import (
     RejectionCode,
 )
 from advisor.planning.search.fewest import fewest_machines
+from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Option,
@@ -45,7 +46,7 @@ from advisor.planning.search.options import (
     meets_budget,
     meets_time,
 )
-from advisor.planning.search.precisions import SearchResult, search_and_host
+from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, check_names, check_owned, find_systems
 from advisor.planning.spot import interruptions_of
 
@@ -281,9 +282,13 @@ class _Searched:
         options: dict[str, list[Option]] = {}
         for option in result.options:
             options.setdefault(self.systems[option.system].accelerator.key, []).append(option)
+        smaller: dict[str, Option] = {}
+        for option in sorted(result.smaller, key=lambda option: option.time, reverse=True):
+            smaller[self.systems[option.system].accelerator.key] = option
         outcome = Outcome(
             options=options,
             misses=result.misses,
+            smaller=smaller,
             searched=result.with_format,
             rentable=frozenset(system.accelerator.key for system in self.systems),
             startup_s=self.calibration.reliability.startup_s,

@@ -12,6 +12,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.architecture.table.sample import Unit
 from advisor.catalog import Catalog
 from advisor.errors import InputError
+from advisor.estimate.batch.forward import generates
 from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays, matmul_peak
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate
@@ -24,7 +25,8 @@ from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.tool_offers import TrainingOffer
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.beside_api import with_api
@@ -32,6 +34,7 @@ from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.price_age import upper_factor, with_price_age
+from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
     Configuration,
@@ -43,7 +46,8 @@ from advisor.planning.search.options import (
     meets_time,
     priced_options,
 )
-from advisor.planning.search.precisions import SearchResult, proven_recipes, search_and_host
+from advisor.planning.search.precisions import proven_recipes, search_and_host
+from advisor.planning.search.replicas import LAYER_DEGREES, PIPELINE_DEGREES
 from advisor.planning.search.systems import (
     System,
     check_names,
@@ -57,6 +61,9 @@ Search = Callable[
     [Case, ModelArchitecture, Sequence[System], Calibration], tuple[Sequence[System], SearchResult]
 ]
 """As `search_and_host`."""
+
+Arranged = tuple[Tool, str, ParallelLayout]
+"""Tool, precision and layout of a placement."""
 
 
 def hardware_systems(
@@ -158,6 +165,7 @@ def best_placement(
     catalog: Catalog,
     calibration: Calibration,
     search: Search = search_and_host,
+    machines: Sequence[System] | None = None,
 ) -> Placement:
     """Return the placement of a case on its hardware.
 
@@ -167,6 +175,8 @@ def best_placement(
         With ``hardware``.
     search : callable, optional
         What searches its systems; many cases share one search.
+    machines : sequence of System, optional
+        Its :func:`hardware_systems`, if the caller has them already.
 
     Returns
     -------
@@ -192,7 +202,7 @@ def best_placement(
     check_names(case.limits, catalog)
     count = case.hardware.count
     decoding = decodes_images(case.workload, architecture)
-    systems: Sequence[System] = hardware_systems(
+    systems: Sequence[System] = machines or hardware_systems(
         accelerator,
         count,
         catalog,
@@ -207,6 +217,10 @@ def best_placement(
         else supported_precision(case, accelerator, architecture)
     )
     found_in, result = search(case, architecture, systems, calibration)
+    if isinstance(case.workload, Serving) and (result.lowered or not result.options):
+        found_in, result = _joined(
+            case, architecture, systems, calibration, search, (found_in, result)
+        )
     least = _leanest(architecture, count, case, tool)
     options: Sequence[Option] = result.options
     if options:
@@ -229,7 +243,12 @@ def best_placement(
         if best is None
         else systems[best.system]
     )
-    layout, precision = (least, precision) if best is None else (best.layout, best.precision)
+    if best is None:
+        tool, precision, layout = _unsearched(
+            case, architecture, system, (tool, precision, least), calibration
+        )
+    else:
+        tool, precision, layout = system.tool or tool, best.precision, best.layout
     offer, per_hour = cheapest_offer(system, case.limits.price_kind)
     interruptions = interruptions_of(case, calibration)
     instances = -(-count // system.node.accelerators) if offer else 0
@@ -271,6 +290,84 @@ def stated_tool(case: Case, architecture: ModelArchitecture, accelerator: Accele
         remedy=found.remedy,
         field="hardware.accelerator",
     )
+
+
+def _joined(
+    case: Case,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+    search: Search,
+    rented: tuple[Sequence[System], SearchResult],
+) -> tuple[Sequence[System], SearchResult]:
+    """Return the result on one standard machine, if none to rent joins all cards and it does more.
+
+    Parameters
+    ----------
+    systems : sequence of System
+        The machines to rent.
+    rented
+        What the search found on them.
+    """
+    found_in, result = rented
+    card, [count] = systems[0].accelerator, systems[0].counts
+    joined = any(
+        system.node.accelerators >= count or system.node.inter_bytes_per_s for system in systems
+    )
+    if joined:
+        return found_in, result
+    standard = replace(owned_system(card, count), counts=(count,))
+    others, found = search(case, architecture, [standard], calibration)
+    if found.options and (not found.lowered or not result.options):
+        return others, found
+    return found_in, result
+
+
+def _unsearched(
+    case: Case,
+    architecture: ModelArchitecture,
+    system: System,
+    usual: Arranged,
+    calibration: Calibration,
+) -> Arranged:
+    """Return tool, format and layout where the search has no layout for all accelerators.
+
+    Serving takes the largest weight format that fits in the leanest layout, or else the narrowest.
+
+    Parameters
+    ----------
+    usual : tuple
+        Tool, format and layout of training.
+    """
+    if not isinstance(case.workload, Serving):
+        return usual
+    [count] = system.counts
+    many = count > LAYER_DEGREES[-1]
+    rules = ToolRules.of(case, architecture)
+    ways = [way for way in rules.ways(system.accelerator, many=many) if not way.hosted]
+    if not generates(architecture):
+        ways = ways[:1]
+    # Only a tool that divides layers' matrices puts many cards to use.
+    dividing = [way for way in ways if way.tool.serving and "tensor" in way.tool.serving.divides]
+    arranged = [
+        (way.tool, way.weight_format, _leanest(architecture, count, case, way.tool))
+        for way in (dividing if many else ()) or ways
+    ]
+    for tool, precision, layout in arranged:
+        place = Placement(
+            system.accelerator, system.node, layout.accelerators, layout, precision, tool=tool
+        )
+        try:
+            found = estimate_configuration(
+                case, place, architecture=architecture, calibration=calibration
+            )
+        except InputError:
+            continue  # the network does not run in this layout
+        if found.memory.fits:
+            return tool, precision, layout
+    if not arranged:
+        return usual
+    return min(arranged, key=lambda item: WEIGHT_FORMATS[item[1]].bytes_per_parameter)
 
 
 def _arranged(
@@ -330,8 +427,14 @@ def _leanest(architecture: ModelArchitecture, count: int, case: Case, tool: Tool
         for degree in ((1, 2, 4, 8) if free else (1,))
         if count % (degree * others) == 0 and architecture.num_attention_heads % degree == 0
     )
+    least: dict[str, object] = {"tensor": tensor}
+    if isinstance(offer, ServingOffer) and "pipeline" in offer.divides and not stated:
+        degrees = PIPELINE_DEGREES if splits else LAYER_DEGREES
+        stages = (degree for degree in degrees if count // tensor % degree == 0)
+        others = max(min(degree, architecture.num_hidden_layers) for degree in stages)
+        least["pipeline"] = others
     data = stated.get("data") or max(1, count // (tensor * others))
-    least: dict[str, object] = {"tensor": tensor, "data": data}
+    least["data"] = data
     if isinstance(offer, TrainingOffer):
         blocks = not samples or any(op.segment for op in architecture.operators)
         four_bit = isinstance(workload, FineTuning) and workload.four_bit

@@ -6,8 +6,15 @@ from rich.console import Console
 from rich.text import Text
 
 from advisor.foundation.formatting import count, length_limit, memory, rate
-from advisor.planning.explain.sentences import context_together
-from advisor.planning.fits.results import VERDICT_TITLES, Fits, ModelFit, TrainedFit, Verdict
+from advisor.planning.explain.sentences import context_together, layers_on_card
+from advisor.planning.fits.results import (
+    VERDICT_TITLES,
+    Fits,
+    ModelFit,
+    ServedFit,
+    TrainedFit,
+    Verdict,
+)
 from advisor.terminal.console import bullets, heading, paragraph, table
 from advisor.terminal.short import Screen, listed
 
@@ -21,9 +28,10 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         In groups with every figure, not on one screen.
     """
     summary = (
-        f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served as they "
-        f"are with {count(fits.context_tokens)} tokens of context, "
-        f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights. "
+        f"{len(fits.having(Verdict.FITS))} of {len(fits.models)} models can be served with "
+        f"{count(fits.context_tokens)} tokens of context, "
+        f"{len(fits.having(Verdict.FITS_IF_CHANGED))} more with smaller weights, "
+        f"{len(fits.having(Verdict.FITS_WITH_HOST))} more with layers in the host's memory. "
         f"Each card has {memory(fits.memory_bytes)}."
     )
     if not everything:
@@ -40,12 +48,15 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
         columns = (
             "model",
             "weights",
+            "software",
             "short of" if missing else "to spare",
             "context",
             f"{fits.concurrency} at once",
             "tokens/s",
         )
-        console.print(table(columns, [_served(model) for model in models], right=range(2, 6)))
+        console.print(table(columns, [_served(model) for model in models], right=range(3, 7)))
+    losses = {fit.weight_format: fit.quality for fit in _shown(fits) if fit.quality}
+    bullets(console, "Published loss", [f"{name}: {text}" for name, text in losses.items()])
     rows = [
         (model.preset, *(_trained(fit) for fit in model.trained))
         for model in fits.models
@@ -59,12 +70,21 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
     bullets(console, "Assumed", fits.assumptions)
 
 
+def _weights(fit: ServedFit) -> str:
+    return f"{fit.weight_format} {layers_on_card(fit)}".strip()
+
+
+def _shown(fits: Fits) -> list[ServedFit]:
+    return [model.served for model in fits.models if model.served.fits]
+
+
 def _served(model: ModelFit) -> tuple[str, ...]:
     served = model.served
     speed = rate(served.tokens_per_s, "") if served.tokens_per_s else "-"
     return (
         model.preset,
-        served.weight_format,
+        _weights(served),
+        served.software_title,
         memory(abs(served.margin_bytes)),
         length_limit(served.max_context_tokens),
         context_together(model),
@@ -87,16 +107,21 @@ def _short(console: Console, found: Fits, *, summary: str) -> None:
     screen = Screen(console, "--all shows every preset, and by how much models miss.")
     screen.add(0, Text(f"What fits {found.count:,}x {found.accelerator_name}", style="bold"))
     screen.say(0, summary)
-    served = [*found.having(Verdict.FITS), *found.having(Verdict.FITS_IF_CHANGED)]
+    served = [
+        model for verdict in VERDICT_TITLES for model in found.having(verdict) if model.served.fits
+    ]
     columns = ("model", "weights", "context", "tokens/s")
     trained = ("full", "LoRA", "QLoRA")
     screen.add(
         0, table((*columns, *trained), [_fitting(item) for item in served], right=range(2, 7))
     )
+    losses = {fit.weight_format: fit.quality for fit in _shown(found) if fit.quality}
+    screen.say(1, listed([f"{name} {text}" for name, text in losses.items()]), title="Quality")
     screen.say(
         1,
-        "full, LoRA and QLoRA: longest training sequence with recomputation. Narrower weights than "
-        "the model's own are in the second column.",
+        "tokens/s: one user. -ngl: layers on the card, the host holds the others; --n-cpu-moe: "
+        "layers whose experts the host holds. full, LoRA and QLoRA: longest training sequence with "
+        "recomputation.",
     )
     missing = ", ".join(item.preset for item in found.having(Verdict.DOES_NOT_FIT))
     screen.say(2, missing and f"{missing}.", title="Does not fit")
@@ -110,7 +135,7 @@ def _fitting(model: ModelFit) -> tuple[str, ...]:
     longest = [length_limit(fit.longest_recomputed) for fit in model.trained]
     return (
         model.preset,
-        served.weight_format,
+        _weights(served),
         length_limit(served.max_context_tokens),
         speed,
         *longest,

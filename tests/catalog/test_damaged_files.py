@@ -38,6 +38,7 @@ from advisor.fleet.machines import machines
 from advisor.foundation import resources
 from advisor.foundation.resources import data_path
 from advisor.lessons.topics import lesson_texts
+from advisor.nouns.quality import quality_losses
 from advisor.nouns.tools import tool_choice
 
 YAML = """\
@@ -317,6 +318,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "gpuhunt_names.csv": names,
     "matmul_achievable.csv": read_achievable,
     "machines.yaml": lambda: len(machines(load_snapshot(), load_economy())),
+    "quality_loss.csv": quality_losses,
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,

@@ -30,10 +30,6 @@ def serving(accelerator: str, **workload: object) -> Case:
         ("h100-sxm", "bf16", 2),
         ("t4", "fp16", 2),
         ("v100-sxm2-32gb", "fp16", 2),
-        ("p100-sxm2-16gb", "fp16", 2),
-        ("p40", "fp32", 4),
-        ("m60", "fp32", 4),
-        ("core-i5-9400", "fp32", 4),
     ],
 )
 def test_weights_and_cache_take_the_format_that_the_card_has(
@@ -47,6 +43,24 @@ def test_weights_and_cache_take_the_format_that_the_card_has(
     tokens = 1024 + 256
     assert found.memory.kv_cache_bytes.expected == pytest.approx(
         CACHE_ELEMENTS * tokens * size, rel=0.02
+    )
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "cache", "size"),
+    [("p100-sxm2-16gb", "fp16", 2), ("p40", "fp32", 4), ("core-i5-9400", "fp32", 4)],
+)
+def test_cards_that_only_llama_cpp_serves_take_its_files(
+    accelerator: str, cache: str, size: int
+) -> None:
+    """vLLM needs compute capability 7.5, LMDeploy 7.0; llama.cpp's largest file is Q8_0."""
+    found = advisor.estimate(serving(accelerator))
+
+    assert found.software is not None
+    assert (found.software.name, found.precision) == ("llama-cpp", "q8_0")
+    assert f"cache in {cache}" in " ".join(found.assumptions)
+    assert found.memory.kv_cache_bytes.expected == pytest.approx(
+        CACHE_ELEMENTS * (1024 + 256) * size, rel=0.02
     )
 
 

@@ -72,7 +72,9 @@ def test_cards_without_a_network_serve_many_users() -> None:
 
 def test_a_replica_without_a_network_stays_on_one_machine() -> None:
     """70B in 16 bits takes 141 GB: no single 4090 machine of 24 GB or fewer than six holds it."""
-    found = advisor.recommend(serving("llama-3.1-70b", 8, accelerators=["rtx-4090"]))
+    case = serving("llama-3.1-70b", 8, accelerators=["rtx-4090"])
+    case["workload"]["weight_format"] = "bf16"
+    found = advisor.recommend(case)
     for ranking, plan in ((item, plan) for item in found.rankings for plan in item.plans):
         layout = plan.estimate.layout
         assert layout.tensor * layout.pipeline >= 6, ranking

@@ -39,7 +39,7 @@ WAITING: dict[str, Any] = {
 }
 LARGE_SERVING: dict[str, Any] = {
     "model": {"preset": "llama-3.3-70b"},
-    "workload": {"kind": "serving"},
+    "workload": {"kind": "serving", "weight_format": "bf16"},
     "hardware": {"accelerator": "h100-sxm", "count": 1},
 }
 
@@ -136,7 +136,8 @@ def test_the_host_can_hold_what_two_small_cards_cannot() -> None:
 
 def test_fewer_requests_are_called_fewer_not_faster() -> None:
     many = {**LARGE_SERVING, "hardware": {"accelerator": "h100-sxm", "count": 4}}
-    case = {**many, "workload": {"kind": "serving", "input_tokens": 30_000, "concurrency": 64}}
+    long = {**many["workload"], "input_tokens": 30_000, "concurrency": 64}
+    case = {**many, "workload": long}
     estimate = advisor.estimate(case)
     [fewer] = [item for item in estimate.ways_out if item.sacrifice == "load"]
 

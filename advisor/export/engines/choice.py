@@ -6,7 +6,7 @@ that a file's head and its options agree.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
@@ -18,12 +18,9 @@ from advisor.export.formats import Format, cannot
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
-from advisor.nouns.precision import FORMAT_BYTES, KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
 from advisor.nouns.tools import Duty, Tool, known_tools, tool_choice, usual_tools
 from advisor.nouns.workload import Serving
-
-GGUF_DEFAULT: Final = "q4_k_m"
-"""What ``llama-server -hf`` and Ollama load if nothing else is named (tools/server/README.md)."""
 
 
 class Expressed(NamedTuple):
@@ -38,16 +35,22 @@ class Expressed(NamedTuple):
 
 
 def program_for(
-    to: Format, case: Case, model: ModelArchitecture, card: Accelerator | None = None
+    to: Format,
+    case: Case,
+    model: ModelArchitecture,
+    card: Accelerator | None = None,
+    planned: str | None = None,
 ) -> Program:
     """Return the program that a format starts.
 
     Parameters
     ----------
     to : Format
-        A program's own format names it. Slurm and its like take the usual one.
+        A program's own format names it. Slurm and its like take the plan's, or the usual one.
     card : Accelerator, optional
         None before a search: then the card does not narrow the choice.
+    planned : str, optional
+        The plan's tool.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def program_for(
     if named is None and workload.engine is not None:
         named = programs().get(workload.engine)
     if named is None and able and workload.engine is None:
-        return able[0]
+        return next((program for program in able if program.name == planned), able[0])
     if named is not None and named in able:
         return named
     who = f"{named.title} does not serve" if named else "no file can serve"
@@ -138,22 +141,6 @@ def with_program(program: Program, case: Case) -> Case:
     return case.model_copy(update={"workload": engine})
 
 
-def with_default_format(program: Program, case: Case, model: ModelArchitecture) -> Case:
-    """Return the case with a program's usual weight format, if it leaves the format open.
-
-    A model that is published in fewer bits than 16 keeps its format if the program has it.
-    """
-    workload = case.workload
-    assert isinstance(workload, Serving)
-    own = model.weight_format
-    narrow = own in program.weights and own not in FORMAT_BYTES
-    if workload.weight_format or not program.reads_gguf or narrow:
-        return case
-    return case.model_copy(
-        update={"workload": workload.model_copy(update={"weight_format": GGUF_DEFAULT})}
-    )
-
-
 def expressed(program: Program, case: Case, plan: Estimate, card: Accelerator) -> Expressed:
     """Return a plan as a program can state it, with the differences.
 
@@ -219,10 +206,13 @@ def _cache(program: Program, wanted: str, differences: list[str]) -> str:
 
 
 def _layout(program: Program, wanted: ParallelLayout, differences: list[str]) -> ParallelLayout:
-    update: dict[str, int] = {}
+    update: dict[str, int | None] = {}
+    if (wanted.gpu_layers is not None or wanted.cpu_expert_layers) and not program.reads_gguf:
+        update = {"gpu_layers": None, "cpu_expert_layers": 0}
+        differences.append(f"{program.title} keeps no layers in the host's memory.")
     tensor, pipeline = program.divides("tensor"), program.divides("pipeline")
     if wanted.tensor > 1 and not tensor and pipeline:
-        update = {"tensor": 1, "pipeline": wanted.pipeline * wanted.tensor}
+        update |= {"tensor": 1, "pipeline": wanted.pipeline * wanted.tensor}
         differences.append(
             f"{program.title} gives each card whole layers: {update['pipeline']} stages instead of "
             f"{wanted.tensor}-way tensor parallelism."
@@ -231,6 +221,6 @@ def _layout(program: Program, wanted: ParallelLayout, differences: list[str]) ->
         update["expert"] = 1
         differences.append(f"{program.title} does not spread experts over copies of the model.")
     if (wanted.tensor > 1 or wanted.pipeline > 1) and not (tensor or pipeline):
-        update = {"tensor": 1, "pipeline": 1, "expert": 1, "data": wanted.accelerators}
+        update |= {"tensor": 1, "pipeline": 1, "expert": 1, "data": wanted.accelerators}
         differences.append(f"{program.title} does not divide a model: each card holds a copy.")
     return wanted.model_copy(update=update) if update else wanted

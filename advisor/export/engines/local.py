@@ -37,7 +37,7 @@ def llama_cpp(servers: Servers) -> Launch:
         ("-c", str(slots * servers.context)),
         ("-np", str(slots)),
         ("-ngl", _layers(servers, everything="all")),
-        *((("--n-cpu-moe", str(experts)),) if setup.model.expert_parameters else ()),
+        *((("--n-cpu-moe", str(experts)),) if experts else ()),
         ("-sm", "layer" if servers.cards > 1 else "none"),
         ("-fa", "on"),
         ("--cache-type-k", cache),

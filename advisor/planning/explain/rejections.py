@@ -11,11 +11,13 @@ from advisor.estimate.software import Lack
 from advisor.foundation.formatting import (
     memory,
     memory_against,
+    milliseconds,
     money,
 )
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import Constraints, Objective
+from advisor.nouns.quality import quality_words
 from advisor.planning.explain.why_not import Ends, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import Miss, Option, meets_budget, meets_time
@@ -30,6 +32,8 @@ class Outcome:
     """All configurations that fit, limits not yet applied."""
     misses: Mapping[str, Miss]
     """The layout that needs least memory, for each accelerator where no layout fits."""
+    smaller: Mapping[str, Option]
+    """Where no layout fits: the fastest with smaller weights or with the host's memory."""
     searched: frozenset[str]
     """Accelerators with at least one system and a supported number format."""
     rentable: frozenset[str]
@@ -120,7 +124,9 @@ def reject(
             if miss is None and outcome.requests_per_s is not None:
                 rejections.append(_overloaded(accelerator, outcome.requests_per_s, limits))
             else:
-                rejections.append(_too_small(accelerator, miss, memory_remedy))
+                way = outcome.smaller.get(key)
+                remedy = memory_remedy if way is None else how_it_fits(way)
+                rejections.append(_too_small(accelerator, miss, remedy))
         else:
             rejections.append(
                 reason_it_lost(
@@ -136,6 +142,24 @@ def reject(
                 )
             )
     return tuple(rejections)
+
+
+def how_it_fits(option: Option) -> str:
+    """Return how a card serves what fits only with smaller weights or the host's memory."""
+    layout, speed = option.layout, f"{milliseconds(option.time)} per token"
+    form = f"--weights {option.precision}"
+    if layout.gpu_layers is None and not layout.cpu_expert_layers:
+        quality = quality_words(option.precision)
+        return f"It fits with {form}: {speed}{f'; {quality}' if quality else ''}."
+    held = (
+        f"--cpu-expert-layers {layout.cpu_expert_layers}"
+        if layout.gpu_layers is None
+        else f"--gpu-layers {layout.gpu_layers}"
+    )
+    return (
+        f"It fits with layers in the host's memory: {form} {held} --engine llama-cpp, {speed}. "
+        "Without these options, the card's own estimate chooses them."
+    )
 
 
 def _excluded(accelerator: Accelerator) -> Rejection:

@@ -12,13 +12,13 @@ from advisor.catalog import Catalog
 from advisor.errors import InputError
 from advisor.estimate.configuration import Placement, estimate_configuration
 from advisor.estimate.results import Estimate, WayOut
+from advisor.estimate.serving_formats import ways_of
 from advisor.nouns.case import Case, Hardware
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.layout import Offload, ParallelLayout, Recompute, Sharding
 from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.training_choices import FineTuningMethod, GradientSync, Optimizer
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.search.precisions import LOW_PRECISION_WEIGHTS
 from advisor.planning.stated import best_placement
 
 MAX_GROWTH: Final = 6
@@ -138,7 +138,7 @@ def ways_out(
         else:
             layouts.append((f" and {title}", layout))
     # A layout that is not enough alone may be enough with another change.
-    for change in _changes(case, placement, estimate):
+    for change in _changes(case, placement, estimate, architecture):
         if any(change.title.startswith(way.change) for way in found):
             continue
         for also, layout in layouts:
@@ -227,7 +227,9 @@ def _named(level: Sharding) -> str:
     return f"ZeRO-{level.value.removeprefix('zero')}"
 
 
-def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[Change]:
+def _changes(
+    case: Case, placement: Placement, estimate: Estimate, architecture: ModelArchitecture
+) -> Iterator[Change]:
     """Yield other numerics, methods and loads."""
     workload = case.workload
 
@@ -243,7 +245,7 @@ def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[C
         if small_cache:
             yield Change("cache in fp8", "numerics", changed(kv_cache_format="fp8"))
         size = WEIGHT_FORMATS[placement.precision].bytes_per_parameter
-        for name in LOW_PRECISION_WEIGHTS:
+        for name in _narrower(case, architecture, placement):
             if WEIGHT_FORMATS[name].bytes_per_parameter >= size:
                 continue
             case_with = changed(weight_format=name)
@@ -264,6 +266,17 @@ def _changes(case: Case, placement: Placement, estimate: Estimate) -> Iterator[C
         for method in methods[methods.index(workload.method) + 1 :]:
             title = "LoRA" if method is FineTuningMethod.LORA else "QLoRA"
             yield Change(f"train with {title}", "method", changed(method=method))
+
+
+def _narrower(case: Case, architecture: ModelArchitecture, placement: Placement) -> tuple[str, ...]:
+    """Return the smaller weight formats that the placement's tool serves."""
+    tool = placement.equipped(case, architecture).tool
+    found = tool.support(placement.accelerator) if tool else None
+    if tool is None or found is None or not isinstance(case.workload, Serving):
+        return ()
+    free = case.workload.model_copy(update={"weight_format": None})
+    ways = ways_of((tool, found[1]), placement.accelerator, free, architecture)
+    return tuple(way.weight_format for way in ways)
 
 
 def _on(case: Case, hardware: Hardware, layout: ParallelLayout | None) -> Case:

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Final
 
 import numpy as np
 
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.errors import InputError
-from advisor.estimate.assumed_shape import shape_widening
-from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
-from advisor.estimate.serving.demand import ServedModel, ServingLoad
-from advisor.estimate.serving.memory import serving_memory
-from advisor.estimate.serving.report import LONGEST_CONTEXT_TOKENS, serving_quantity
-from advisor.estimate.serving.times import (
-    ServingTimes,
-    compute_format,
-    serving_times,
-    stored_format,
-)
+from advisor.estimate.candidates import Floats, LayoutArrays
+from advisor.estimate.results import Estimate
+from advisor.estimate.serving.demand import EXPERTS_ONLY_FORMATS
+from advisor.estimate.serving.report import on_host
+from advisor.estimate.serving.times import stored_format
+from advisor.estimate.serving_formats import ladder_of
 from advisor.estimate.training.memory_report import evaluate_memory
 from advisor.estimate.training.run import recipe_named, resolve_training, takes_adapters
 from advisor.foundation.formatting import count as in_words
-from advisor.foundation.quantities import Evidence, Range
+from advisor.foundation.units import MILLISECOND
 from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout, Recompute, Sharding
-from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.precision import WEIGHT_FORMATS
+from advisor.nouns.quality import quality_words
+from advisor.nouns.tools import known_tools
 from advisor.nouns.training_choices import LORA_TARGETS, FineTuningMethod
 from advisor.nouns.workload import FineTuning
 from advisor.planning.fits.results import Fits, ModelFit, ServedFit, TrainedFit, Verdict
-from advisor.planning.search.precisions import LOW_PRECISION_WEIGHTS
-from advisor.planning.search.replicas import PIPELINE_DEGREES, TENSOR_DEGREES
 from advisor.planning.search.systems import System
 
 SHORT_LIST: Final = (
@@ -61,6 +56,8 @@ SHORT_LIST: Final = (
 )
 """Open models from 1 to 671 billion parameters, at least one of each widely used family."""
 
+Serve = Callable[[str, ModelArchitecture, int, int], Estimate]
+
 OUTPUT_TOKENS: Final = 256
 """Generated tokens of a request, the default of ``Serving``; the rest is prompt."""
 
@@ -76,6 +73,7 @@ def what_fits(
     precision: str,
     context_tokens: int,
     concurrency: int,
+    serve: Serve,
     calibration: Calibration,
 ) -> Fits:
     """Return which models the cards can serve and train.
@@ -94,6 +92,8 @@ def what_fits(
         Prompt and answer together (serving), the sequence (training). [tokens]
     concurrency : int
         Sequences served at once; one alone is always evaluated too.
+    serve : callable
+        Estimates one model: preset, shape, context [tokens] and sequences at once.
 
     Raises
     ------
@@ -112,23 +112,18 @@ def what_fits(
     for preset, architecture in architectures:
         limit = architecture.max_position_embeddings
         context = min(context_tokens, limit) if limit else context_tokens
-        served = _served(architecture, system, count, context, (1, concurrency), calibration)
-        alone = [fit for fit in served if fit.concurrency == 1]
-        together = [fit for fit in served if fit.concurrency == concurrency and fit.fits]
-        smallest = min(alone, key=lambda fit: fit.needed_bytes)
-        best = next((fit for fit in alone if fit.fits), smallest)
-        verdict = Verdict.DOES_NOT_FIT
-        if best.fits:
-            own = stored_format(system.accelerator, architecture.weight_format)
-            verdict = Verdict.FITS if best.weight_format == own else Verdict.FITS_IF_CHANGED
+        alone = served_fit(serve(preset, architecture, context, 1), 1)
+        together = alone
+        if concurrency > 1:
+            together = served_fit(serve(preset, architecture, context, concurrency), concurrency)
         models.append(
             ModelFit(
                 preset=preset,
                 parameters=architecture.total_parameters,
-                verdict=verdict,
+                verdict=_verdict(alone, system.accelerator, architecture),
                 context_tokens=context,
-                served=best,
-                served_together=together[0] if together else None,
+                served=alone,
+                served_together=together if together.fits else None,
                 trained=tuple(
                     _trained(architecture, method, precision, system, count, context, calibration)
                     for method in FineTuningMethod
@@ -157,97 +152,47 @@ def what_fits(
     )
 
 
-def serving_layouts(
-    architecture: ModelArchitecture, system: System, count: int
-) -> list[ParallelLayout]:
-    """Return the ways to divide ``count`` cards among tensor, pipeline and data parallelism."""
-    reach = max(system.node.accelerators, system.node.intra_domain)
-    return [
-        ParallelLayout(tensor=tensor, pipeline=pipeline, data=count // (tensor * pipeline))
-        for tensor, pipeline in product(TENSOR_DEGREES, PIPELINE_DEGREES)
-        if count % (tensor * pipeline) == 0
-        and architecture.num_attention_heads % tensor == 0
-        and tensor <= reach
-        and pipeline <= architecture.num_hidden_layers
-    ]
+def _verdict(fit: ServedFit, card: Accelerator, architecture: ModelArchitecture) -> Verdict:
+    if not fit.fits:
+        return Verdict.DOES_NOT_FIT
+    if on_host(fit.layout):
+        return Verdict.FITS_WITH_HOST
+    own = stored_format(card, architecture.weight_format)
+    size = WEIGHT_FORMATS[fit.weight_format].bytes_per_parameter
+    whole = size >= WEIGHT_FORMATS[own].bytes_per_parameter or own in EXPERTS_ONLY_FORMATS
+    usual = fit.weight_format in ladder_of(known_tools()[fit.software]).usual
+    return Verdict.FITS if whole or usual else Verdict.FITS_IF_CHANGED
 
 
-def _served(
-    architecture: ModelArchitecture,
-    system: System,
-    count: int,
-    context: int,
-    concurrencies: Iterable[int],
-    calibration: Calibration,
-) -> list[ServedFit]:
-    """Return each weight format, largest first, at each concurrency in its best layout."""
-    layouts = serving_layouts(architecture, system, count)
-    pairs = list(product(dict.fromkeys(concurrencies), layouts))
-    arrays = _stack([layout for _, layout in pairs])
-    output = min(OUTPUT_TOKENS, context // 2)
-    load = ServingLoad(
-        input_tokens=np.full(len(pairs), float(context - output)),
-        output_tokens=np.full(len(pairs), float(output)),
-        concurrency=np.array([float(number) for number, _ in pairs]),
+def served_fit(found: Estimate, concurrency: int) -> ServedFit:
+    """Return the part of an estimate that tells whether and how fast a model is served."""
+    memory, serving = found.memory, found.serving
+    if serving is None or found.software is None:
+        msg = "an estimate of serving has times and software"
+        raise ValueError(msg)
+    engine = (
+        memory.activations_bytes,
+        memory.logits_bytes,
+        memory.workspace_bytes,
+        memory.context_bytes,
     )
-    kernels, measured = calibration.kernels_for(system.accelerator)
-    widening = shape_widening(architecture)
-    interval = calibration.interval(serving_quantity(architecture), measured=measured)
-    assumed = architecture.evidence is Evidence.ASSUMED
-    known = Evidence.ASSUMED if assumed else kernels.evidence
-    own = WEIGHT_FORMATS[stored_format(system.accelerator, architecture.weight_format)]
-    smaller = [
-        WEIGHT_FORMATS[name]
-        for name in LOW_PRECISION_WEIGHTS
-        if WEIGHT_FORMATS[name].bytes_per_parameter < own.bytes_per_parameter
-    ]
-    found = []
-    for weight_format in (own, *smaller):
-        compute = compute_format(system.accelerator, weight_format)
-        one = HardwareArrays.of(system.accelerator, system.node, kernels, compute=compute)
-        hardware = one.take(np.zeros(len(pairs), dtype=np.intp))
-        served = ServedModel.of(
-            architecture,
-            weight_format=weight_format,
-            cache_bytes=KV_CACHE_FORMATS[stored_format(system.accelerator, "bf16")],
-        )
-        candidates = Candidates(layout=arrays, hardware=hardware)
-        times = serving_times(served, load, candidates, calibration)
-        memory = serving_memory(served, load, arrays, hardware.memory_bytes, calibration)
-        for number in dict.fromkeys(number for number, _ in pairs):
-            rows = [index for index, pair in enumerate(pairs) if pair[0] == number]
-            row = min(rows, key=lambda index: _rank(times, index))
-            fits = bool(times.feasible[row])
-            speed = Range.around(
-                1.0 / float(times.tpot_s[row]),
-                low_factor=widening**-1 / interval.high,
-                high_factor=widening / interval.low,
-                evidence=interval.evidence.weakest(known),
-            )
-            found.append(
-                ServedFit(
-                    weight_format=weight_format.name,
-                    concurrency=number,
-                    layout=pairs[row][1],
-                    fits=fits,
-                    max_context_tokens=int(
-                        min(times.capacity.max_context_tokens[row], LONGEST_CONTEXT_TOKENS)
-                    ),
-                    weights_bytes=float(memory.weights[row]),
-                    kv_cache_bytes=float(memory.kv_cache[row]),
-                    engine_bytes=float(memory.engine[row]),
-                    needed_bytes=float(times.capacity.high_bytes[row]),
-                    usable_bytes=float(times.capacity.usable_bytes[row]),
-                    tokens_per_s=speed if fits else None,
-                )
-            )
-    return found
-
-
-def _rank(times: ServingTimes, row: int) -> tuple[bool, float]:
-    """Sort key: fitting formats by speed, the others by needed memory."""
-    fits = bool(times.feasible[row])
-    return not fits, float((times.tpot_s if fits else times.capacity.high_bytes)[row])
+    return ServedFit(
+        weight_format=found.precision,
+        software=found.software.name,
+        software_title=found.software.title,
+        quality=quality_words(found.precision),
+        concurrency=concurrency,
+        layout=found.layout,
+        fits=memory.fits,
+        max_context_tokens=serving.max_context_tokens,
+        weights_bytes=memory.weights_bytes.expected,
+        kv_cache_bytes=memory.kv_cache_bytes.expected,
+        engine_bytes=sum(part.expected for part in engine),
+        needed_bytes=memory.total_bytes.high,
+        usable_bytes=memory.usable_bytes,
+        host_bytes=memory.host_bytes.expected,
+        tokens_per_s=serving.tpot_ms.reciprocal(1.0 / MILLISECOND) if memory.fits else None,
+    )
 
 
 def _trained(

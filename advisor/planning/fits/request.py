@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from advisor.architecture.presets import list_presets
 from advisor.architecture.resolve import resolve_model
+from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.results import Estimate
 from advisor.estimate.training.memory_report import on_accelerator
 from advisor.nouns.case import ModelSource
 from advisor.nouns.case_files import load_case
 from advisor.nouns.efficiency import Calibration
-from advisor.planning.fits.cards import SHORT_LIST, what_fits
+from advisor.nouns.workload import Serving
+from advisor.planning.fits.cards import OUTPUT_TOKENS, SHORT_LIST, what_fits
 from advisor.planning.fits.results import Fits
-from advisor.planning.stated import hardware_system, supported_precision
+from advisor.planning.stated import (
+    best_placement,
+    hardware_system,
+    hardware_systems,
+    supported_precision,
+)
 
 
 def cards_fit(
@@ -57,7 +66,19 @@ def cards_fit(
     # The bounds of a request are those of the case.
     request = {"input_tokens": context_tokens, "concurrency": concurrency}
     load_case({"model": model, "workload": {"kind": "serving"} | request})
+    machines = hardware_systems(card, count, catalog, case, together=1)
     system = hardware_system(card, count, catalog, case)
+    known = on_accelerator(calibration, card)
+
+    def serve(preset: str, model: ModelArchitecture, context: int, at_once: int) -> Estimate:
+        output = min(OUTPUT_TOKENS, context // 2)
+        workload = Serving(input_tokens=context - output, output_tokens=output, concurrency=at_once)
+        asked = case.model_copy(update={"model": ModelSource(preset=preset), "workload": workload})
+        place = best_placement(
+            asked, architecture=model, catalog=catalog, calibration=calibration, machines=machines
+        )
+        return estimate_configuration(asked, place, architecture=model, calibration=calibration)
+
     names = list_presets() if everything else SHORT_LIST
     models = [(name, resolve_model(ModelSource(preset=name))) for name in names]
     return what_fits(
@@ -68,5 +89,6 @@ def cards_fit(
         precision=supported_precision(case, card, models[0][1]),
         context_tokens=context_tokens,
         concurrency=concurrency,
-        calibration=on_accelerator(calibration, card),
+        serve=serve,
+        calibration=known,
     )

@@ -15,15 +15,19 @@ class Verdict(StrEnum):
     """Whether a model can be served for one request of the asked context, best first."""
 
     FITS = "fits"
-    """In the number format of its checkpoint."""
+    """In weights that its software usually takes: the checkpoint's own format, or a GGUF or MLX
+    file of four bits and more."""
     FITS_IF_CHANGED = "fits_if_changed"
-    """Only with smaller weights."""
+    """With smaller weights."""
+    FITS_WITH_HOST = "fits_with_host"
+    """With layers or experts in the host's memory."""
     DOES_NOT_FIT = "does_not_fit"
 
 
 VERDICT_TITLES: Final = {
     Verdict.FITS: "Fits",
     Verdict.FITS_IF_CHANGED: "Fits with smaller weights",
+    Verdict.FITS_WITH_HOST: "Fits with layers in the host's memory",
     Verdict.DOES_NOT_FIT: "Does not fit",
 }
 
@@ -32,6 +36,11 @@ class ServedFit(Noun):
     """One model served in one weight format at one concurrency."""
 
     weight_format: str
+    software: str
+    """Name of the tool that serves it."""
+    software_title: str
+    quality: str
+    """Published loss of quality by the format, in words; empty if none is known."""
     concurrency: int
     """Sequences in flight at once."""
     layout: ParallelLayout
@@ -48,6 +57,8 @@ class ServedFit(Noun):
     """High end of the total on the fullest card; it decides what fits. [bytes]"""
     usable_bytes: float
     """Part of the card's memory that a serving engine may fill. [bytes]"""
+    host_bytes: float
+    """Weights and cache in the host's memory, expected. [bytes]"""
     tokens_per_s: Range | None
     """Decode speed of one sequence; None where it does not fit. [tokens/s]"""
 
@@ -90,9 +101,10 @@ class ModelFit(Noun):
     context_tokens: int
     """The asked context, or the model's longest if it is shorter. [tokens]"""
     served: ServedFit
-    """One sequence in the first weight format that fits; if none fits, in the smallest."""
+    """One sequence, as ``estimate`` answers it: in the largest weight format that fits; if none
+    does, in the smallest."""
     served_together: ServedFit | None
-    """The asked concurrency in the first format that fits; None if none fits."""
+    """The asked concurrency in the largest format that fits; None if none fits."""
     trained: tuple[TrainedFit, ...]
     """Full fine-tuning, LoRA and QLoRA; empty for cards that no software trains on."""
 

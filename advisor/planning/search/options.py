@@ -181,14 +181,16 @@ class Configuration:
     proven: bool = True
 
 
-def priced_options(found: Sequence[Configuration], prices: Sequence[Price]) -> list[Option]:
+def priced_options(
+    found: Sequence[Configuration], prices: Sequence[Price] | Mapping[int, Price]
+) -> list[Option]:
     """Price configurations.
 
     Parameters
     ----------
     found : sequence of Configuration
         All of training or all of serving.
-    prices : sequence of Price
+    prices : sequence of Price, or mapping
         Of each system.
 
     Returns

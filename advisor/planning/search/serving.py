@@ -13,6 +13,7 @@ from advisor.estimate.batch.forward import batch_times, generates
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
 from advisor.estimate.serving.demand import ServedModel, ServingLoad
+from advisor.estimate.serving.memory import serving_capacity
 from advisor.estimate.serving.queue import EngineCurve, queued
 from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.units import MILLISECOND
@@ -357,10 +358,24 @@ def _estimator(
     load = ServingLoad.of(workload)
 
     def text(candidates: Candidates) -> Evaluated:
-        times = serving_times(served, load, candidates, calibration)
-        rate, room = times.output_tokens_per_s, times.capacity
+        hardware = candidates.hardware
+        room = serving_capacity(
+            served,
+            load,
+            candidates.layout,
+            hardware.served_memory_bytes,
+            calibration,
+            hardware.host_memory_bytes,
+        )
         need, usable = room.high_bytes, room.usable_bytes
-        return times.tpot_s, times.ttft_s, rate, times.feasible, need, usable
+        tpot, ttft, rate = (np.zeros_like(need) for _ in range(3))
+        fits = room.fits.copy()
+        # Only layouts that fit are timed.
+        if (kept := np.flatnonzero(fits)).size:
+            times = serving_times(served, load, candidates.take(kept), calibration)
+            tpot[kept], ttft[kept] = times.tpot_s, times.ttft_s
+            rate[kept], fits[kept] = times.output_tokens_per_s, times.feasible
+        return tpot, ttft, rate, fits, need, usable
 
     return text
 

@@ -38,8 +38,10 @@ CONTEXT, LINKED_CONTEXT = "fits_context_shown", "fits_context"
 """Session's keys of the context in sight, and of one that a link states."""
 CURVE_MODEL: Final = "fits_context_model"
 NUMBER_FORMATS: Final = (
-    "Weights: bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 as published. To spare: with "
-    "one request of the chosen context. Tokens/s: of that request alone."
+    "Weights: the largest format that fits. bf16 has 16 bits, fp8 8, w4a16 4 (AWQ, GPTQ), mxfp4 4 "
+    "as published; q8_0 to q3_k_m are GGUF files for llama.cpp. To spare: with one request of the "
+    "chosen context. Tokens/s: of that request alone. Loss of quality: a published comparison with "
+    "the model's own weights."
 )
 CONTEXTS: Final = {tokens: f"{tokens:,}" for tokens in (2**power for power in range(11, 18))}
 """Context [tokens] -> title."""
@@ -170,12 +172,13 @@ def fit_words(work: str, estimate: api.Estimate) -> str:
 def show(inputs: Inputs, fits: api.Fits, *, theme: Theme) -> None:
     """Show the answer: a sentence, the groups, training, the chart and what is assumed."""
     _own_model(inputs)
-    fitting, changed, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
+    fitting, changed, hosted, _ = (fits.having(verdict) for verdict in frames.VERDICT_TITLES)
     answer = (
         f"{fits.count:,}x {fits.accelerator_name}: {len(fitting)} of {len(fits.models)} models "
-        f"can be served as they are, {len(changed)} more with smaller weights."
+        f"can be served, {len(changed)} more with smaller weights, {len(hosted)} more with layers "
+        "in the host's memory."
     )
-    if fits_at_all := [*fitting, *changed]:
+    if fits_at_all := [*fitting, *changed] or [*hosted]:
         largest = max(fits_at_all, key=lambda model: model.parameters)
         answer += f" The largest: {model_title(largest.preset)} in {largest.served.weight_format}."
     st.header("Known models", anchor=False)
@@ -211,8 +214,9 @@ def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
     """Draw memory against context for one model, up to where it ends."""
     models = {
         model.preset: model
-        for verdict in list(frames.VERDICT_TITLES)[:2]
+        for verdict in frames.VERDICT_TITLES
         for model in fits.having(verdict)
+        if model.served.fits
     }
     st.header("How far can the context go?", anchor=False)
     own = find_preset(inputs.model)
@@ -240,6 +244,7 @@ def _how_far(inputs: Inputs, fits: api.Fits, theme: Theme) -> None:
                 "output_tokens": ANSWER_TOKENS,
                 "concurrency": 1,
                 "weight_format": served.weight_format,
+                "engine": served.software,
             },
             "hardware": {"accelerator": fits.accelerator, "count": fits.count},
             "layout": served.layout.model_dump(mode="json"),

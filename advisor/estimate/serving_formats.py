@@ -1,0 +1,100 @@
+"""Weight formats in which a tool may serve a model on a card, largest first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.batch.forward import generates
+from advisor.estimate.candidates import matmul_peak
+from advisor.estimate.serving.times import SIXTEEN_BIT, serves_in, stored_format
+from advisor.nouns.hardware import Accelerator
+from advisor.nouns.precision import FORMAT_BYTES, WEIGHT_FORMATS
+from advisor.nouns.tool_offers import Support
+from advisor.nouns.tools import FormatLadder, Tool, tool_choice
+from advisor.nouns.workload import Serving
+
+Program = tuple[Tool, Support]
+"""A tool, and what it offers on a card."""
+
+
+class Way(NamedTuple):
+    """One way to serve a model on a card."""
+
+    tool: Tool
+    weight_format: str
+    usual: bool = True
+    """Whether a plan takes the format without asking."""
+    beside: bool = False
+    """Whether the format is worth naming if a larger one fits."""
+    hosted: bool = False
+    """Layers or experts in the host's memory."""
+
+
+def ladder_of(tool: Tool) -> FormatLadder:
+    """Return the formats that a plan may choose under a tool."""
+    ladders = tool_choice().formats
+    return ladders.get(tool.engine or "", ladders["default"])
+
+
+def ways_of(
+    program: Program, card: Accelerator, workload: Serving, model: ModelArchitecture
+) -> tuple[Way, ...]:
+    """Return the formats in which a tool serves a model on a card, largest first.
+
+    An asked format is the only one. A model that is published in fewer bits (gpt-oss, a GGUF file)
+    keeps its format; engines without kernels for it do not serve it. Networks that process batches
+    keep theirs, too: they are bound by compute, which narrower weights alone do not help.
+    """
+    tool, support = program
+    asked = workload.weight_format
+    if asked is not None:
+        able = not serves_in(card, asked) or support.serves(card, asked)
+        return (Way(tool, asked),) if able else ()
+    ladder = ladder_of(tool)
+    published = ladder.instead.get(model.weight_format, model.weight_format)
+    own = stored(support, card, stored_format(card, published), asked=False)
+    if own is None and not serves_in(card, stored_format(card, published)):
+        own = stored_format(card, published)  # refused for its format, whatever the software
+    narrow = published not in FORMAT_BYTES
+    if narrow or not generates(model):
+        return () if own is None else (Way(tool, own),)
+    first = [Way(tool, own)] if own is not None and ladder.own else []
+    sizes = {WEIGHT_FORMATS[own or "fp32"].bytes_per_parameter}
+    for name in (*ladder.usual, *ladder.smaller):
+        size = WEIGHT_FORMATS[name].bytes_per_parameter
+        if size < min(sizes) and support.serves(card, name) and _multiplies(card, name):
+            sizes.add(size)
+            first.append(Way(tool, name, name in ladder.usual, name in ladder.beside))
+    return tuple(first)
+
+
+def _multiplies(card: Accelerator, name: str) -> bool:
+    """Whether a plan chooses a format there: one for 4-bit products needs units for them."""
+    compute = WEIGHT_FORMATS[name].compute
+    return compute != "fp4" or matmul_peak(card, compute) is not None
+
+
+def hosted_ways(
+    program: Program, card: Accelerator, workload: Serving, model: ModelArchitecture
+) -> tuple[Way, ...]:
+    """Return the same with layers or experts in the host's memory; empty if a tool keeps none."""
+    tool, support = program
+    ladder = ladder_of(tool)
+    if not ladder.host or card.shares_host_memory or not generates(model):
+        return ()
+    found = ways_of(program, card, workload, model)
+    names = {way.weight_format for way in found if WEIGHT_FORMATS[way.weight_format].mixture}
+    if workload.weight_format is None and len(found) > 1:
+        names = {name for name in ladder.host if support.serves(card, name)}
+    order = [*ladder.host, *names]
+    return tuple(
+        Way(tool, name, usual=False, hosted=True) for name in sorted(names, key=order.index)
+    )
+
+
+def stored(support: Support, card: Accelerator, name: str, *, asked: bool) -> str | None:
+    """Return the format in which a tool serves weights; it converts between those of 16 bits."""
+    others = SIXTEEN_BIT if name in SIXTEEN_BIT and not asked else ()
+    able = (item for item in (name, *others) if serves_in(card, item))
+    return next((item for item in able if support.serves(card, item)), None)

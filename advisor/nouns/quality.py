@@ -1,0 +1,67 @@
+"""Published loss of quality by quantised weights: rows of ``data/quality_loss.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.precision import WEIGHT_FORMATS
+
+QUALITY: Final = "quality_loss.csv"
+PERPLEXITY: Final = "perplexity"
+Figure = Annotated[float, Field(gt=0, lt=1000)]
+
+
+class QualityLoss(Noun):
+    """One published comparison of quantised weights with the same model's own."""
+
+    format: str
+    """Weight format."""
+    metric: str
+    """``perplexity`` rises with the loss; scores fall."""
+    model: str
+    """The compared model. Smaller models lose more."""
+    value: Figure
+    full_value: Figure
+    """Of the weights that were not quantised."""
+    source: str
+    date: Annotated[str, Field(pattern=r"^\d{4}(-\d\d){0,2}$")]
+
+    @property
+    def change(self) -> float:
+        """Relative change of the metric."""
+        return self.value / self.full_value - 1.0
+
+    @property
+    def words(self) -> str:
+        """The change in words, e.g. ``perplexity +2.8 % (Llama 3 8B)``."""
+        return f"{self.metric} {100 * self.change:+.2g} % ({self.model})"
+
+
+@cache
+def quality_losses() -> Mapping[str, QualityLoss]:
+    """Return the published loss of each weight format that has one.
+
+    Raises
+    ------
+    CatalogError
+        If a cell is wrong, or a format is unknown.
+    """
+    from advisor.foundation.data_records import read_table, refuse
+
+    rows = read_table(data_path(QUALITY), QualityLoss, key=("format",))
+    for row in rows:
+        if row.format not in WEIGHT_FORMATS:
+            refuse(QUALITY, row.format, "Name a weight format.", field="format")
+    return {row.format: row for row in rows}
+
+
+def quality_words(weight_format: str) -> str:
+    """Return the published loss of a format in words; empty if none is known."""
+    loss = quality_losses().get(weight_format)
+    return "" if loss is None else loss.words

@@ -1,0 +1,304 @@
+"""The search for serving over tools and weight formats: for each system, the first that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.estimate.refusals import check_context
+from advisor.estimate.serving.times import cache_format, serves_in
+from advisor.estimate.serving_formats import Way
+from advisor.estimate.software import ToolRules, engine_of
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.workload import Serving
+from advisor.planning.search.found import Findings, SearchResult
+from advisor.planning.search.layouts import stated_values
+from advisor.planning.search.options import Configuration, Miss, Option, Price, priced_options
+from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
+from advisor.planning.search.serving import ServingSearch, Strain, most_replicas, search_serving
+from advisor.planning.search.systems import System, serving_hosts
+from advisor.planning.time_ranges import TimeSpreads
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """One way to serve on one of the searched systems."""
+
+    place: int
+    way: Way
+
+
+def search_served(
+    case: Case,
+    workload: Serving,
+    architecture: ModelArchitecture,
+    systems: Sequence[System],
+    calibration: Calibration,
+    *,
+    advising: bool = True,
+) -> tuple[list[System], SearchResult]:
+    """Evaluate serving on all systems, each in the first of its ways that fits.
+
+    Smaller weights than usual, and layers in the host's memory, become options only if nothing
+    else fits on any system. Otherwise they are in ``SearchResult.smaller``.
+
+    Parameters
+    ----------
+    advising : bool, optional
+        Also try formats that are worth naming where a larger one fits, as ``alternatives``.
+
+    Returns
+    -------
+    list of System, SearchResult
+        The systems with their tools; one with another tool or another host is separate.
+    """
+    check_context(workload, architecture)
+    rules = ToolRules.of(case, architecture)
+    ways = [
+        rules.ways(system.accelerator, many=system.counts[-1] > LAYER_DEGREES[-1])
+        for system in systems
+    ]
+    ladders = [
+        [way for way in found if serves_in(system.accelerator, way.weight_format)]
+        for system, found in zip(systems, ways, strict=True)
+    ]
+    search = _Served(case, workload, architecture, calibration, list(systems))
+    steps = search.climb([[way for way in found if not way.hosted] for found in ladders])
+    unsolved = [place for place, step in enumerate(steps) if step is None]
+    search.host(unsolved, ladders, briefly=bool(search.options or search.smaller))
+    if advising:
+        search.beside(ladders, steps)
+    return search.systems, search.result(ladders)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Systems that share a search, with the format of each."""
+
+    places: list[int]
+    """Index of each system."""
+    members: list[System]
+    names: list[str]
+    """Weight format of each."""
+    prices: list[Price]
+
+
+@dataclass
+class _Served:
+    """Collects what the ways of the systems of a case give."""
+
+    case: Case
+    workload: Serving
+    architecture: ModelArchitecture
+    calibration: Calibration
+    systems: list[System]
+    options: list[Option] = field(default_factory=list)
+    smaller: list[Option] = field(default_factory=list)
+    alternatives: list[Option] = field(default_factory=list)
+    misses: dict[str, Miss] = field(default_factory=dict)
+    searched: int = 0
+    _variants: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    @cached_property
+    def _spreads(self) -> TimeSpreads:
+        return TimeSpreads(self.architecture, self.calibration, serving=True)
+
+    def climb(self, ladders: Sequence[Sequence[Way]]) -> list[int | None]:
+        """Try each system's ways in order until one fits; return its place in the ladder."""
+        solved: list[int | None] = [None] * len(ladders)
+        for step in range(max(map(len, ladders), default=0)):
+            tries = [
+                _Try(place, ladder[step])
+                for place, ladder in enumerate(ladders)
+                if solved[place] is None and step < len(ladder)
+            ]
+            for place, found in self._evaluated(tries):
+                solved[place] = step
+                way = ladders[place][step]
+                (self.options if way.usual else self.smaller).extend(found)
+                if way.beside and not way.usual:
+                    self.alternatives.extend(found)
+        return solved
+
+    def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
+        """Evaluate the formats that are worth naming where a larger one fits."""
+        tries = [
+            _Try(place, way)
+            for place, (ladder, step) in enumerate(zip(ladders, steps, strict=True))
+            if step is not None
+            for way in ladder[step + 1 :]
+            if way.beside
+        ]
+        names = dict.fromkeys(item.way.weight_format for item in tries)
+        for name in names:
+            alike = [item for item in tries if item.way.weight_format == name]
+            for _, found in self._evaluated(alike, missing=False):
+                self.alternatives.extend(found)
+
+    def host(
+        self, places: Sequence[int], ladders: Sequence[Sequence[Way]], *, briefly: bool
+    ) -> None:
+        """Search with layers or experts in the hosts' memory.
+
+        Parameters
+        ----------
+        briefly : bool
+            Only whether each accelerator can: its first machine, with the fewest accelerators.
+        """
+        parted: list[System] = []
+        hosted: list[list[Way]] = []
+        seen: set[str] = set()
+        for place in places:
+            ways = [way for way in ladders[place] if way.hosted]
+            system = self.systems[place]
+            if not ways or (briefly and system.accelerator.key in seen):
+                continue
+            seen.add(system.accelerator.key)
+            if briefly:
+                system = replace(system, counts=system.counts[:1])
+            for machine in serving_hosts([system], self.case.host):
+                parted.append(machine)
+                hosted.append(ways)
+        first = len(self.systems)
+        self.systems.extend(parted)
+        empty: list[list[Way]] = [[] for _ in range(first)]
+        self.climb([*empty, *hosted])
+
+    def result(self, ladders: Sequence[Sequence[Way]]) -> SearchResult:
+        """Return the result of the search."""
+        findings = Findings(self.systems, ())
+        findings.options = self.options or self.smaller
+        findings.alternatives, findings.searched = self.alternatives, self.searched
+        findings.misses = self.misses
+        able = (place for place, ladder in enumerate(ladders) if ladder)
+        formats = (WEIGHT_FORMATS[way.weight_format].compute for one in ladders for way in one[:1])
+        found = findings.result(able, formats)
+        if self.options:
+            return replace(found, smaller=tuple(self.smaller))
+        return replace(found, lowered=bool(self.smaller))
+
+    def _evaluated(
+        self, tries: Sequence[_Try], *, missing: bool = True
+    ) -> Iterator[tuple[int, list[Option]]]:
+        """Yield the systems on which their way fits, with its priced options."""
+        for alike in self._alike(tries):
+            places = [self._variant(item) for item in alike]
+            batch = _Batch(
+                places=places,
+                members=[self.systems[place] for place in places],
+                names=[item.way.weight_format for item in alike],
+                prices=[
+                    Price.of(self.systems[place], self.case.limits.price_kind) for place in places
+                ],
+            )
+            strain = self._strain(batch)
+            found = self._searched(alike[0].way, batch, strain)
+            self.searched += found.searched
+            if missing and not alike[0].way.hosted:
+                for at, miss in found.misses.items():
+                    key = batch.members[at].accelerator.key
+                    self.misses[key] = min(self.misses.get(key, miss), miss)
+            priced = priced_options(
+                list(self._configurations(found, batch, strain)),
+                dict(zip(places, batch.prices, strict=True)),
+            )
+            owners = dict(zip(places, (item.place for item in alike), strict=True))
+            groups: dict[int, list[Option]] = {}
+            for option in priced:
+                groups.setdefault(owners[option.system], []).append(option)
+            yield from groups.items()
+
+    def _alike(self, tries: Iterable[_Try]) -> Iterable[list[_Try]]:
+        """Group tries that share a search: formats of equal size under one engine."""
+        groups: dict[tuple[object, ...], list[_Try]] = {}
+        for item in tries:
+            card, form = (
+                self.systems[item.place].accelerator,
+                WEIGHT_FORMATS[item.way.weight_format],
+            )
+            cache = KV_CACHE_FORMATS[cache_format(self.workload, card)]
+            engine = engine_of(item.way.tool, card)
+            kind = form.bytes_per_parameter, form.engine, cache, engine, item.way.hosted
+            groups.setdefault(kind, []).append(item)
+        return groups.values()
+
+    def _variant(self, item: _Try) -> int:
+        """Return the index of the try's system with its tool; a second tool is a new system."""
+        system, tool = self.systems[item.place], item.way.tool
+        if system.tool is None:
+            self.systems[item.place] = replace(system, tool=tool)
+            self._variants[item.place, tool.name] = item.place
+        elif system.tool is tool:
+            return item.place
+        elif (item.place, tool.name) not in self._variants:
+            self._variants[item.place, tool.name] = len(self.systems)
+            self.systems.append(replace(system, tool=tool))
+        return self._variants[item.place, tool.name]
+
+    def _strain(self, batch: _Batch) -> Strain:
+        """Return at which point of their ranges the limits judge the latencies."""
+        share = 1.0 - self.case.limits.risk
+        pairs = list(zip(batch.members, batch.names, strict=True))
+        spreads = self._spreads
+        later = [spreads.of(one.accelerator, precision=name, count=1) for one, name in pairs]
+        first = [spreads.first(one.accelerator, precision=name) for one, name in pairs]
+        return Strain(
+            later=np.array([item.at(share) for item in later]),
+            first=np.array([item.at(share) for item in first]),
+        )
+
+    def _searched(self, way: Way, batch: _Batch, strain: Strain) -> ServingSearch:
+        members = batch.members
+        form, card = WEIGHT_FORMATS[way.weight_format], members[0].accelerator
+        constants = self.calibration.under(engine_of(way.tool, card))
+        layout = self.case.layout
+        table = replica_table(
+            self.architecture,
+            members,
+            most_replicas(self.workload),
+            stated_values(layout),
+            by_layers=constants.engine_for(form).divides_layers,
+            hosted=way.hosted,
+        )
+        return search_serving(
+            self.architecture,
+            self.workload,
+            form,
+            cache_format(self.workload, card),
+            members,
+            table,
+            self.case.limits,
+            constants,
+            prices=batch.prices,
+            strain=strain,
+            free=not (layout and layout.states("data")),
+        )
+
+    def _configurations(
+        self, result: ServingSearch, batch: _Batch, strain: Strain
+    ) -> Iterator[Configuration]:
+        """Yield what a search found, with the range of each time."""
+        later, first = strain.later.tolist(), strain.first.tolist()
+        for found in result.found:
+            at = found.system
+            card, name = batch.members[at].accelerator, batch.names[at]
+            spread = self._spreads.of(card, precision=name, count=found.count)
+            yield Configuration(
+                batch.places[at],
+                found.count,
+                name,
+                found.layouts,
+                found.row,
+                found.tpot_s,
+                found.tpot_s * spread.high,
+                found.ttft_s,
+                found.tokens_per_s,
+                judged=(found.tpot_s * later[at], found.ttft_s * first[at]),
+                proven=self._spreads.proven(card),
+            )

@@ -1,0 +1,179 @@
+"""The doors give one verdict: the same card, model and setting fit alike, at the same speed."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import Any, NamedTuple
+
+import pytest
+
+import advisor
+from advisor.architecture.presets import load_preset
+from advisor.estimate.results import Estimate
+from advisor.planning.fits.cards import SHORT_LIST
+from advisor.planning.fits.results import Fits
+
+QUESTIONS = 200
+CARDS = (
+    "rtx-3060-12gb",
+    "rtx-3090",
+    "rtx-4090",
+    "rtx-5090",
+    "rx-7900-xtx",
+    "arc-b580",
+    "apple-m4-max",
+    "dgx-spark-gb10",
+    "jetson-agx-orin-64gb",
+    "core-i9-14900k",
+    "l4",
+    "a100-sxm-80gb",
+    "h100-sxm",
+    "mi300x",
+)
+SEVERAL = ("rtx-3090", "rtx-4090", "rx-7900-xtx", "h100-sxm")
+"""Cards of which two are asked about, too."""
+MODELS = 10
+CONTEXTS = (2048, 8192, 32768)
+OUTPUT = 256
+
+
+class Question(NamedTuple):
+    """One card, model and setting."""
+
+    card: str
+    cards: int
+    model: str
+    context: int
+    concurrency: int
+
+    @property
+    def case(self) -> dict[str, Any]:
+        return {
+            "model": {"preset": self.model},
+            "workload": {
+                "kind": "serving",
+                "input_tokens": self.context - OUTPUT,
+                "output_tokens": OUTPUT,
+                "concurrency": self.concurrency,
+            },
+        }
+
+
+class Said(NamedTuple):
+    """What a door says."""
+
+    fits: bool
+    weights: str
+    software: str
+    on_host: bool
+    tpot_ms: float | None
+
+
+def questions() -> list[Question]:
+    """Return random questions, ten models on each of a few random settings."""
+    chosen = random.Random(17)
+    found: list[Question] = []
+    while len(found) < QUESTIONS:
+        card = chosen.choice(CARDS)
+        count = chosen.choice((1, 1, 2)) if card in SEVERAL else 1
+        context, concurrency = chosen.choice(CONTEXTS), chosen.choice((1, 2, 8))
+        for model in chosen.sample(SHORT_LIST, MODELS):
+            # Phi-4 has fewer positions than the longest context.
+            longest = load_preset(model).max_position_embeddings or context
+            found.append(Question(card, count, model, min(context, longest), concurrency))
+    return found
+
+
+def said(found: Estimate) -> Said:
+    assert found.serving is not None
+    assert found.software is not None
+    layout = found.layout
+    return Said(
+        found.memory.fits,
+        found.precision,
+        found.software.name,
+        layout.gpu_layers is not None or layout.cpu_expert_layers > 0,
+        found.serving.tpot_ms.expected if found.memory.fits else None,
+    )
+
+
+@functools.cache
+def listed(card: str, count: int, context: int, concurrency: int) -> Fits:
+    return advisor.fits(card, count=count, context_tokens=context, concurrency=max(2, concurrency))
+
+
+def by_fits(question: Question) -> Said:
+    found = listed(*question[:2], *question[3:])
+    [model] = [item for item in found.models if item.preset == question.model]
+    served = model.served if question.concurrency == 1 else model.served_together
+    if served is None:
+        return Said(False, "", "", False, None)
+    speed = served.tokens_per_s
+    layout = served.layout
+    return Said(
+        served.fits,
+        served.weight_format,
+        served.software,
+        layout.gpu_layers is not None or layout.cpu_expert_layers > 0,
+        None if speed is None else 1e3 / speed.expected,
+    )
+
+
+def by_recommend(question: Question, **limits: Any) -> Said | None:
+    """Return what the search plans on exactly these cards; None if it plans none."""
+    case = question.case | {"limits": limits}
+    found = advisor.recommend(case)
+    plans = [plan.estimate for ranking in found.rankings for plan in ranking.plans]
+    same_count = [said(item) for item in plans if item.count == question.cards]
+    return same_count[0] if same_count else None
+
+
+def same(one: Said, other: Said) -> bool:
+    if not one.fits and not other.fits:
+        return True
+    return one[:4] == other[:4] and one.tpot_ms == pytest.approx(other.tpot_ms, rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[tuple[Question, Said]]:
+    found = []
+    for question in questions():
+        hardware = {"accelerator": question.card, "count": question.cards}
+        found.append((question, said(advisor.estimate(question.case | {"hardware": hardware}))))
+    return found
+
+
+def test_what_fits_says_what_estimate_says(answers: list[tuple[Question, Said]]) -> None:
+    wrong = [
+        (question, answer, by_fits(question))
+        for question, answer in answers
+        if not same(answer, by_fits(question))
+    ]
+    assert not wrong, "\n".join(map(str, wrong[:5]))
+
+
+def test_the_search_and_owning_say_what_estimate_says_of_owned_cards(
+    answers: list[tuple[Question, Said]],
+) -> None:
+    wrong: list[tuple[object, ...]] = []
+    for question, rented in answers[::5]:
+        owned = [{"accelerator": question.card, "count": question.cards}]
+        case = question.case | {"hardware": owned[0], "limits": {"owned": owned}}
+        found = advisor.estimate(case)
+        answer = said(found)
+        if question.cards == 1 and not answer.on_host and not same(answer, rented):
+            wrong.append((question, answer, rented))
+        planned = by_recommend(question, owned=owned)
+        if question.cards == 1 and not same(answer, planned or answer._replace(fits=False)):
+            wrong.append((question, answer, planned))
+        if not answer.fits:
+            with pytest.raises(advisor.InputError, match="does not fit"):
+                advisor.own(case | {"owning": {"purchase_usd": 1000}})
+            continue
+        speed = advisor.own(case | {"owning": {"purchase_usd": 1000}}).processors[0].tokens_per_s
+        assert found.serving is not None
+        assert speed is not None
+        if speed.expected != pytest.approx(found.serving.output_tokens_per_s.expected):
+            wrong.append((question, found.serving.output_tokens_per_s, speed))
+    assert not wrong, "\n".join(map(str, wrong[:5]))
