@@ -11,7 +11,7 @@ RUN := $(BIN)/python -m
 PIP := $(RUN) pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help web test facts pages fuzz lint format bench calibrate accuracy pins clean
+.PHONY: help web test facts pages fuzz lint format bench load calibrate accuracy pins clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed 's/:.*## /|/' \
@@ -52,6 +52,9 @@ format: $(VENV)/.dev ## put imports and layout in order
 
 bench: $(VENV)/.dev ## time the engine
 	$(RUN) benchmarks $(ARGS)
+
+load: $(VENV)/.dev ## many visitors at once: ARGS="--sessions 25 --seconds 60"
+	$(RUN) benchmarks.load $(ARGS)
 
 calibrate: $(VENV)/.dev ## fit the constants on data/measurements anew
 	$(RUN) advisor.calibration $(ARGS)

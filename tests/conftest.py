@@ -11,6 +11,8 @@ import pytest
 import yaml
 from hypothesis import settings
 
+from benchmarks.replicas import find_nginx
+
 ROOT = Path(__file__).resolve().parent.parent
 # Live prices that a person keeps on this machine must not reach the tests, nor theirs the person.
 os.environ["GPU_ADVISOR_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "gpu-advisor-no-cache")
@@ -50,6 +52,8 @@ def browser_executable() -> str:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("browser") and find_browser() is None:
         missing("no Chromium on PATH", required_by="GPU_ADVISOR_REQUIRE_BROWSER")
+    if item.get_closest_marker("nginx") and find_nginx() is None:
+        missing("nginx is not installed", required_by="GPU_ADVISOR_REQUIRE_NGINX")
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         missing("PyTorch is not installed", required_by="GPU_ADVISOR_REQUIRE_TORCH")
 

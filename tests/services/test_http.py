@@ -19,7 +19,7 @@ from advisor.errors import InputError
 from advisor.services import http
 from advisor.services.questions import doors
 from advisor.services.work import BusyError, Work
-from tests.running import free_port, running
+from benchmarks.replicas import free_port, running
 
 CASE: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -29,11 +29,12 @@ CASE: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a service in a process of its own."""
     port = free_port()
     command = [sys.executable, "-m", "advisor", "serve-api", "--port", str(port)]
-    with running(command, f"http://127.0.0.1:{port}/health"):
+    log = tmp_path_factory.mktemp("service") / "log"
+    with running(command, f"http://127.0.0.1:{port}/health", log):
         yield f"http://127.0.0.1:{port}"
 
 

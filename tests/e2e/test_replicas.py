@@ -1,0 +1,100 @@
+"""Two real server processes behind nginx: sticky by cookie, and one of them dies."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from websockets.exceptions import ConnectionClosed
+
+from benchmarks.replicas import Replicas, behind_nginx
+from benchmarks.sessions import Session
+from tests.e2e.browsing import fill, open_page, settle
+
+pytestmark = pytest.mark.nginx
+CONNECTED = '[data-testid="stApp"][data-test-connection-state="CONNECTED"]'
+VISITORS = 6
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> Iterator[Replicas]:
+    with behind_nginx(tmp_path) as found:
+        yield found
+
+
+def tokens(number: int) -> str:
+    return f"{50 + number}M"
+
+
+async def visit(replicas: Replicas) -> None:
+    visitors = [
+        Session(replicas.address, query=f"tokens={tokens(number)}") for number in range(VISITORS)
+    ]
+    try:
+        await outlive(replicas, visitors)
+    finally:
+        await asyncio.gather(*(visitor.close() for visitor in visitors))
+
+
+async def outlive(replicas: Replicas, visitors: list[Session]) -> None:
+    """Visitors on both replicas; one replica dies; every question is answered as before."""
+    await asyncio.gather(*(visitor.open() for visitor in visitors))
+    homes = [replicas.of(visitor.cookie) for visitor in visitors]
+    while len(set(homes)) < 2:  # the cookies are random
+        visitors.append(Session(replicas.address, query=f"tokens={tokens(len(visitors))}"))
+        await visitors[-1].open()
+        homes.append(replicas.of(visitors[-1].cookie))
+        assert len(homes) < 40
+    answers = [visitor.shown for visitor in visitors]
+    assert all(answers)
+    assert len({tuple(answer) for answer in answers}) > 1
+
+    dead = homes[0]
+    replicas.processes[dead].kill()
+    replicas.processes[dead].wait()
+
+    for visitor, home, answer in zip(visitors, homes, answers, strict=True):
+        query = visitor.query
+        if home == dead:
+            with pytest.raises((ConnectionClosed, ConnectionError)):
+                await visitor.run()
+            await visitor.open()  # with the same cookie, as a browser does
+        else:
+            await visitor.run()
+        assert visitor.query == query
+        assert visitor.shown == answer
+        assert replicas.of(visitor.cookie) != dead
+    for number, visitor in enumerate(visitors):
+        await visitor.change("Tokens", tokens(100 + number))
+        assert f"tokens={tokens(100 + number)}" in visitor.query
+        assert visitor.shown
+    assert [visitor.exceptions for visitor in visitors] == [0] * len(visitors)
+
+
+def test_sessions_outlive_a_replica(replicas: Replicas) -> None:
+    asyncio.run(visit(replicas))
+
+
+def test_a_page_outlives_its_replica(
+    replicas: Replicas, page: Page, page_errors: list[str]
+) -> None:
+    open_page(page, replicas.address)
+    fill(page, "Tokens", "77M")
+    settle(page)
+    [cookie] = [item for item in page.context.cookies() if item.get("name") == "gpu_advisor"]
+    home = replicas.of(f"gpu_advisor={cookie.get('value')}")
+
+    replicas.processes[home].kill()
+    replicas.processes[home].wait()
+    page.wait_for_timeout(500)
+    page.wait_for_selector(CONNECTED, state="attached", timeout=60_000)
+    settle(page)
+
+    expect(page.get_by_label("Tokens", exact=True)).to_have_value("77M")
+    fill(page, "Deadline", "30h")
+    settle(page)
+    assert "tokens=77M" in page.url
+    assert "deadline=30h" in page.url
+    # The browser reports the connection that broke; nothing else may be wrong.
+    page_errors[:] = [error for error in page_errors if not error.startswith("console:")]
