@@ -49,7 +49,7 @@ def test_gaudi_trains_under_its_own_software_alone() -> None:
         ("Google", LORA, {"maxtext"}),
         ("AWS", LORA, {"optimum-neuron"}),
         ("AMD", LORA, {"trl"}),
-        ("AMD", SERVE, {"vllm"}),
+        ("AMD", SERVE, {"vllm", "llama-cpp"}),  # the latter on its processors
         ("Google", SERVE, {"vllm"}),
     ],
 )
