@@ -270,7 +270,8 @@ def test_instances_have_plausible_sizes() -> None:
         assert offer.accelerators in {1, 2, 4, 6, 8, 12, 16}, offer.key
         if offer.host_memory_bytes is not None:
             each = offer.host_memory_bytes / 2**30 / offer.accelerators
-            assert 4 <= each <= 512, offer.key
+            socket = CATALOG.accelerator(offer.accelerator).segment is Segment.CPU
+            assert 4 <= each <= (1024 if socket else 512), offer.key
         if offer.inter_node_bytes_per_s is not None:
             assert 1 <= offer.inter_node_bytes_per_s * 8 / 1e9 <= 6400, offer.key
 

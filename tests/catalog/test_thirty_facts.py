@@ -1,0 +1,69 @@
+"""Thirty facts drawn by seed, restated here from the sources that the data files cite."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.catalog import load_catalog
+from advisor.catalog.economy import load_economy
+
+# USD an hour of the whole instance, as the generated price lists state it:
+# karpenter-provider-aws@1d92708 (2026-07-20), zz_generated.pricing_aws.go;
+# karpenter-provider-azure@352646f (2026-06-18), zz_generated.pricing.go;
+# karpenter-provider-gcp@417f047 (2026-08-06), initial-prices.json, spot.
+PRICES = [
+    ("AWS", "g4dn.metal", "us-east-1", 7.824),
+    ("AWS", "p3.16xlarge", "us-east-1", 24.48),
+    ("AWS", "p5.4xlarge", "us-east-1", 6.88),
+    ("AWS", "g7.2xlarge", "us-east-1", 2.52),
+    ("AWS", "g5.12xlarge", "us-east-1", 5.672),
+    ("AWS", "g7.24xlarge", "us-east-1", 14.25664),
+    ("AWS", "g5.4xlarge", "us-east-1", 1.624),
+    ("AWS", "g6e.24xlarge", "us-east-1", 15.06559),
+    ("Azure", "Standard_NC64as_T4_v3", "eastus2", 4.352),
+    ("Azure", "Standard_NC96ads_A100_v4", "eastus2", 14.692),
+    ("Azure", "Standard_NC4as_T4_v3", "germanywestcentral", 0.658),
+    ("Azure", "Standard_ND128isr_NDR_GB200_v6", "eastus2", 108.16),
+    ("Azure", "Standard_NC40ads_H100_v5", "australiaeast", 10.121),
+    ("Azure", "Standard_ND128isr_NDR_GB200_v6", "westus2", 108.16),
+    ("Azure", "Standard_NC48ads_A100_v4", "westus2", 7.346),
+    ("Azure", "Standard_NC24ads_A100_v4", "germanywestcentral", 4.775),
+    ("GCP", "a3-highgpu-2g", "europe-north1", 2.55136915068493),
+    ("GCP", "g2-standard-12", "europe-west2", 0.68344),
+    ("GCP", "a3-highgpu-4g", "us-east4", 18.1604183013699),
+    ("GCP", "a3-highgpu-2g", "europe-west3", 10.7037211506849),
+    ("GCP", "g4-standard-384", "europe-west2", 17.28144),
+    ("GCP", "a2-highgpu-8g", "us-west4", 14.53468),
+    ("GCP", "g4-standard-192", "asia-south1", 9.3588),
+    ("GCP", "g4-standard-48", "us-east4", 1.79982),
+]
+# US EIA, Electric Power Annual with data for 2023: cents per kWh, residential and commercial.
+TARIFFS = [
+    ("us-illinois", 15.71, 11.24),
+    ("us-georgia", 13.69, 10.70),
+    ("us-oregon", 12.73, 9.92),
+    ("us-virginia", 14.26, 8.95),
+    ("us-new-york", 22.25, 18.01),
+    ("us-washington", 10.98, 9.92),
+]
+
+
+@pytest.mark.parametrize(("provider", "instance", "region", "usd"), PRICES)
+def test_the_price_is_that_of_the_list(
+    provider: str, instance: str, region: str, usd: float
+) -> None:
+    [offer] = [
+        item
+        for item in load_catalog().offers
+        if (item.provider, item.instance_type, item.region) == (provider, instance, region)
+    ]
+    price = offer.spot_usd_per_hour if provider == "GCP" else offer.on_demand_usd_per_hour
+    # The catalog keeps four digits after the point.
+    assert price == pytest.approx(usd, abs=5e-5)
+
+
+@pytest.mark.parametrize(("place", "household", "commercial"), TARIFFS)
+def test_the_tariff_is_that_of_the_table(place: str, household: float, commercial: float) -> None:
+    found = load_economy().place(place)
+    assert found.household_usd_per_kwh == pytest.approx(household / 100)
+    assert found.business_usd_per_kwh == pytest.approx(commercial / 100)
