@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from advisor.api import resolve_model as resolve_model
     from advisor.api import scaling as scaling
     from advisor.api import validate as validate
+    from advisor.api import what_if as what_if
     from advisor.calibration.scoring.report import ValidationReport as ValidationReport
     from advisor.errors import AdvisorError as AdvisorError
     from advisor.errors import CatalogError as CatalogError
@@ -66,6 +67,7 @@ _HOMES = {
     "recommend": "advisor.api",
     "resolve_model": "advisor.api",
     "scaling": "advisor.api",
+    "what_if": "advisor.api",
     "sweep": "advisor.sweeps.sweep",
     "validate": "advisor.api",
     "ValidationReport": "advisor.calibration.scoring.report",

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from advisor.fleet.results import FleetPlan
     from advisor.owning.results import Ownership
     from advisor.planning.explain.scaling import Scaling
+    from advisor.planning.explain.what_if import WhatIf
     from advisor.planning.fits.results import Fits
 
 _LATER: Final = {
@@ -69,6 +70,7 @@ _LATER: Final = {
         "catalog.overview": "PriceOverview price_overview",
         "calibration.scoring.published": "PublishedRun predicted_now published_runs similar_runs",
         "planning.explain.scaling": "Scaling",
+        "planning.explain.what_if": "WhatIf",
         "calibration.scoring.report": "ValidationReport",
         "catalog.live.refresh": "prices_age_s refresh_prices",
         "calibration.scoring.validation": "validate",
@@ -213,6 +215,35 @@ def scaling(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -
     case = as_case(case).model_copy(update={"layout": None})
     case, _, calibration, architecture, placement = placed(case, catalog)
     return _scaling(case, placement, architecture=architecture, calibration=calibration)
+
+
+def what_if(
+    case: Case | Mapping[str, Any], *, catalog: Catalog | None = None
+) -> tuple[WhatIf, ...]:
+    """Show what more or better hardware would buy, one change at a time.
+
+    Parameters
+    ----------
+    case : Case or mapping
+        ``hardware`` is required. ``layout`` is ignored: each change has its own best one.
+    catalog : Catalog, optional
+        Default: the shipped catalog.
+
+    Returns
+    -------
+    tuple of WhatIf
+        First the configuration as it is, then each change.
+
+    Raises
+    ------
+    InputError
+        If the hardware is missing or unknown, or lacks the precision.
+    """
+    from advisor.planning.explain.what_if import what_ifs
+
+    asked = as_case(case).model_copy(update={"layout": None})
+    asked, catalog, calibration, architecture, _ = placed(asked, catalog)
+    return what_ifs(asked, architecture=architecture, catalog=catalog, calibration=calibration)
 
 
 def fits(

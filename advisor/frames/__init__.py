@@ -80,6 +80,7 @@ from advisor.frames.terms import (
     terms_frame,
 )
 from advisor.frames.titles import card_title, card_titles
+from advisor.frames.what_if import what_if_sentence, what_if_table
 from advisor.planning.explain.sentences import CURVE_TITLES, curve_sentence, way_out_sentence
 from advisor.planning.fits.results import VERDICT_TITLES
 
@@ -162,5 +163,7 @@ __all__ = [
     "verdict_sentences",
     "verdicts",
     "way_out_sentence",
+    "what_if_sentence",
+    "what_if_table",
     "within_reach",
 ]

@@ -138,3 +138,13 @@ def test_saved_questions_stand_beside_the_one_asked_with_what_differs_first() ->
     best = other.plans[0].estimate
     assert rows["Hardware"][1] == f"{best.count}x {best.accelerator_name}"
     assert memory(best.memory.total_bytes) in rows["Memory on each card"][1].replace("\u00a0", " ")
+
+
+def test_what_if_is_computed_for_the_first_plan_when_opened() -> None:
+    page = opened("advisor", {})
+    page.session_state["what_if"] = True
+    page.run()
+    assert not page.exception
+    [table] = [item.value for item in page.table if "What if" in item.value.columns]
+    assert table["What if"].tolist()[0] == "As it is"
+    assert page.metric[0].value in table["Time"].tolist()[0].replace("\u00a0", " ")

@@ -61,6 +61,7 @@ with state.Boundary():
         compact=on_phone(),
     )
     details.scaling(recommendation, chosen, theme=theme)
+    details.what_if(recommendation, chosen)
     details.rejections(recommendation)
     details.hosted(recommendation)
     details.fewest(recommendation)

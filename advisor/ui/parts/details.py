@@ -146,6 +146,32 @@ def scaling(
 
 
 @st.fragment
+def what_if(recommendation: api.Recommendation, chosen: Sequence[frames.Pick]) -> None:
+    """Show what more or better hardware than a plan's would buy."""
+    if not chosen:
+        return
+    expander = st.expander(
+        "What if the hardware were better?",
+        key="what_if",
+        on_change="rerun",
+        icon=":material/science:",
+    )
+    if not expander.open:
+        return
+    with expander:
+        estimate = plan_asked(chosen, key="what_if_plan")
+        hardware = Hardware(accelerator=estimate.accelerator, count=estimate.count)
+        asked = recommendation.case.model_copy(update={"hardware": hardware})
+        found = kept(lambda: api.what_if(asked), "what_if", asked.to_json(indent=None))
+        st.markdown(plain(frames.what_if_sentence(found)))
+        text_table(frames.what_if_table(found))
+        st.caption(
+            "One change at a time, each with its best layout. Each card keeps its measured "
+            "efficiencies. Half the price changes nothing but the bill."
+        )
+
+
+@st.fragment
 def computed(chosen: Sequence[frames.Pick]) -> None:
     """Open every number of a plan into its terms, formulas and sources."""
     expander = st.expander(

@@ -1,0 +1,163 @@
+"""What other hardware would buy: one change at a time, with the best layout of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import Catalog
+from advisor.errors import InputError
+from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.results import Estimate
+from advisor.foundation.noun import Noun
+from advisor.foundation.quantities import Range
+from advisor.nouns.case import Case, Hardware
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator
+from advisor.planning.stated import best_placement
+
+
+class WhatIf(Noun):
+    """A configuration with one change, or the configuration as it is."""
+
+    change: str
+    """The change; empty for the configuration as it is."""
+    fits: bool
+    hours: Range | None
+    """Of the run (training). [h]"""
+    tpot_ms: Range | None
+    """Time per token, or of a batch (serving). [ms]"""
+    usd: Range | None
+    """Of the run, or of a month of serving; None without a price. [USD]"""
+    bound_by: str
+    """Largest share of the step, named as in an estimate."""
+
+
+def what_ifs(
+    case: Case, *, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+) -> tuple[WhatIf, ...]:
+    """Return the configuration of a case, then what each change makes of it.
+
+    Parameters
+    ----------
+    case : Case
+        With hardware. A stated layout is left out: each change has its own best one.
+    architecture : ModelArchitecture
+        The model of the case, resolved.
+
+    Returns
+    -------
+    tuple of WhatIf
+        First the configuration as it is. A change that the software cannot run is left out.
+
+    Raises
+    ------
+    InputError
+        If the hardware is unknown or lacks the precision.
+
+    Notes
+    -----
+    A changed card keeps the measured constants of the card, so twice a peak is twice the rate of
+    every kernel that the peak limits.
+    """
+    hardware = case.hardware
+    if hardware is None:
+        msg = "the case has no hardware"
+        raise ValueError(msg)
+    case = case.model_copy(update={"layout": None})
+    card = catalog.accelerator(hardware.accelerator)
+    # The constants of the card as it is: a changed one must not look like another generation.
+    kernels, _ = calibration.kernels_for(card)
+    calibration = calibration.model_copy(
+        update={"machines": {card.key: kernels} | calibration.machines}
+    )
+
+    def answered(asked: Case, changed: Catalog) -> Estimate:
+        place = best_placement(
+            asked, architecture=architecture, catalog=changed, calibration=calibration
+        )
+        return estimate_configuration(
+            asked, place, architecture=architecture, calibration=calibration
+        )
+
+    now = answered(case, catalog)
+    found = [_what_if("", now)]
+    half = None if now.cost.rent_usd is None else now.cost.rent_usd.scaled(0.5)
+    for title, asked, changed in _changes(case, catalog, hardware):
+        try:
+            found.append(_what_if(title, answered(asked, changed)))
+        except InputError:
+            continue
+    if half is not None:
+        found.append(found[0].model_copy(update={"change": "half the price", "usd": half}))
+    return tuple(found)
+
+
+def _changes(
+    case: Case, catalog: Catalog, hardware: Hardware
+) -> Iterator[tuple[str, Case, Catalog]]:
+    """Yield each change with the case and the catalog that have it."""
+    for title, count in (
+        ("one more card", hardware.count + 1),
+        ("twice the cards", 2 * hardware.count),
+    ):
+        more = hardware.model_copy(update={"count": count})
+        if title != "one more card" or hardware.count > 1:
+            yield title, case.model_copy(update={"hardware": more}), catalog
+    card = catalog.accelerator(hardware.accelerator)
+    peaks = {name: 2 * rate for name, rate in card.peak_flops_per_s.items()}
+    yield "twice the arithmetic", case, _with(catalog, card, peak_flops_per_s=peaks)
+    bandwidth = 2 * card.memory_bandwidth_bytes_per_s
+    yield (
+        "twice the memory bandwidth",
+        case,
+        _with(catalog, card, memory_bandwidth_bytes_per_s=bandwidth),
+    )
+    yield (
+        "twice the memory",
+        case,
+        _with(
+            catalog,
+            card,
+            memory_marketed_bytes=2 * card.memory_marketed_bytes,
+            memory_reported_bytes=2 * card.memory_reported_bytes,
+        ),
+    )
+    if hardware.count > 1:
+        yield "links and network twice as fast", case, _linked(catalog, card)
+
+
+def _with(catalog: Catalog, card: Accelerator, **changed: object) -> Catalog:
+    """Return the catalog with one card changed."""
+    other = card.model_copy(update=changed)
+    cards = tuple(other if item.key == card.key else item for item in catalog.accelerators)
+    return catalog.model_copy(update={"accelerators": cards})
+
+
+def _linked(catalog: Catalog, card: Accelerator) -> Catalog:
+    """Return the catalog with links of a card and networks of its machines twice as fast."""
+    link = card.interconnect
+    if link is not None:
+        link = link.model_copy(update={"bytes_per_s": 2 * link.bytes_per_s})
+    offers = tuple(
+        offer.model_copy(update={"inter_node_bytes_per_s": 2 * offer.inter_node_bytes_per_s})
+        if offer.accelerator == card.key and offer.inter_node_bytes_per_s
+        else offer
+        for offer in catalog.offers
+    )
+    return _with(catalog, card, interconnect=link).model_copy(update={"offers": offers})
+
+
+def _what_if(change: str, estimate: Estimate) -> WhatIf:
+    time, serving = estimate.time, estimate.serving
+    tpot = None
+    if serving is not None:
+        tpot = serving.tpot_ms if serving.streams else serving.ttft_ms
+    return WhatIf(
+        change=change,
+        fits=estimate.memory.fits,
+        hours=None if time is None else time.run_hours,
+        tpot_ms=tpot,
+        usd=estimate.cost.rent_usd,
+        bound_by=time.bound_by if time else serving.bound_by if serving else "",
+    )
