@@ -48,6 +48,7 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node, Offer
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS, WeightFormat
+from advisor.nouns.quality import quality_words
 from advisor.nouns.stacks import beyond_stack
 from advisor.nouns.tools import Tool
 from advisor.nouns.training_choices import FineTuningMethod
@@ -237,7 +238,15 @@ def _text_notes(
     if stores_as_published(architecture, weight_format):
         mean = BITS_PER_BYTE * mean_bytes_per_parameter(architecture, weight_format)
         title = f"{weight_format.name} as the file stores them ({mean:.3g} bits on average)"
-    return (f"weights in {title}, cache in {cache_format(workload, placement.accelerator)}",)
+    cache = cache_format(workload, placement.accelerator)
+    loss = quality_words(weight_format.name)
+    if weight_format.name == architecture.weight_format or not loss:
+        return (f"weights in {title}, cache in {cache}",)
+    open_choice = "the largest format that fits; " if workload.weight_format is None else ""
+    return (
+        f"weights in {title}, cache in {cache}",
+        f"{open_choice}published loss of quality in {weight_format.name}: {loss}",
+    )
 
 
 def _batch_notes(

@@ -9,7 +9,7 @@ import pandas as pd
 from advisor.architecture.titles import model_title
 from advisor.foundation.formatting import length_limit, memory, rate
 from advisor.foundation.units import GIB
-from advisor.planning.explain.sentences import context_together, layers_on_card
+from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import Fits, ModelFit, Verdict
 
 ABSENT: Final = "-"
@@ -27,7 +27,7 @@ def fits_table(fits: Fits, verdict: Verdict) -> pd.DataFrame:
                 "Weights": model.served.weight_format,
                 "Loss of quality": model.served.quality or ABSENT,
                 "Software": model.served.software_title,
-                "Host's memory": layers_on_card(model.served) or ABSENT,
+                "Host's memory": model.served.layout.host_options or ABSENT,
                 margin: memory(abs(model.margin_bytes)),
                 "Tokens/s": _speed(model),
                 "Longest context": length_limit(model.served.max_context_tokens),

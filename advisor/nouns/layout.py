@@ -142,6 +142,19 @@ class ParallelLayout(Noun):
         return self.data // self.expert
 
     @property
+    def host_options(self) -> str:
+        """Options of llama.cpp for layers and experts in the host's memory; empty without any.
+
+        Examples
+        --------
+        >>> ParallelLayout(cpu_expert_layers=20).host_options, ParallelLayout().host_options
+        ('--n-cpu-moe 20', '')
+        """
+        layers = "" if self.gpu_layers is None else f"-ngl {self.gpu_layers}"
+        experts = f"--n-cpu-moe {self.cpu_expert_layers}" if self.cpu_expert_layers else ""
+        return f"{layers} {experts}".strip()
+
+    @property
     def schedulable(self) -> bool:
         """Whether the schedule can run on these stages."""
         return not any(self._unschedulable())

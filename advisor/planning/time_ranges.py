@@ -8,6 +8,8 @@ from advisor.estimate.serving.report import first_quantity, later_quantity
 from advisor.estimate.training.report import time_quantity
 from advisor.foundation.quantities import Evidence, Range
 from advisor.nouns.efficiency import Calibration
+from advisor.nouns.engines import OTHERS
+from advisor.nouns.generations import generations
 from advisor.nouns.hardware import Accelerator
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import RECIPES, WEIGHT_FORMATS
@@ -61,8 +63,21 @@ class TimeSpreads:
             self._known[key] = self._resolved(accelerator, precision, -1)
         return self._known[key]
 
-    def proven(self, accelerator: Accelerator) -> bool:
-        """Whether published runs on cards of this generation are behind the range."""
+    def proven(self, accelerator: Accelerator, weights: str | None = None) -> bool:
+        """Whether published runs on cards of this generation are behind the range.
+
+        Parameters
+        ----------
+        weights : str, optional
+            Served weight format; an engine with its own kernels has its own runs.
+        """
+        form = WEIGHT_FORMATS[weights] if weights else None
+        engine = self._calibration.engine_for(form) if form else None
+        if engine is not None and engine.backends:
+            own = engine.backend(generations(accelerator))
+            # The kernels of the other cards were fitted on those with CUDA.
+            cuda = (accelerator.compute_capability or "")[:1].isdigit()
+            return cuda or (own is not None and own is not engine.backends.get(OTHERS))
         if accelerator.key not in self._kernels:
             kernels, measured = self._calibration.kernels_for(accelerator)
             self._kernels[accelerator.key] = (kernels.evidence, measured)

@@ -122,6 +122,8 @@ def arrangement(estimate: Estimate) -> str:
     parts = [estimate.precision, " x ".join(degrees) or "one accelerator"]
     if layout.expert > 1:
         parts.append(f"experts over {layout.expert}")
+    if layout.host_options:
+        parts.append(f"layers in the host's memory ({layout.host_options})")
     if estimate.serving is None:
         if layout.virtual_stages > 1:
             parts.append(f"{layout.virtual_stages} virtual stages")

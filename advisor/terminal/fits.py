@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from advisor.foundation.formatting import count, length_limit, memory, rate
-from advisor.planning.explain.sentences import context_together, layers_on_card
+from advisor.planning.explain.sentences import context_together
 from advisor.planning.fits.results import (
     VERDICT_TITLES,
     Fits,
@@ -71,7 +71,7 @@ def show_fits(console: Console, fits: Fits, *, everything: bool = False) -> None
 
 
 def _weights(fit: ServedFit) -> str:
-    return f"{fit.weight_format} {layers_on_card(fit)}".strip()
+    return f"{fit.weight_format} {fit.layout.host_options}".strip()
 
 
 def _shown(fits: Fits) -> list[ServedFit]:

@@ -14,8 +14,6 @@ from advisor.nouns.precision import WeightFormat
 TITLES = {"llama_cpp": "llama.cpp", "mlx": "MLX"}
 """Engines with their own kernels, as people write them."""
 PAGE_BYTES = 4096
-ALL = 99
-"""What people pass to ``-ngl`` for all layers."""
 
 
 def engine_notes(
@@ -34,13 +32,10 @@ def engine_notes(
     if engine.built:
         notes.append(f"speeds of {title} rest on published runs of builds of {engine.built}")
     if on_host(layout):
-        layers = ALL if layout.gpu_layers is None else layout.gpu_layers
-        options = f"-ngl {layers}"
-        if layout.cpu_expert_layers:
-            options += f" --n-cpu-moe {layout.cpu_expert_layers}"
         notes.append(
-            f"{options}: the host holds the rest of the {architecture.num_hidden_layers} layers "
-            f"and their cache, in {node.host_memory_bytes / GB:,.0f} GB of memory at "
+            f"{layout.host_options}: the host holds the rest of the "
+            f"{architecture.num_hidden_layers} layers and their cache, in "
+            f"{node.host_memory_bytes / GB:,.0f} GB of memory at "
             f"{node.host_memory_bandwidth_bytes_per_s / GB:,.4g} GB/s (host.memory_bytes, "
             "host.memory_bandwidth_bytes_per_s)"
         )

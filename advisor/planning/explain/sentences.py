@@ -26,7 +26,7 @@ from advisor.foundation.rounding import plain, round_significant
 from advisor.foundation.units import HOUR_S, MILLISECOND
 from advisor.nouns.hardware import Offer
 from advisor.nouns.limits import Constraints, Objective
-from advisor.planning.fits.results import ModelFit, ServedFit
+from advisor.planning.fits.results import ModelFit
 from advisor.planning.price_age import price_age
 from advisor.planning.search.options import Option
 from advisor.planning.search.systems import System
@@ -307,16 +307,6 @@ def context_together(model: ModelFit) -> str:
     length = length_limit(served.max_context_tokens)
     own = served.weight_format == model.served.weight_format
     return length if own else f"{length} ({served.weight_format})"
-
-
-def layers_on_card(fit: ServedFit) -> str:
-    """Return the options of llama.cpp that keep layers in the host's memory; empty without."""
-    layout = fit.layout
-    if layout.gpu_layers is None and not layout.cpu_expert_layers:
-        return ""
-    experts = f"--n-cpu-moe {layout.cpu_expert_layers}" if layout.cpu_expert_layers else ""
-    whole = "" if layout.gpu_layers is None else f"-ngl {layout.gpu_layers}"
-    return f"{whole} {experts}".strip()
 
 
 def missed_limits(estimate: Estimate, limits: Constraints) -> tuple[str, ...]:

@@ -300,5 +300,5 @@ class _Served:
                 found.ttft_s,
                 found.tokens_per_s,
                 judged=(found.tpot_s * later[at], found.ttft_s * first[at]),
-                proven=self._spreads.proven(card),
+                proven=self._spreads.proven(card, name),
             )
