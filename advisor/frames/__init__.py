@@ -41,6 +41,7 @@ from advisor.frames.machine import (
     transfers_table,
 )
 from advisor.frames.memory import MEMORY_GROUPS, memory_frame, memory_table
+from advisor.frames.offers import offers_frame
 from advisor.frames.ownership import (
     api_table,
     bill_table,
@@ -135,6 +136,7 @@ __all__ = [
     "memory_table",
     "nearest_misses",
     "neighbours_frame",
+    "offers_frame",
     "picks",
     "picks_frame",
     "points_table",

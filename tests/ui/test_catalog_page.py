@@ -52,17 +52,33 @@ def test_the_list_has_eight_columns_at_most_and_every_accelerator(
     assert {"Rent of one (USD/h)", "Prices of"} <= set(listed.columns)
 
 
+def test_offers_are_listed_cheapest_first_with_their_history(page: AppTest) -> None:
+    """The same offers as `gpu-advisor prices list h100-sxm`."""
+    page.selectbox(key="catalog_offers_card").set_value("h100-sxm").run()
+    assert not page.exception
+    listed = next(item.value for item in page.dataframe if "Earlier prices" in item.value)
+    assert len(listed) == len(CATALOG.offers_for("h100-sxm"))
+    assert list(listed["A card (USD/h)"]) == sorted(listed["A card (USD/h)"])
+    p5 = listed[listed["Instance"] == "p5.48xlarge"].iloc[0]
+    assert list(p5["Earlier prices"]) == [98.32, 55.04]
+    assert p5["First seen"] == "2023-10-09"
+    page.toggle(key="catalog_offers_spot").set_value(True).run()
+    spot = next(item.value for item in page.dataframe if "Earlier prices" in item.value)
+    assert len(spot) == sum(
+        offer.spot_usd_per_hour is not None for offer in CATALOG.offers_for("h100-sxm")
+    )
+
+
 def test_filters_narrow_the_list(page: AppTest) -> None:
     page.selectbox(key="catalog_vendor").set_value("AMD")
     page.selectbox(key="catalog_memory").set_value(192)
     page.toggle(key="catalog_rentable").set_value(True).run()
     listed = next(item.value for item in page.dataframe if "Power (W)" in item.value)
 
-    # AMD modules with 192 GB and more that someone in the snapshot rents.
+    # AMD parts with 192 GB and more that someone in the snapshot rents.
+    keys = ("epyc-9654", "mi300x", "mi325x", "mi350x", "mi355x")
     assert sorted(listed["Accelerator"].str.removesuffix(" (?)")) == sorted(
-        card.name
-        for card in (CATALOG.accelerator(key) for key in ("mi300x", "mi325x", "mi350x", "mi355x"))
-        if CATALOG.offers_for(card.key)
+        card.name for card in map(CATALOG.accelerator, keys) if CATALOG.offers_for(card.key)
     )
 
 
@@ -164,9 +180,9 @@ def test_every_value_opens_to_its_source() -> None:
     processor = frames.fact_sources_table(found, CATALOG, card=1).set_index("Fact")
 
     shown = card.loc["Cheapest rent"]
-    # Not one of the lower prices that are stated as "from".
-    assert shown["Source"].startswith("gpu-price-index, cloud list prices and medians")
-    assert shown["Date"] == "2026-10-05"
+    # Neither a lower price "from", nor a marketplace's: that one moves in days.
+    assert shown["Source"].startswith("Vendor price pages")
+    assert shown["Date"] == "2026-10-06"
     assert card.loc["Driver, at least"]["Where"].startswith("https://docs.nvidia.com/cuda/")
     assert processor.loc["Bandwidth"]["How sure"] == "recalled, not checked"
     assert processor.loc["Bandwidth"]["Value"] == "140.8 GB/s (?)"

@@ -4,7 +4,7 @@ import streamlit as st
 
 from advisor import api
 from advisor.charts import theme_named
-from advisor.ui.parts import catalog, question
+from advisor.ui.parts import catalog, offers, question
 from advisor.ui.parts.wording import on_phone
 from advisor.ui.session import state
 
@@ -20,3 +20,5 @@ with state.Boundary():
         compact=on_phone(),
     )
     catalog.browse(shown)
+    offers.offers(shown)
+    state.write(catalog.page())

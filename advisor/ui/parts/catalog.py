@@ -16,6 +16,7 @@ from advisor.foundation.dates import dated
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, Segment
 from advisor.nouns.limits import LEAST_RATE, MOST_RATE
+from advisor.ui.parts import offers
 from advisor.ui.parts.chart_view import csv_button, draw
 from advisor.ui.parts.wording import plain, text_table
 from advisor.ui.session import state
@@ -63,6 +64,7 @@ def page() -> Page:
             "memory": choice("catalog_memory", "Memory", 0, lambda: MEMORY_GIB),
             "rentable": flag("catalog_rentable", "For rent"),
             "rate": number("catalog_rate", "US dollars for one euro", None, 0.01, 100.0),
+            **offers.fields(),
         },
     )
 
@@ -92,10 +94,10 @@ def prices(catalog: api.Catalog) -> api.Catalog:
     """Say which prices are in use and how old; fetch live ones; return the catalog to show."""
     overview = api.price_overview(catalog)
     old = sum(item.stale for item in overview.providers)
-    offers = sum(item.offers for item in overview.providers)
+    many = sum(item.offers for item in overview.providers)
     st.markdown(
         plain(
-            f"{len(catalog.accelerators):,} accelerators and {offers:,} offers of "
+            f"{len(catalog.accelerators):,} accelerators and {many:,} offers of "
             f"{len(overview.providers)} providers. {overview.sentence} The newest price is of "
             f"{dated(catalog.newest_price_date)}; {old:,} are or may be over 60 days old."
         )

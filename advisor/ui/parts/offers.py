@@ -1,0 +1,101 @@
+"""What there is to rent: the list of offers on the page *Catalog*."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.ui.parts.wording import plain
+from advisor.ui.session import state
+from advisor.ui.session.links import Field, choice, flag
+from advisor.ui.session.state import provider_names
+
+LIST_PX: Final = 420
+
+
+def fields() -> dict[str, Field]:
+    """Return the inputs of the list as they stand in the address."""
+    return {
+        "offered": choice("catalog_offers_card", "Offers of", "", cards),
+        "offered_by": choice("catalog_offers_by", "Provider", None, providers),
+        "offered_spot": flag("catalog_offers_spot", "Spot"),
+    }
+
+
+def cards() -> Mapping[str, str]:
+    """Return the accelerators that the list may be limited to."""
+    return {"": "Any accelerator"} | state.accelerator_names()
+
+
+def providers() -> Mapping[str | None, str]:
+    """Return the providers that the list may be limited to."""
+    return {None: "Any provider"} | {name: name for name in provider_names()}
+
+
+def offers(catalog: api.Catalog) -> None:
+    """List offers by price, with filters and as CSV."""
+    st.header("What does it cost where?", anchor=False)
+    card, provider, spot = _asked()
+    found = api.list_offers(
+        catalog, [card] if card else [], providers=[provider] if provider else [], spot=spot
+    )
+    if not found.lines:
+        st.info("Nothing offers this. Loosen a filter.", icon=":material/help:")
+        return
+    table = frames.offers_frame(found)
+    st.dataframe(
+        table,
+        hide_index=True,
+        width="stretch",
+        height=min(LIST_PX, 36 * (len(table) + 1) + 2),
+        key="catalog_offers",
+        column_config={
+            "Accelerator": st.column_config.TextColumn(pinned=True),
+            "A card (USD/h)": st.column_config.NumberColumn(format="%.2f"),
+            "A GiB (USD/h)": st.column_config.NumberColumn(format="%.4f"),
+            "Spot, a card (USD/h)": st.column_config.NumberColumn(format="%.2f"),
+            "Network (Gbit/s)": st.column_config.NumberColumn(format="%.0f"),
+            "Earlier prices": st.column_config.LineChartColumn(
+                help="Of the whole instance, oldest first; empty where no source has a history"
+            ),
+        },
+    )
+    st.caption(
+        plain(
+            f"{len(table):,} offers, cheapest first; a click on a title sorts. Prices are divided "
+            "by the cards of the instance. Age: the largest possible if the day is unknown."
+        )
+    )
+    st.download_button(
+        "CSV",
+        data=lambda: api.offers_csv(found),
+        file_name="gpu-advisor-offers.csv",
+        mime="text/csv",
+        key="catalog_offers_csv",
+        on_click="ignore",
+        icon=":material/download:",
+    )
+
+
+def _asked() -> tuple[str, str | None, bool]:
+    """Ask for card, provider and spot."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        card = st.selectbox(
+            "Offers of",
+            list(cards()),
+            format_func=lambda key: cards().get(key, key),
+            key="catalog_offers_card",
+            persist_state="session",
+        )
+        provider = st.selectbox(
+            "Provider",
+            list(providers()),
+            format_func=lambda name: providers().get(name, name),
+            key="catalog_offers_by",
+            persist_state="session",
+        )
+        spot = st.toggle("Spot", key="catalog_offers_spot", persist_state="session")
+    return card, provider, spot
