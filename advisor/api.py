@@ -363,6 +363,38 @@ def load_portfolio(source: str | Path | Mapping[str, Any]) -> Portfolio:
     return load_as(_Portfolio, source)
 
 
+def quick_portfolio(
+    question: str,
+    *,
+    budget_usd: float | None = None,
+    people: float | None = None,
+    tune: str | None = None,
+    serve: str | None = None,
+) -> Portfolio:
+    """Return the portfolio of a common question, for ``plan_fleet``.
+
+    Parameters
+    ----------
+    question : str
+        ``home`` (fine-tune one model and run another), ``lab`` (a group of people) or ``chatbot``
+        (one server or the cloud).
+    budget_usd : float, optional
+        For all machines. [USD]
+    people : float, optional
+        In the lab, or chatting at the same time.
+    tune, serve : str, optional
+        Presets of the models that are fine-tuned and served.
+
+    Raises
+    ------
+    InputError
+        If the question or a model is unknown, or an input is out of bounds.
+    """
+    from advisor.fleet.quick import quick_portfolio as _quick_portfolio
+
+    return _quick_portfolio(question, budget_usd=budget_usd, people=people, tune=tune, serve=serve)
+
+
 def plan_fleet(
     portfolio: Portfolio | Mapping[str, Any],
     *,
@@ -530,6 +562,7 @@ __all__ = [
     "price_overview",
     "prices_age_s",
     "published_runs",
+    "quick_portfolio",
     "recommend",
     "refresh_prices",
     "resolve_model",

@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from advisor import __version__
 from advisor.arguments.parser import bounded, build_parser
@@ -33,6 +33,9 @@ from advisor.terminal.streams import (
     print_content,
     read_input,
 )
+
+if TYPE_CHECKING:
+    from advisor.api import Portfolio
 
 SHOWN_OFFERS: Final = 25
 """Offers that a list prints unless all are asked for."""
@@ -226,16 +229,7 @@ def _fleet(arguments: Namespace) -> None:
     if arguments.machines:
         show_machines(new_console(), api.list_machines())
         return
-    source = arguments.portfolio
-    if source is None:
-        raise InputError(
-            "the portfolio is missing",
-            value=None,
-            allowed="a file with workloads, as docs/fleet.md shows, or --machines",
-            remedy="Give it: gpu-advisor fleet portfolio.yaml.",
-            field="portfolio",
-        )
-    result = api.plan_fleet(api.load_portfolio(_base(source) or {}))
+    result = api.plan_fleet(_portfolio(arguments))
     if arguments.json:
         print_content(result.to_json())
         return
@@ -260,6 +254,32 @@ def _learn(arguments: Namespace) -> None:
     from advisor.terminal.lessons import show_lessons
 
     show_lessons(new_console(), found)
+
+
+def _portfolio(arguments: Namespace) -> Portfolio:
+    """Return the portfolio of a file, or of a common question."""
+    from advisor import api
+
+    options = ("budget", "people", "tune", "serve")
+    if arguments.ask is not None:
+        budget, people = arguments.budget, arguments.people
+        return api.quick_portfolio(
+            arguments.ask,
+            budget_usd=None if budget is None else parse_amount(budget, field="--budget"),
+            people=None if people is None else parse_count(people, field="--people"),
+            tune=arguments.tune,
+            serve=arguments.serve,
+        )
+    unused = [f"--{name}" for name in options if getattr(arguments, name) is not None]
+    if arguments.portfolio is None or unused:
+        raise InputError(
+            f"{unused[0]} does nothing without --ask" if unused else "the portfolio is missing",
+            value=unused[0] if unused else None,
+            allowed="a file with workloads, as docs/fleet.md shows; --ask or --machines",
+            remedy="Give it: gpu-advisor fleet portfolio.yaml, or --ask home.",
+            field="portfolio",
+        )
+    return api.load_portfolio(_base(arguments.portfolio) or {})
 
 
 def _fits(arguments: Namespace) -> None:

@@ -60,7 +60,8 @@ examples:
     "fleet": """\
 examples:
   gpu-advisor fleet portfolio.yaml
-  gpu-advisor fleet portfolio.yaml --json
+  gpu-advisor fleet --ask home --budget 2500
+  gpu-advisor fleet --ask lab --people 12 --budget 250k
   gpu-advisor fleet --machines
 """,
     "prices": """\
@@ -275,6 +276,17 @@ def _add_fleet(parser: argparse.ArgumentParser) -> None:
         help="workloads, owned machines and limits, YAML or JSON; - reads it from standard input",
     )
     _add_catalog(parser)
+    asked = parser.add_argument_group("a common question, without a file")
+    asked.add_argument(
+        "--ask",
+        metavar="QUESTION",
+        help="home (fine-tune one model and run another), lab (a group of people) or chatbot (one "
+        "server or the cloud)",
+    )
+    asked.add_argument("--budget", metavar="USD", help="for all machines: 2500, $250k")
+    asked.add_argument("--people", metavar="N", help="in the lab, or chatting at the same time")
+    asked.add_argument("--tune", metavar="PRESET", help="model that is fine-tuned (llama-3.1-8b)")
+    asked.add_argument("--serve", metavar="PRESET", help="model that is served")
     parser.add_argument(
         "--machines", action="store_true", help="list the machines that can be bought, with prices"
     )

@@ -19,6 +19,9 @@ BUDGET_SHARES: Final = (0.0, 0.25, 0.5, 0.75)
 STEP: Final = 0.1
 """By how much a limit is loosened to see what it costs."""
 LEAST_SECONDS: Final = 0.5
+MOST_TIMES: Final = 64.0
+HEADROOM_STEP: Final = 1.1
+HEADROOM_STEPS: Final = 10
 WORTH_TELLING: Final = 1e-3
 """Savings below this share of the cost are none: the solver's own gap is of that size."""
 
@@ -124,6 +127,30 @@ def limit_prices(problem: Problem, best: Account, *, seconds: float) -> tuple[Co
         told = f"{words} would save {money(saves)}." if saves else f"{words} would save nothing."
         found.append(ConstraintPrice(limit=limit, saves_usd=cents.rounded(saves), sentence=told))
     return tuple(sorted(found, key=lambda item: -item.saves_usd))
+
+
+def headroom(problem: Problem, *, seconds: float) -> float:
+    """Return how many times the work the purchase budget carries, to within a tenth."""
+    each = max(LEAST_SECONDS, seconds / HEADROOM_STEPS)
+
+    def carries(times: float) -> bool:
+        jobs = tuple(
+            replace(
+                job,
+                runs=tuple(times * runs for runs in job.runs),
+                load=tuple((times * office, times * quiet) for office, quiet in job.load),
+            )
+            for job in problem.jobs
+        )
+        return solve(replace(problem, jobs=jobs), seconds=each, gap=1.0).feasible
+
+    low, high = 1.0, 2.0
+    while high < MOST_TIMES and carries(high):
+        low, high = high, 2 * high
+    while high / low > HEADROOM_STEP:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if carries(middle) else (low, middle)
+    return low
 
 
 def _looser(problem: Problem) -> Iterator[tuple[str, str, Problem]]:

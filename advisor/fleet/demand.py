@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog import Catalog
@@ -67,6 +67,10 @@ class Demand:
         elif workload.people is not None:
             load = tuple((workload.people * factor, 0.0) for factor in growth)
             job = Job(workload.name, self._seat_modes(workload), load=load, weight=weight)
+        elif workload.sites > 1:
+            quiet = float(workload.hours is Hours.ALWAYS)
+            load = tuple((workload.sites * one, workload.sites * one * quiet) for one in growth)
+            job = Job(workload.name, self._site_modes(workload), load=load, weight=weight)
         else:
             peak = _concurrency(workload)
             quiet = workload.quiet_share if workload.hours is Hours.ALWAYS else 0.0
@@ -116,6 +120,14 @@ class Demand:
             best = min(rented, key=lambda item: (item.usd_per_hour, item.time))
             modes.append(_replica(None, best, 1.0))
         return tuple(modes)
+
+    def _site_modes(self, workload: FleetWorkload) -> tuple[Mode, ...]:
+        """One machine, or one rental, for each site."""
+        seats = self._seat_modes(workload)
+        return tuple(
+            mode if mode.supply is None else replace(mode, cards=self._cards(mode.supply))
+            for mode in seats
+        )
 
     def _service_modes(self, workload: FleetWorkload, peak: float) -> tuple[Mode, ...]:
         """Replicas of several sizes on each supply, and rented ones."""
@@ -169,7 +181,7 @@ class Demand:
             unwanted = (allowed and card.key not in allowed) or (
                 vendors and card.vendor not in vendors
             )
-            if unwanted or (training and card.inference_only):
+            if unwanted or (training and (card.inference_only or machine.row.serves_only)):
                 continue
             systems[machine.key] = machine_system(machine, training=training)
         return list(systems.values())

@@ -79,6 +79,8 @@ class MachineRow(Noun):
     noise_dba: Annotated[float, Field(ge=0, le=120)]
     """Beside the machine under load. [dBA]"""
     delivery_weeks: Annotated[float, Field(ge=0, le=104)]
+    serves_only: bool = False
+    """Whether nobody would train on it: a kit for the edge."""
     network: bool = False
     """Whether several can work on one job, over a fast network."""
     life_years: Annotated[float, Field(ge=1, le=20)] | None = None

@@ -11,7 +11,7 @@ from typing import Final
 from advisor.catalog import Catalog
 from advisor.catalog.economy import Economy
 from advisor.fleet.account import Account
-from advisor.fleet.alternatives import Variant, budget_curve, limit_prices, other_ways
+from advisor.fleet.alternatives import Variant, budget_curve, headroom, limit_prices, other_ways
 from advisor.fleet.build import Built, build
 from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
@@ -95,6 +95,10 @@ class _Planned:
         energy, carbon = self._energy
         shown = tuple(item.result(total) for item in others)
         more = alternatives and feasible
+        # Rent would carry any work: the budget alone says nothing then.
+        bounded = self.portfolio.budget.purchase_usd is not None and not any(
+            mode.supply is None for job in problem.jobs for mode in job.modes
+        )
         return FleetPlan(
             portfolio=self.portfolio,
             sentence=answer(self.portfolio, purchases, account, shown, feasible=feasible),
@@ -115,6 +119,7 @@ class _Planned:
             alternatives=shown,
             curve=budget_curve(problem, account, seconds=SECONDS_OF_OTHERS) if more else (),
             limit_prices=limit_prices(problem, account, seconds=SECONDS_OF_OTHERS) if more else (),
+            headroom=headroom(problem, seconds=SECONDS_OF_OTHERS) if more and bounded else None,
             notes=self.notes(),
         )
 

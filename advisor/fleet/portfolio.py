@@ -73,6 +73,8 @@ class FleetWorkload(Noun):
     """Serving only."""
     quiet_share: Share = 0.25
     """Serving: load outside office hours over the peak."""
+    sites: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """Serving: separate places, each with machines of its own and the load of the case."""
     growth_per_year: Annotated[float, Field(ge=-0.9, le=9, allow_inf_nan=False)] = 0.0
     priority: Annotated[int, Field(ge=1, le=9)] = 5
     """1 is dropped last if the limits do not allow everything."""
@@ -90,8 +92,8 @@ class FleetWorkload(Noun):
         if not serving and (self.runs_per_month is None) == (self.people is None):
             msg = "training needs either runs_per_month or people"
             raise ValueError(msg)
-        if not serving and {"hours", "quiet_share"} & self.model_fields_set:
-            msg = "hours and quiet_share apply to serving"
+        if not serving and {"hours", "quiet_share", "sites"} & self.model_fields_set:
+            msg = "hours, quiet_share and sites apply to serving"
             raise ValueError(msg)
         return self
 

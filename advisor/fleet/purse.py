@@ -215,7 +215,7 @@ def _units(
         if not machine.row.used
         and (not allowed or machine.card.key in allowed)
         and (not limits.vendors or machine.card.vendor in limits.vendors)
-        and not (training and machine.card.inference_only)
+        and not (training and (machine.card.inference_only or machine.row.serves_only))
     }
     systems = [machine_system(machine, training=training) for machine in bought.values()]
     if not systems:

@@ -144,4 +144,6 @@ class FleetPlan(Noun):
     curve: tuple[Alternative, ...] = ()
     """Best plans under rising purchase budgets."""
     limit_prices: tuple[ConstraintPrice, ...] = ()
+    headroom: float | None = None
+    """How many times this work the purchase budget carries; None without a budget."""
     notes: tuple[str, ...] = ()

@@ -77,7 +77,8 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     bullets(console, "Present value", (f"{line.title}: {money(line.usd)}" for line in plan.lines))
     bullets(console, "Other ways", (item.sentence for item in (*plan.alternatives, *plan.curve)))
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
-    bullets(console, "Energy", (_energy(plan),))
+    bullets(console, "Energy", filter(None, (_energy(plan),)))
+    bullets(console, "Room to grow", filter(None, (_headroom(plan),)))
     bullets(console, "Notes", plan.notes)
 
 
@@ -109,12 +110,12 @@ def _short(console: Console, plan: FleetPlan) -> None:
     if plan.purchases:
         screen.add(1, _purchases(plan.purchases))
         for reason in _reasons(plan.purchases)[:SHOWN_LIMITS]:
-            screen.say(4, reason)
-    first = [item for item in plan.assignments if item.month == 0]
-    if first:
-        screen.add(2, _jobs(first[: 2 * SHOWN_JOBS]))
+            screen.say(6, reason)
+    for place, (name, words) in enumerate(_first(plan).items()):
+        screen.say(2 if place < SHOWN_JOBS else 7, "; ".join(words) + ".", title=name)
     for item in plan.alternatives:
         screen.say(3, item.sentence)
+    screen.say(2, _headroom(plan))
     for price in plan.limit_prices[:SHOWN_LIMITS]:
         screen.say(5, price.sentence)
     screen.say(6, _energy(plan))
@@ -153,10 +154,35 @@ def _jobs(assignments: Iterable[Assignment]) -> Padding:
     return Padding(made, (0, 0, 0, INDENT))
 
 
+def _first(plan: FleetPlan) -> dict[str, list[str]]:
+    """Return where each workload runs in the first period, in words."""
+    found: dict[str, list[str]] = {}
+    for item in plan.assignments:
+        if item.month:
+            continue
+        where = f"{'rented ' if item.rented else ''}{item.where}"
+        if item.slot:
+            cards = f" of {item.cards:g} cards" if item.cards > 1 else ""
+            hours = "in office hours" if item.slot == "office" else "in other hours"
+            words = f"{item.replicas} x {where}{cards} {hours}"
+        else:
+            part = "" if item.share > 0.995 else f"{item.share:.0%} of the runs on "
+            words = f"{part}{where}, {duration(item.hours * HOUR_S)} a run"
+        found.setdefault(item.workload, []).append(words)
+    return found
+
+
 def _reasons(purchases: Iterable[Purchase]) -> list[str]:
     return list(
         dict.fromkeys(f"{item.title}: {' '.join(item.why)}" for item in purchases if item.why)
     )
+
+
+def _headroom(plan: FleetPlan) -> str:
+    budget = plan.portfolio.budget.purchase_usd
+    if plan.headroom is None or budget is None:
+        return ""
+    return f"{money(budget)} for machines carries {plan.headroom:.1f} times this work."
 
 
 def _energy(plan: FleetPlan) -> str:

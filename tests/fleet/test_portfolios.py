@@ -1,0 +1,48 @@
+"""Twelve written portfolios against what a buyer expects of each (tests/golden/fleets.yaml)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor import plan_fleet
+
+FILE = Path(__file__).resolve().parent.parent / "golden" / "fleets.yaml"
+PORTFOLIOS: dict[str, dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", PORTFOLIOS)
+def test_the_plan_is_what_a_buyer_expects(name: str) -> None:
+    row = PORTFOLIOS[name]
+    expected = row["expect"]
+
+    plan = plan_fleet(row["portfolio"], alternatives=False)
+
+    told = f"{row['why']}\n{plan.sentence}"
+    bought = {item.key for item in plan.purchases if not item.committed}
+    if expected.get("buys") == []:
+        assert not bought, told
+    for part in expected.get("buys", []):
+        assert any(part in key for key in bought), told
+    for part in expected.get("never", []):
+        assert not any(key.startswith(part) for key in bought), told
+    rented = {item.workload for item in plan.assignments if item.month == 0 and item.rented}
+    for workload, away in expected.get("rented", {}).items():
+        assert (workload in rented) is away, told
+    low, high = expected["usd"]
+    assert low <= plan.total_usd <= high, told
+    assert plan.feasible is expected.get("feasible", True), told
+    left = {charge.workload for charge in plan.charges if charge.left_out > 0.01}
+    assert left == set(expected.get("left_out", [])), told
+    if "rent_usd" in expected:
+        assert sum(charge.rent_usd for charge in plan.charges) == expected["rent_usd"], told
+    if "purchase_usd" in expected:
+        assert sum(item.usd for item in plan.purchases) == expected["purchase_usd"], told
+    if expected.get("later_purchases"):
+        assert max(item.month for item in plan.purchases) >= 12, told
+
+
+def test_there_are_twelve_with_their_reasons() -> None:
+    assert len(PORTFOLIOS) == 12
+    assert all(len(row["why"]) > 100 for row in PORTFOLIOS.values())

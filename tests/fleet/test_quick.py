@@ -1,0 +1,65 @@
+"""The common questions, from three inputs."""
+
+import pytest
+
+from advisor import InputError, plan_fleet
+from advisor.api import quick_portfolio
+from advisor.cli import main
+
+
+def test_at_home_two_cards_of_16_gb_or_one_of_24_hold_the_work() -> None:
+    """32 billion parameters in 4 bits are 18 GB: more than 16, less than 2 x 16."""
+    plan = plan_fleet(quick_portfolio("home", budget_usd=2500), alternatives=False)
+
+    assert plan.feasible
+    assert sum(item.usd for item in plan.purchases) <= 2500
+    [machine] = plan.fleet
+    assert machine.cards == 2 or "3090" in machine.title or "4000" in machine.title
+
+
+def test_too_little_money_at_home_names_what_is_left_out() -> None:
+    plan = plan_fleet(quick_portfolio("home", budget_usd=1200), alternatives=False)
+
+    assert not plan.feasible
+    assert "chat with qwen3-32b" in plan.sentence
+
+
+def test_a_lab_buys_machines_and_learns_how_far_its_budget_goes() -> None:
+    plan = plan_fleet(quick_portfolio("lab", budget_usd=250_000, people=12))
+
+    assert plan.feasible
+    assert not any(item.rented for item in plan.assignments)
+    assert plan.headroom is not None
+    assert plan.headroom > 1
+
+
+def test_one_server_or_the_cloud_compares_both() -> None:
+    plan = plan_fleet(quick_portfolio("chatbot", people=16))
+
+    ways = {item.name: item for item in plan.alternatives}
+    assert ways["rent"].usd is not None
+    assert ways["buy"].usd is not None
+    assert plan.total_usd <= min(ways["rent"].usd, ways["buy"].usd) + 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fleet --ask garage",
+        "fleet --ask lab --people 0",
+        "fleet --ask home --tune no-such-model",
+        "fleet --budget 100",
+        "fleet",
+        "fleet missing.yaml",
+    ],
+)
+def test_mistakes_end_with_2_and_one_sentence(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == 2
+    assert capsys.readouterr().err.startswith("gpu-advisor: error: ")
+
+
+def test_an_unknown_question_is_refused() -> None:
+    with pytest.raises(InputError, match="home, lab, chatbot"):
+        quick_portfolio("garage")
