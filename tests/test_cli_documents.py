@@ -29,6 +29,7 @@ COMMANDS = (
     "fleet",
     "fits",
     "compare",
+    "learn",
     "sweep",
     "prices",
     "validate",
