@@ -37,6 +37,7 @@ from advisor.export.versions import read_versions
 from advisor.fleet.machines import machines
 from advisor.foundation import resources
 from advisor.foundation.resources import data_path
+from advisor.lessons.glossary import glossary
 from advisor.lessons.topics import lesson_texts
 from advisor.nouns.quality import quality_losses
 from advisor.nouns.tools import tool_choice
@@ -322,6 +323,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,
+    "glossary.yaml": glossary,
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,
     "config_defaults.json": lambda: (class_defaults("llama", sizes=True), default_towers("clip")),

@@ -48,3 +48,10 @@ def test_bars_start_at_zero_and_the_limit_is_drawn(compact: bool) -> None:
 
 def test_every_topic_has_figures() -> None:
     assert [*FIGURES] == [*lesson_texts()]
+
+
+def test_figures_explain_their_words() -> None:
+    page = opened("advisor", {"model": "llama-3.1-8b", "task": "serve"})
+    helps = " ".join(str(item.help) for item in page.metric)
+    assert "time to first token" in helps
+    assert "Time from a request to the first word of its answer." in helps

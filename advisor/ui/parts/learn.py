@@ -10,6 +10,7 @@ import streamlit as st
 from advisor.charts import Theme, lesson_alt, lesson_chart
 from advisor.errors import InputError
 from advisor.foundation.references import REFERENCES
+from advisor.lessons.glossary import glossary
 from advisor.lessons.results import Lesson
 from advisor.lessons.topics import lesson, lesson_texts
 from advisor.ui.parts import question
@@ -56,8 +57,21 @@ def page(*, theme: Theme, compact: bool) -> None:
             )
         except InputError as error:
             st.error(plain(state.sentence(error)), icon=":material/error:")
+        else:
+            _show(shown, theme, compact=compact)
+    _words()
+
+
+def _words() -> None:
+    """List the words of the field, those that hold a text first asked for."""
+    with st.expander("Words of the field", key="learn_words", on_change="rerun") as words:
+        if not words.open:
             return
-        _show(shown, theme, compact=compact)
+        wanted = st.text_input("Find a word", key="learn_word", max_chars=40).strip().casefold()
+        for word, term in glossary().items():
+            names = ", ".join((word, *term.also))
+            if wanted in f"{names} {term.means}".casefold():
+                st.markdown(f"**{plain(names)}**: {plain(term.means)}")
 
 
 def _show(shown: Lesson, theme: Theme, *, compact: bool) -> None:

@@ -14,6 +14,7 @@ from advisor.foundation.dates import dated
 from advisor.foundation.formatting import duration, hourly_price, memory, milliseconds, money, rate
 from advisor.foundation.quantities import Range
 from advisor.foundation.units import HOUR_S, MILLISECOND
+from advisor.lessons.glossary import explained
 from advisor.nouns.inputs import TEXT
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
@@ -104,7 +105,11 @@ def metrics(figures: Sequence[tuple[str, str, str]]) -> None:
     with st.grid(len(figures), min_column_width=FRAME_PX + DIGIT_PX * longest):
         for label, value, note in figures:
             with st.container(border=True, height="stretch", gap="xxsmall"):
-                st.metric(label, value)
+                meant = "\n\n".join(
+                    f"**{plain(word)}**: {plain(means)}"
+                    for word, means in explained(f"{label} {value} {note}")
+                )
+                st.metric(label, value, help=meant or None)
                 st.markdown(plain(note))
 
 
