@@ -105,6 +105,13 @@ class Setup:
         """Accelerators in use on each machine."""
         return self.estimate.count // self.machines
 
+    @property
+    def linked(self) -> int:
+        """Machines that work on one copy of the model and need a network."""
+        serving = self.estimate.serving
+        copies = serving.replicas if serving else 1
+        return ceil(self.estimate.count / copies / self.per_machine)
+
     @cached_property
     def run(self) -> TrainingRun:
         """The training workload with all defaults filled in."""

@@ -14,6 +14,7 @@ from advisor.architecture.config.class_defaults import class_defaults, default_t
 from advisor.architecture.families.registry import family_of, refused_types, supported_types
 from advisor.architecture.presets import list_presets, load_preset
 from advisor.architecture.published_models import published_models
+from advisor.architecture.titles import model_title
 from advisor.calibration.fitting.kernel_tables import FOLDER, read_achievable, read_kernel_tables
 from advisor.calibration.scoring.published import published_runs
 from advisor.calibration.tables.engine_releases import histories
@@ -323,6 +324,7 @@ LOADERS: dict[str, Callable[[], object]] = {
     "model_presets.yaml": presets,
     "published_shapes.csv": published_models,
     "lessons.yaml": lesson_texts,
+    "model_titles.yaml": lambda: model_title("gpt2"),
     "glossary.yaml": glossary,
     "calibration.yaml": load_calibration,
     "calibration_facts.yaml": load_calibration,

@@ -19,6 +19,7 @@ SERVE: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
     "workload": {"kind": "serving"},
     "hardware": {"accelerator": "rtx-4090", "count": 2},
+    "layout": {"tensor": 2},
 }
 TRAIN: dict[str, Any] = {
     "model": {"preset": "llama-3.1-8b"},
@@ -35,7 +36,7 @@ INSTALLERS = ("sudo", "apt", "apt-get", "pip", "pip3", "brew", "conda", "curl", 
 
 
 def on(card: str, count: int = 1) -> dict[str, Any]:
-    return {**SERVE, "hardware": {"accelerator": card, "count": count}}
+    return {**SERVE, "hardware": {"accelerator": card, "count": count}, "layout": None}
 
 
 def sections(text: str) -> list[str]:

@@ -65,7 +65,7 @@ def situation_of(
         backend=_backend(card, tool),
         work="serve" if isinstance(setup.workload, Serving) else "train",
         way=_way(launch, tool),
-        machines=setup.machines,
+        machines=setup.linked,
         cards=setup.per_machine,
         data_center=card.segment is Segment.DATACENTER,
         packages=packages_of(launch, tool),

@@ -118,6 +118,7 @@ class Situation(Noun):
     work: Literal["train", "serve"]
     way: Way
     machines: int
+    """That work on one copy of the model."""
     cards: int
     """Of one machine."""
     data_center: bool
