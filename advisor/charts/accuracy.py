@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Theme, axis, base_layout, log_ticks, refuse_empty
+from advisor.charts.theme import Theme, axis, base_layout, log_ticks, refuse_empty, unvalidated
 
 HEIGHT: Final = 520
 NEAR: Final = 0.25
@@ -86,7 +86,7 @@ def accuracy_chart(frame: pd.DataFrame, *, quantity: str, theme: Theme) -> go.Fi
         "showlegend": True,
         "clickmode": "event+select",
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def accuracy_alt(frame: pd.DataFrame, *, quantity: str) -> str:

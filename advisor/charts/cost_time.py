@@ -12,7 +12,15 @@ import plotly.graph_objects as go
 
 from advisor.charts.bounds import limit_notes, limit_shapes, time_text
 from advisor.charts.labels import ABOVE_PX, ASIDE_PX, Label, LogPlot, Placed, place
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
+from advisor.charts.theme import (
+    FONT_SIZE,
+    Theme,
+    axis,
+    base_layout,
+    log_ticks,
+    refuse_empty,
+    unvalidated,
+)
 from advisor.foundation.formatting import money
 from advisor.frames import Axes, as_points
 
@@ -94,7 +102,7 @@ def cost_time_chart(
         ],
         "showlegend": True,
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def cost_time_alt(points: pd.DataFrame, chosen: pd.DataFrame, axes: Axes) -> str:

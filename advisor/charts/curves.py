@@ -8,7 +8,15 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint, refuse_empty
+from advisor.charts.theme import (
+    FONT_SIZE,
+    Theme,
+    axis,
+    base_layout,
+    faint,
+    refuse_empty,
+    unvalidated,
+)
 
 HEIGHT: Final = 420
 MEMORY_DOMAIN: Final = (0.42, 1.0)
@@ -101,7 +109,7 @@ def curve_chart(frame: pd.DataFrame, *, title: str, theme: Theme) -> go.Figure:
         ],
         "showlegend": True,
     }
-    return go.Figure({"data": [trace for trace in traces if trace["x"]], "layout": layout})
+    return unvalidated([trace for trace in traces if trace["x"]], layout)
 
 
 def curve_alt(frame: pd.DataFrame, *, title: str, sentence: str) -> str:

@@ -7,7 +7,15 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_empty, uncertain_end
+from advisor.charts.theme import (
+    FONT_SIZE,
+    Theme,
+    axis,
+    base_layout,
+    refuse_empty,
+    uncertain_end,
+    unvalidated,
+)
 
 ROW_PX: Final = 30
 FRAME_PX: Final = 130
@@ -84,7 +92,7 @@ def fits_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
         ],
         "showlegend": True,
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def fits_alt(frame: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout
+from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, unvalidated
 from advisor.lessons.results import Figures
 
 ROW_PX: Final = 36
@@ -62,7 +62,7 @@ def lesson_chart(figures: Figures, *, theme: Theme, compact: bool) -> go.Figure:
         "shapes": _limit(figures, theme),
         "annotations": [*_notes(figures, theme)],
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def _cut(text: str, most: int) -> str:

@@ -9,7 +9,15 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, refuse_empty, uncertain_end
+from advisor.charts.theme import (
+    FONT_SIZE,
+    Theme,
+    axis,
+    base_layout,
+    refuse_empty,
+    uncertain_end,
+    unvalidated,
+)
 from advisor.frames import MEMORY_GROUPS
 
 ROW_PX: Final = 84
@@ -74,7 +82,7 @@ def memory_chart(memory: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         ],
         "showlegend": True,
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def memory_alt(memory: pd.DataFrame) -> str:

@@ -7,7 +7,15 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, faint, refuse_empty
+from advisor.charts.theme import (
+    FONT_SIZE,
+    Theme,
+    axis,
+    base_layout,
+    faint,
+    refuse_empty,
+    unvalidated,
+)
 from advisor.foundation.formatting import money, signed_money
 from advisor.foundation.units import HOURS_PER_MONTH
 
@@ -73,7 +81,7 @@ def timeline_chart(
         ],
         "showlegend": False,
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def timeline_alt(frame: pd.DataFrame, *, month: int | None) -> str:
@@ -149,7 +157,7 @@ def effects_chart(frame: pd.DataFrame, *, theme: Theme, compact: bool = False) -
         "shapes": [_vertical(0.0, theme.text, 3), _vertical(base, theme.mark, 1)],
         "showlegend": True,
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def effects_alt(frame: pd.DataFrame) -> str:
@@ -220,7 +228,7 @@ def strip_chart(
         "line": {"color": theme.hues[OWN], "width": 2},
         "hovertemplate": "%{x:.3g}: above %{y:,.0f} h<extra></extra>",
     }
-    return go.Figure(data=[line], layout=layout)
+    return unvalidated([line], layout)
 
 
 def strip_alt(frame: pd.DataFrame, *, title: str, value_text: str) -> str:

@@ -8,7 +8,15 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import FONT_SIZE, Theme, axis, base_layout, log_ticks, refuse_empty
+from advisor.charts.theme import (
+    FONT_SIZE,
+    Theme,
+    axis,
+    base_layout,
+    log_ticks,
+    refuse_empty,
+    unvalidated,
+)
 from advisor.foundation.formatting import measured_rate
 from advisor.foundation.units import TFLOP
 
@@ -89,7 +97,7 @@ def roofline_chart(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float, theme: 
             }
         ],
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def roofline_alt(frame: pd.DataFrame, *, bandwidth_bytes_per_s: float) -> str:

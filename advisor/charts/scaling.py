@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 import plotly.graph_objects as go
 
-from advisor.charts.theme import Theme, axis, base_layout, refuse_empty
+from advisor.charts.theme import Theme, axis, base_layout, refuse_empty, unvalidated
 from advisor.foundation.formatting import duration, percent
 from advisor.foundation.units import HOUR_S
 
@@ -74,7 +74,7 @@ def scaling_chart(frame: pd.DataFrame, *, theme: Theme) -> go.Figure:
         ),
         "showlegend": True,
     }
-    return go.Figure(data=traces, layout=layout)
+    return unvalidated(traces, layout)
 
 
 def _hovers(frame: pd.DataFrame) -> list[str]:

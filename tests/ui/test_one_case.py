@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -148,3 +150,19 @@ def test_what_if_is_computed_for_the_first_plan_when_opened() -> None:
     [table] = [item.value for item in page.table if "What if" in item.value.columns]
     assert table["What if"].tolist()[0] == "As it is"
     assert page.metric[0].value in table["Time"].tolist()[0].replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("name", ["advisor", "fits", "rent_or_buy", "catalog", "accuracy"])
+def test_every_chart_of_a_page_is_one_that_plotly_accepts(name: str) -> None:
+    charts = opened(name, {}).get("plotly_chart")
+    assert charts
+    for chart in charts:
+        figure = go.Figure(json.loads(chart.proto.spec))  # checks every property
+        assert figure.data
+        assert "500m" not in chart.proto.spec
+
+
+def test_cents_are_written_as_dollars() -> None:
+    page = opened("rent_or_buy", {"card": "rtx-3090"})
+    ticks = [json.loads(item.proto.spec)["layout"]["xaxis"] for item in page.get("plotly_chart")]
+    assert "$.2f" in {axis.get("tickformat") for axis in ticks}

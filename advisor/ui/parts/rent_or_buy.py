@@ -24,6 +24,9 @@ from advisor.ui.parts.results import metrics, status
 from advisor.ui.parts.wording import plain, span, text_table
 from advisor.ui.session import state
 
+KILO = 1000.0
+"""Dollars are written out below: an axis would call fifty cents 500m. [USD]"""
+
 
 def page(*, theme: Theme, compact: bool) -> None:
     """Ask, answer first, then the numbers behind the answer."""
@@ -124,8 +127,8 @@ def _strip_text(field: str, value: float) -> tuple[str, str]:
     if field == "electricity_usd_per_kwh":
         return "$.2f", f"${value:.3f}/kWh"
     if field == "usd_per_hour":
-        return "$~s", hourly_price(value)
-    return "$~s", money(value)
+        return "$~s" if value >= KILO else "$.2f", hourly_price(value)
+    return "$~s" if value >= KILO else "$,.0f", money(value)
 
 
 def _span(value: Range) -> str:
