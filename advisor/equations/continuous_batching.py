@@ -17,6 +17,129 @@ from numpy.typing import NDArray
 Number = float | NDArray[np.float64]
 
 
+def pipeline_batches(*, stages: Number, share: Number) -> Number:
+    r"""Micro-batches that a pipeline of serving works on at the same time.
+
+    Parameters
+    ----------
+    stages : float or ndarray
+        Pipeline stages, :math:`p`.
+    share : float or ndarray
+        Share of the further stages that work at the same time, :math:`\varphi`: 1 if the scheduler
+        divides its sequences evenly, 0 if they travel together.
+
+    Returns
+    -------
+    float or ndarray
+        Between 1 and ``stages``.
+
+    Notes
+    -----
+    .. math:: m = 1 + \varphi\,(p - 1)
+
+    Schedulers that give most sequences to one micro-batch leave stages idle.
+
+    References
+    ----------
+    .. [1] vLLM, issues 41682 (a scheduler does not split its sequences into micro-batches) and 15330
+       (four stages decode at a third of the rate of tensor parallelism), pull 19873.
+
+    Examples
+    --------
+    >>> float(pipeline_batches(stages=4, share=0.5))
+    2.5
+    """
+    batches: Number = 1.0 + share * (stages - 1.0)
+    return batches
+
+
+def burst_s(
+    *,
+    requests: Number,
+    running: Number,
+    rate_per_s: Number,
+    prompt_s: Number,
+    output_tokens: Number,
+    draining_s: Number,
+) -> Number:
+    r"""Time to serve a finite number of requests that arrive together.
+
+    Parameters
+    ----------
+    requests : float or ndarray
+        Requests, :math:`N`.
+    running : float or ndarray
+        Requests that run at the same time at most, :math:`R`.
+    rate_per_s : float or ndarray
+        Rate with :math:`R` requests in flight, :math:`X`. [requests/s]
+    prompt_s : float or ndarray
+        Time for which one prompt occupies the engine, :math:`s`. [s]
+    output_tokens : float or ndarray
+        Mean generated tokens per request, :math:`O`. [tokens]
+    draining_s : float or ndarray
+        Sum of the step times over the batches from :math:`R` to 1, each divided by the batch,
+        :math:`\sum_b d(b)/b`. [s]
+
+    Returns
+    -------
+    float or ndarray
+        From the first request to the last token. [s]
+
+    Notes
+    -----
+    .. math:: T = R s + \frac{N - R}{X} + O \sum_{b=1}^{R} \frac{d(b)}{b}
+
+    First the engine reads the prompts that fit. Then it runs full until no request waits. At the
+    end the batch shrinks: with exponentially distributed answers, a batch of :math:`b` loses one
+    request after :math:`O / b` steps. For answers of one length the end is shorter.
+
+    References
+    ----------
+    .. [1] The order statistics of exponential variables: Rényi, 1953, doi:10.1007/BF02127580.
+
+    Examples
+    --------
+    >>> burst_s(
+    ...     requests=12.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, output_tokens=10.0,
+    ...     draining_s=0.15,
+    ... )
+    12.5
+    """
+    return running * prompt_s + (requests - running) / rate_per_s + output_tokens * draining_s
+
+
+def burst_first_token_s(
+    *, requests: Number, running: Number, rate_per_s: Number, prompt_s: Number
+) -> Number:
+    r"""Mean wait of requests that arrive together for the prompts and answers before them.
+
+    Parameters
+    ----------
+    requests, running, rate_per_s, prompt_s : float or ndarray
+        As for :func:`burst_s`.
+
+    Returns
+    -------
+    float or ndarray
+        [s]
+
+    Notes
+    -----
+    .. math:: \bar W = \frac{1}{N}\left(\frac{R^2 s}{2} + M R s + \frac{M^2}{2X}\right),
+        \quad M = N - R
+
+    The first :math:`R` requests wait for half of their prompts, the others for a place.
+
+    Examples
+    --------
+    >>> burst_first_token_s(requests=4.0, running=2.0, rate_per_s=1.0, prompt_s=0.5)
+    1.25
+    """
+    waiting = requests - running
+    read = running * prompt_s
+    return (running * read / 2 + waiting * read + waiting**2 / (2 * rate_per_s)) / requests
+
+
 def prompts_sharing_step(
     *, concurrency: Number, output_tokens: Number, steps_per_prompt: Number
 ) -> Number:

@@ -46,6 +46,9 @@ class NetworkEfficiency(Noun):
     inter_bandwidth: Fraction
     intra_latency_s: Seconds
     inter_latency_s: Seconds
+    rank_gain: NonNegative = 0.0
+    """What each doubling of the ranks beyond two adds to the rate of a serving engine's all-reduce
+    of long messages, relative to two ranks: switches sum on the way."""
     overlap: Fraction
     """Share of the backward (and forward) pass that can hide data-parallel traffic."""
     host_bytes_per_s: Annotated[Bytes, Field(gt=0)] = 100e9

@@ -81,6 +81,9 @@ class ServingFacts(Noun):
     """Fixed cost per layer and step beyond the modelled kernels. [s]"""
     grouped_compute: Fraction = 1.0
     """Arithmetic rate of routed experts relative to one dense product in the same format."""
+    unpacked_compute: Fraction = 1.0
+    """Arithmetic rate of 16-bit products with weights stored in fewer bits, relative to 16-bit
+    weights: kernels unpack the weights on the way."""
     grouped_half_rows: NonNegative = 0.0
     """Rows of a prompt in each routed expert at which its products reach half of their rate: tiles
     of a product are filled only in part."""
@@ -93,6 +96,13 @@ class ServingFacts(Noun):
     kernels start one by one, without captured graphs. [s]"""
     request_overhead_s: Seconds = 0.0
     """Time from a request's arrival to its first step: transport, tokenisation, scheduling. [s]"""
+    routed_request_overhead_s: Seconds = 0.0
+    """What a mixture of experts adds to that time. [s]"""
+    admission_s: Seconds = 0.0
+    """Time of the host to take in one of many requests that arrive together. [s]"""
+    burst_slowdown: Positive = 1.0
+    """Time of a finite burst over that of its ramp, full engine and tail: start-up, prompts that
+    collide, memory that fragments."""
     memory_fraction: Fraction
     """Share of the accelerator's memory that the engine may fill."""
     batched_tokens: Count
@@ -115,6 +125,9 @@ class ServingFacts(Noun):
     """Number of sequences that the engine sizes its sampler for (vLLM ``max_num_seqs``)."""
     small_sampled_sequences: Count = 256
     """The same on accelerators with less than ``large_memory_bytes``."""
+    running_sequences: Count | None = None
+    """Sequences that run at the same time at most, by the engine's defaults; None takes
+    ``sampled_sequences``."""
     sampling_bytes_per_logit: NonNegative = 18.0
     """Sampler tensors that exist at once, per sequence and vocabulary entry: 16-bit logits, their
     fp32 copy, masked values, probabilities, noise. [bytes]"""
@@ -138,12 +151,17 @@ class ServingFacts(Noun):
     """Whether several cards share a model by whole layers alone."""
     host: HostFacts | None = None
     """How it computes layers in the host's memory; None if it cannot."""
+    pipeline_share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of a pipeline's further stages that work at the same time: 1 if a scheduler divides its
+    sequences evenly among the stages, 0 if they travel together."""
     chunks_follow: bool = False
     """Whether chunks of one prompt follow each other through the stages of a pipeline."""
     backends: dict[str, BackendFacts] = Field(default_factory=dict)
     """Own kernels by generation of the card, ``default`` for the rest. Empty if the engine uses the
     calibrated kernels. A name may end with an interface that is not the generation's usual one:
     ``RDNA3 hip``."""
+    title: str = ""
+    """Name of the engine as people write it."""
     built: str = ""
     """Months of the builds behind the constants: ``2025-03 to 2026-08``. Empty if unknown."""
     like: str = ""

@@ -40,6 +40,10 @@ class WeightFormat(Noun):
     whole: bool = False
     """Whether every matrix is quantised, embedding and head too, and ``bytes_per_parameter`` is the
     mean over the whole file."""
+    expanded: bool = False
+    """Whether kernels write the weights out in 16 bits before a product of several rows
+    (bitsandbytes ``MatMul4Bit``: ``dequantize_4bit``, then ``linear``; one row has its own kernel,
+    ``gemv_4bit``)."""
     engine: str = ""
     """Section of ``engines`` in the calibration for the engine that reads the format; empty for
     servers."""
@@ -122,6 +126,7 @@ WEIGHT_FORMATS: Final[dict[str, WeightFormat]] = {
             bytes_per_parameter=0.5 + 1 / 64 + 4 / 16384,
             compute="bf16",
             note="one 8-bit constant for 64 weights, one fp32 constant for 256 of those",
+            expanded=True,
         ),
         WeightFormat(
             name="mxfp4",

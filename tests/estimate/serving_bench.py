@@ -281,6 +281,7 @@ def calibration(
         "inter_bandwidth": 1.0,
         "intra_latency_s": latency_s,
         "inter_latency_s": latency_s,
+        "rank_gain": 0.0,
     }
     memory = {
         "context_bytes": {"low": 0.3e9, "expected": 0.45e9, "high": 0.6e9},

@@ -20,6 +20,7 @@ from advisor.calibration.tables.served_runs import (
     read_packs,
     readings_of,
 )
+from advisor.calibration.tables.serving_rows import BURST
 from advisor.estimate.candidates import Floats
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.engines import OTHERS, ServingFacts, joined_engines
@@ -71,6 +72,8 @@ SERVED: Final = (
     _overhead("prompt_overhead_s", 2e-4),
     _overhead("request_overhead_s", 5e-2),
     _share("start_wave", 0.1),
+    _overhead("routed_request_overhead_s", 1e-1),
+    _share("unpacked_compute", 0.8),
 )
 
 
@@ -82,10 +85,22 @@ def _server(name: str, *shared: str) -> EngineFit:
 
 SERVERS: Final = (
     _server("vllm"),
-    _server("tensorrt_llm", "layer_overhead_s"),
-    _server("sglang", "layer_overhead_s", "sequence_overhead_s"),
+    _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
+    _server("sglang", "layer_overhead_s", "sequence_overhead_s", "unpacked_compute"),
 )
 """The first engine gives ``serving``; the others take from it what they do not fit."""
+
+BURSTS: Final = EngineFit(
+    "vllm",
+    (BURST,),
+    (
+        _share("pipeline_share", 0.5),
+        _overhead("admission_s", 1e-3),
+        Parameter("burst_slowdown", starts=(1.1,), low=1.0, high=3.0),
+    ),
+)
+"""What finite bursts add, once the other constants of the first server are fitted. The other
+servers take the same: too few of their bursts run a model that the release supports well."""
 
 APPLE: Final = "Apple silicon"
 TWO_DIES: Final = ", ".join(f"{APPLE} apple{family} x2" for family in (7, 8, 9))

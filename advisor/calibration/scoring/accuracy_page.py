@@ -34,6 +34,7 @@ TABLES: Final = {
     "training_runs": "Training runs",
     "cache_logs": "Start-up logs of serving engines",
     "serving_runs": "Serving",
+    "loaded_runs": "Serving under load: finite bursts, closed loops and rates",
     "desktop_runs": "Serving by llama.cpp and MLX, builds of 2025 and 2026",
     "offload_runs": "Serving with layers or experts in the host's memory",
     "serving_vision": "Serving of networks that take images",

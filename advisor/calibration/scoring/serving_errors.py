@@ -12,6 +12,7 @@ from advisor.calibration.fitting.serving import (
     DIRECT as CALLED,
 )
 from advisor.calibration.fitting.serving import (
+    BURSTS,
     HOST,
     SERVERS,
     EngineFit,
@@ -37,6 +38,7 @@ from advisor.calibration.tables.served_runs import (
     readings_of,
 )
 from advisor.calibration.tables.serving_rows import (
+    BURST_TIME,
     FIRST,
     ONLINE,
     SINGLE,
@@ -64,6 +66,7 @@ WORDS: Final = {
     (FIRST, False): "prompts, one stream",
 }
 """Words for a quantity, and for whether a server was used."""
+BURST_WORDS: Final = "throughput, finite bursts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,12 @@ class ServedReading:
     def residual(self) -> float:
         """Measured over predicted time, held out."""
         return self.reading.measured_s / self.unseen_s
+
+    @property
+    def words(self) -> str:
+        """Return what the reading measures, in words."""
+        burst = self.interval == BURST_TIME
+        return BURST_WORDS if burst else WORDS[self.reading.quantity, self.online]
 
     def error_pct(self, predicted_s: float) -> float:
         """Signed error; without a server, the error of a rate. [%]"""
@@ -120,7 +129,7 @@ def held_out(
     seen = predicted_s(packs, calibration, with_values(facts, values))
     unseen = seen.copy()
     folds = folds_of(readings)
-    for fold in dict.fromkeys(folds):
+    for fold in dict.fromkeys(folds) if fit.parameters else ():
         own = fit_engine(near, facts, packs, calibration, without=fold, tolerance=NEARLY)
         times = predicted_s(packs, calibration, with_values(facts, own))
         for index, place in enumerate(folds):
@@ -158,7 +167,18 @@ def all_held_out(calibration: Calibration, engine: Engine) -> tuple[ServedReadin
         facts = calibration.engines.get(fit.name, calibration.serving)
         packs = engine_packs(fit, engine)
         found += held_out(fit, facts, values_of(fit, facts), packs, calibration)
+        if fit in SERVERS:
+            found += _bursts(fit.name, facts, calibration, engine)
     return tuple(found)
+
+
+def _bursts(
+    name: str, facts: ServingFacts, calibration: Calibration, engine: Engine
+) -> tuple[ServedReading, ...]:
+    """Predict the finite bursts of a server; only those of the first one have been fitted."""
+    own = replace(BURSTS, name=name, parameters=BURSTS.parameters if name == BURSTS.name else ())
+    packs = engine_packs(own, engine)
+    return held_out(own, facts, values_of(own, facts), packs, calibration)
 
 
 def strange_engines(calibration: Calibration, engine: Engine) -> tuple[ServedReading, ...]:
@@ -272,8 +292,8 @@ def serving_errors() -> tuple[SpeedErrors, ...]:
         )
 
     found = []
-    for (what, online), words in WORDS.items():
-        own = [item for item in rows if item.reading.quantity == what and item.online is online]
+    for words in (*WORDS.values(), BURST_WORDS):
+        own = [item for item in rows if item.words == words]
         engines = dict.fromkeys(item.engine for item in own)
         found.append(run_errors(words, [score(item) for item in own]))
         if len(engines) > 1:
@@ -309,6 +329,9 @@ def serving_sections(kernels: Section, catalog: Catalog) -> Section:
     first, *others = SERVERS
     common = fit_engine(first, calibration.serving, runs[first.name], calibration)
     serving = with_values(calibration.serving, common)
+    bursts = fit_engine(BURSTS, serving, engine_packs(BURSTS, engine), calibration)
+    common |= bursts
+    serving = with_values(serving, bursts)
     fitted = {
         fit.name: section_of(fit_engine(fit, serving, runs[fit.name], calibration))
         for fit in others

@@ -15,7 +15,6 @@ from advisor.calibration.tables.context import Engine
 from advisor.calibration.tables.reading import Row, cell, number, shipped_rows
 from advisor.calibration.tables.serving_rows import (
     FIRST,
-    ONLINE,
     TOKEN,
     WHOLE,
     BenchmarkTimes,
@@ -23,9 +22,10 @@ from advisor.calibration.tables.serving_rows import (
     benchmark_times,
     row_deployment,
     row_group,
+    row_kind,
     row_load,
 )
-from advisor.catalog.nodes import node_for
+from advisor.catalog.nodes import owned_node
 from advisor.errors import AdvisorError
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
 from advisor.estimate.serving.demand import ServingLoad
@@ -37,7 +37,7 @@ from advisor.nouns.engines import ServingFacts
 from advisor.nouns.generations import generations
 from advisor.nouns.hardware import Accelerator
 
-TABLES: Final = ("serving_runs.csv", "desktop_runs.csv")
+TABLES: Final = ("serving_runs.csv", "loaded_runs.csv", "desktop_runs.csv")
 OFFLOADED: Final = ("offload_runs.csv",)
 """Runs with layers or experts in the host's memory."""
 
@@ -79,7 +79,7 @@ class Pack:
         deployment = replace(
             self.deployment, engine=self.deployment.under(facts), candidates=candidates
         )
-        return benchmark_times(deployment, self.load, calibration, online=self.kind == ONLINE)
+        return benchmark_times(deployment, self.load, calibration, self.kind)
 
 
 def read_packs(
@@ -99,11 +99,11 @@ def read_packs(
     together = defaultdict(list)
     wanted = set(kinds)
     for row in rows:
-        if cell(row, "kind") not in wanted:
+        if row_kind(row) not in wanted:
             continue
         try:
             deployment = row_deployment(row, engine)
-            load = row_load(row, cell(row, "kind"), deployment, engine)
+            load = row_load(row, row_kind(row), deployment, engine)
         except AdvisorError:
             continue
         served = deployment.served
@@ -111,7 +111,7 @@ def read_packs(
             deployment.engine_name,
             deployment.interface,
             deployment.settings,
-            cell(row, "kind"),
+            row_kind(row),
             cell(row, "architecture_key") or cell(row, "model"),
             served.weight_format,
             served.cache_bytes_per_element,
@@ -125,7 +125,7 @@ def _pack(found: Sequence[tuple[Row, Deployment, ServingLoad]], engine: Engine) 
     candidates = [one.candidates for _, one, _ in found]
     return Pack(
         engine=deployment.engine_name,
-        kind=cell(first, "kind"),
+        kind=row_kind(first),
         deployment=replace(
             deployment,
             candidates=Candidates(
@@ -212,19 +212,20 @@ def predicted_s(
         Times of earlier calls with these packs. A pack whose constants did not change is not
         predicted again: a fit moves the constants of one generation at a time.
     """
-    known: dict[tuple[str, str, str], HardwareArrays] = {}
+    known: dict[tuple[str, str, str, int], HardwareArrays] = {}
 
     def hardware(pack: Pack) -> HardwareArrays:
         if not facts.backends:
             return pack.deployment.candidates.hardware
         stored, interface = pack.deployment.served.weight_format, pack.deployment.interface
+        most = int(pack.deployment.candidates.layout.accelerators.max())
         for card in pack.cards:
-            if (card.key, stored.name, interface) not in known:
+            if (card.key, stored.name, interface, most) not in known:
                 kernels, _ = calibration.served_kernels(card, stored, facts, interface)
-                known[card.key, stored.name, interface] = HardwareArrays.of(
-                    card, node_for(card, None), kernels, compute=compute_format(card, stored)
+                known[card.key, stored.name, interface, most] = HardwareArrays.of(
+                    card, owned_node(card, most), kernels, compute=compute_format(card, stored)
                 )
-        return joined([known[card.key, stored.name, interface] for card in pack.cards])
+        return joined([known[card.key, stored.name, interface, most] for card in pack.cards])
 
     def predict(pack: Pack) -> NDArray[np.float64]:
         times = pack.times(calibration, facts, hardware(pack))

@@ -14,11 +14,12 @@ from advisor.calibration.tables.formats import cache_bytes, weight_format
 from advisor.calibration.tables.guesses import filled
 from advisor.calibration.tables.image_rows import IMAGE_KINDS, predict_image_row
 from advisor.calibration.tables.reading import Row, built, cell, choice, integer, number, stated
-from advisor.catalog.nodes import node_for
+from advisor.catalog.nodes import owned_node
 from advisor.equations.serving import start_burst_s
 from advisor.errors import InputError
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays
+from advisor.estimate.serving.burst import burst_times
 from advisor.estimate.serving.demand import ServedModel, ServingLoad, host_parts
 from advisor.estimate.serving.times import compute_format, serving_times
 from advisor.foundation.quantities import Range
@@ -53,6 +54,12 @@ QUANTITIES: Final = (
 )
 ONLINE: Final = "llm_online"
 SATURATED: Final = "llm_saturated"
+BURST: Final = "llm_burst"
+"""Finite bursts, which tables state as saturated runs with ``arrival`` ``burst``."""
+BURST_TIME: Final = "serving_burst"
+"""Name of the interval for their times."""
+BURST_REQUESTS: Final = 1000
+"""Requests of a burst if the row states none: the default of ``vllm bench serve``."""
 SINGLE: Final = "llm_single_stream"
 OTHER: Final = "_other"
 FIRST_ENGINE: Final = "vllm"
@@ -90,9 +97,9 @@ class Deployment:
         return facts.model_copy(update=dict(self.settings)) if self.settings else facts
 
 
-def _node(row: Row, accelerator: Accelerator) -> Node:
-    """Return the machine of a row: the standard one, with the bandwidth that the row states."""
-    node = node_for(accelerator, None)
+def row_node(row: Row, accelerator: Accelerator) -> Node:
+    """Return the machine of a row: one for its cards, with the bandwidth that the row states."""
+    node = owned_node(accelerator, integer(row, "num_accelerators", 1))
     rate = number(row, "host_memory_bandwidth_gb_s")
     if rate is None:
         return node
@@ -104,13 +111,15 @@ BENCH: Final = "llama-bench"
 
 
 def _settings(row: Row) -> tuple[tuple[str, float], ...]:
-    """Return what a run set: tokens of a step, and no sampling."""
+    """Return what a run set: tokens of a step, places of a burst, and no sampling."""
     found: dict[str, float] = {}
     if cell(row, "step_tokens"):
         tokens = integer(row, "step_tokens", 1)
         found |= {"batched_tokens": tokens, "small_batched_tokens": tokens}
     if cell(row, "harness") == BENCH:
         found["step_overhead_s"] = 0.0
+    if row_kind(row) == BURST and cell(row, "concurrency"):
+        found["running_sequences"] = integer(row, "concurrency", 1)
     return tuple(found.items())
 
 
@@ -134,7 +143,8 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
     """
     if cell(row, "kind") in IMAGE_KINDS:
         return predict_image_row(row, engine)
-    kind = choice(row, "kind", dict(zip(KINDS, KINDS, strict=True)))
+    choice(row, "kind", dict(zip(KINDS, KINDS, strict=True)))
+    kind = row_kind(row)
     names = [cell(row, "primary_quantity"), cell(row, "secondary_quantity")]
     wanted = [
         (name, value)
@@ -151,7 +161,7 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
     deployment = row_deployment(row, engine)
     load = row_load(row, kind, deployment, engine)
-    times = benchmark_times(deployment, load, engine.calibration, online=kind == ONLINE)
+    times = benchmark_times(deployment, load, engine.calibration, kind)
     if not np.isfinite(times.whole_s[0]):
         raise InputError(
             "the row's layout needs a link or a format that its hardware lacks",
@@ -173,6 +183,12 @@ def predict_serving_row(row: Row, engine: Engine) -> list[ValidationRow]:
         )
         for name, value in wanted
     ]
+
+
+def row_kind(row: Row) -> str:
+    """Return a row's kind: a finite burst is apart from an engine that stays full."""
+    kind = cell(row, "kind")
+    return BURST if kind == SATURATED and cell(row, "arrival") == "burst" else kind
 
 
 def row_group(row: Row) -> str:
@@ -219,7 +235,7 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
             layout=LayoutArrays.of(layout),
             hardware=HardwareArrays.of(
                 accelerator,
-                _node(row, accelerator),
+                row_node(row, accelerator),
                 kernels,
                 compute=compute_format(accelerator, stored),
             ),
@@ -239,18 +255,21 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
     counts = {
         "input_tokens": _tokens(row, "input_tokens"),
         "output_tokens": _tokens(row, "output_tokens"),
-        "concurrency": integer(row, "concurrency", 1),
+        "concurrency": integer(row, "burst_requests", BURST_REQUESTS)
+        if kind == BURST
+        else integer(row, "concurrency", 1),
     }
     load = ServingLoad.of(built(Serving, stated(row, Serving, leave=("engine",)) | counts))
     if cell(row, "cached_tokens"):
         cached = min(integer(row, "cached_tokens", 1), counts["input_tokens"] - 1)
         load = replace(load, cached_tokens=np.array([float(cached)]))
-    if kind != SATURATED:
+    if kind not in (SATURATED, BURST):
         return load
     times = serving_times(
         deployment.served, load, deployment.candidates, engine.calibration, deployment.engine
     )
-    held = float(times.capacity.max_concurrency[0])
+    # The run ran, so the expected memory counts, not its upper bound.
+    held = float(times.capacity.expected_concurrency[0])
     if held < 1:
         raise InputError(
             "not even one request fits the row's accelerators",
@@ -258,6 +277,8 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
             allowed="weights and one request's cache within the memory",
             remedy="Correct the row.",
         )
+    if kind == BURST:
+        return load
     return ServingLoad(
         load.input_tokens, load.output_tokens, np.array([min(held, float(UNLIMITED))])
     )
@@ -281,14 +302,15 @@ class BenchmarkTimes:
 
 
 def benchmark_times(
-    deployment: Deployment, load: ServingLoad, calibration: Calibration, *, online: bool
+    deployment: Deployment, load: ServingLoad, calibration: Calibration, kind: str
 ) -> BenchmarkTimes:
     """Return the times of a benchmark, which starts all its requests at once.
 
     Parameters
     ----------
-    online : bool
-        Requests pass through a server; otherwise the engine is called directly.
+    kind : str
+        ``ONLINE``: requests pass through a server, each followed by another. ``BURST``: a finite
+        number of requests. Otherwise the engine is called directly.
 
     Notes
     -----
@@ -296,8 +318,11 @@ def benchmark_times(
     wave adds to the first token is taken from the later ones.
     """
     engine, candidates = deployment.engine, deployment.candidates
+    if kind == BURST:
+        burst = burst_times(deployment.served, load, candidates, calibration, engine)
+        return BenchmarkTimes(burst.first_s, burst.token_s, burst.whole_s)
     times = serving_times(deployment.served, load, candidates, calibration, engine)
-    if not online:
+    if kind != ONLINE:
         bare_s = times.ttft_s - engine.request_overhead_s
         whole_s = times.request_latency_s - engine.request_overhead_s
         return BenchmarkTimes(bare_s, times.tpot_s, whole_s)
@@ -363,6 +388,8 @@ def interval_name(kind: str, what: str, deployment: Deployment) -> str:
     if kind == SINGLE:
         # No fit has such runs: a server with one stream, or another engine that is called directly.
         return f"{direct}{OTHER}"
+    if kind == BURST:
+        return BURST_TIME
     if what == FIRST:
         return "serving_first_token"
     if what == WHOLE and kind != ONLINE:

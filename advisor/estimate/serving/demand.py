@@ -76,7 +76,7 @@ class ServedMatrix:
     input_divided: bool
     experts: int
     active_experts: int
-    bytes_per_parameter: float
+    bytes_per_parameter: float | Floats
     phase: Phase
 
 
@@ -294,6 +294,13 @@ def batched_tokens(engine: ServingFacts, memory_bytes: Floats) -> Floats:
 def sampled_sequences(engine: ServingFacts, memory_bytes: Floats) -> Floats:
     """Return the sequences whose logits the engine reserves; more on larger cards."""
     return _by_size(engine, memory_bytes, engine.sampled_sequences, engine.small_sampled_sequences)
+
+
+def running_sequences(engine: ServingFacts, memory_bytes: Floats) -> Floats:
+    """Return the sequences that the engine runs at the same time at most, by its defaults."""
+    if engine.running_sequences is not None:
+        return np.full_like(memory_bytes, float(engine.running_sequences))
+    return sampled_sequences(engine, memory_bytes)
 
 
 def communication_bytes(engine: ServingFacts, memory_bytes: Floats, layout: LayoutArrays) -> Floats:

@@ -69,6 +69,10 @@ class ServingCapacity:
     """Whether the high end of the total fits in the usable memory."""
     max_concurrency: Floats
     """Requests of this length that fit the whole deployment at once."""
+    expected_concurrency: Floats
+    """The same at the expected value of the engine's own memory."""
+    possible_concurrency: Floats
+    """The same at the low end of the engine's own memory. More requests surely wait."""
     max_context_tokens: Floats
     """Longest request at the asked concurrency. [tokens]"""
     host_bytes: Floats
@@ -200,7 +204,9 @@ def serving_capacity(
     length = load.cached_prompt(served) + load.output_tokens
     each = cached_bytes_per_sequence(served, layout, length)
     # A host that holds every layer holds all of the cache.
-    sequences = np.floor(np.where(each > 0, spare / np.maximum(each, 1.0), MANY_SEQUENCES))
+    sequences = _sequences(spare, each)
+    expected = np.maximum(usable - memory.weights - memory.engine, 0.0)
+    possible = np.maximum(usable - (low - cache_low), 0.0)
     longest = _longest(served, layout, spare / load.per_engine(layout))
     held = _held_by_host(served, load, layout)
     enough = held <= HOST_SHARE * host_memory_bytes
@@ -213,6 +219,8 @@ def serving_capacity(
         high_bytes=high,
         fits=(high <= usable) & enough,
         max_concurrency=sequences * layout.data,
+        expected_concurrency=_sequences(expected, each) * layout.data,
+        possible_concurrency=_sequences(possible, each) * layout.data,
         max_context_tokens=np.floor(longest),
         host_bytes=np.broadcast_to(held, high.shape),
     )
@@ -220,6 +228,13 @@ def serving_capacity(
 
 MANY_SEQUENCES = 1e6
 """More requests than an engine takes."""
+
+
+def _sequences(room: Floats, each: Floats) -> Floats:
+    """Return how many sequences of ``each`` bytes fit a room."""
+    return np.floor(np.where(each > 0, room / np.maximum(each, 1.0), MANY_SEQUENCES))
+
+
 HOST_SHARE = 0.9
 """Share of the host's memory that layers may fill; the system and the file's cache need the rest.
 Assumed: DeepSeek-R1 in Q4_K_M (377 GiB) runs with 512 GB; gpt-oss-120b (59 GiB) pages with 64."""

@@ -11,8 +11,6 @@ from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
 
-TITLES = {"llama_cpp": "llama.cpp", "mlx": "MLX"}
-"""Engines with their own kernels, as people write them."""
 PAGE_BYTES = 4096
 
 
@@ -24,13 +22,10 @@ def engine_notes(
     calibration: Calibration,
 ) -> tuple[str, ...]:
     """Return the age of the builds behind the speeds, and what the host holds."""
-    engine = calibration.engines.get(weight_format.engine)
-    if engine is None:
-        return ()
-    title = TITLES.get(weight_format.engine, weight_format.engine)
+    engine = calibration.engine_for(weight_format)
     notes = []
     if engine.built:
-        notes.append(f"speeds of {title} rest on published runs of builds of {engine.built}")
+        notes.append(f"speeds of {engine.title} rest on published runs of builds of {engine.built}")
     if on_host(layout):
         notes.append(
             f"{layout.host_options}: the host holds the rest of the "

@@ -6,7 +6,7 @@ tokens share the weights that the running sequences read anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from advisor.equations.collectives import (
     all_to_all_time_s,
     point_to_point_time_s,
 )
+from advisor.equations.continuous_batching import pipeline_batches
 from advisor.equations.offload import host_layers_s
 from advisor.equations.roofline import (
     attention_time_s,
@@ -150,6 +151,10 @@ def engine_step(
             kernels = unquantised if wide else hardware
             if matrix.experts > 1 and wide is served_wide:
                 kernels = kernels.for_experts()
+            if not wide and not engine.backends:
+                kernels = _unpacking(kernels, engine)
+            if not wide and served.weight_format.expanded:
+                matrix = _expanded(matrix, content)
             total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
             # A matrix without rows in its phase is neither computed nor read.
             runs = np.where(content.of(matrix.part, matrix.phase) > 0, 1.0, 0.0)
@@ -168,7 +173,10 @@ def engine_step(
         moved = reading * hardware.memory_bandwidth_bytes_per_s * hardware.cache_bandwidth
         held = held + np.where(streams, 0.0, parts.layers * moved)
         compute = compute + scores + _elementwise_time(served, content, candidates)
-        fixed = fixed + engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
+        # One scheduler serves all micro-batches of a pipeline, one after the other.
+        apart = pipeline_batches(stages=candidates.layout.pipeline, share=engine.pipeline_share)
+        served_by_host = content.sampled * apart
+        fixed = fixed + engine.step_overhead_s * apart + engine.sequence_overhead_s * served_by_host
         blocks = served.model.branches / BRANCHES_PER_BLOCK
         each = engine.layer_overhead_s + np.where(
             content.prompt_tokens > 0, hardware.prompt_layer_overhead_s, hardware.layer_overhead_s
@@ -200,6 +208,20 @@ def engine_step(
         fixed=fixed,
         host=np.broadcast_to(waited, shape),
     )
+
+
+def _unpacking(hardware: HardwareArrays, engine: ServingFacts) -> HardwareArrays:
+    """Return the rates of narrow weights: kernels unpack them for 16-bit arithmetic."""
+    native = hardware.peak_flops_per_s > hardware.peak16_flops_per_s
+    share = np.where(native, 1.0, engine.unpacked_compute)
+    return replace(hardware, matmul_compute=hardware.matmul_compute * share)
+
+
+def _expanded(matrix: ServedMatrix, content: StepContent) -> ServedMatrix:
+    """Return a matrix whose weights several rows write out in 16 bits and read again."""
+    several = content.of(matrix.part, matrix.phase) > 1
+    written = np.where(several, 2 * SIXTEEN_BIT_BYTES, 0.0)
+    return replace(matrix, bytes_per_parameter=matrix.bytes_per_parameter + written)
 
 
 def _flops(matrix: ServedMatrix, content: StepContent) -> Floats:
@@ -353,8 +375,10 @@ def _traffic(
     one = np.ones_like(layout.tensor)
     hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * content.tokens
     bandwidth, latency = group_link(candidates, network, layout.tensor, one)
+    fast = layout.tensor <= candidates.hardware.intra_domain
+    gain = 1.0 + fast * network.rank_gain * np.log2(np.maximum(layout.tensor / 2, 1.0))
     reduction = direct_all_reduce_time_s(
-        message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth, latency_s=latency
+        message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth * gain, latency_s=latency
     )
     total = served.model.branches * np.asarray(reduction)
 

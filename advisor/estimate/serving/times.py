@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.equations.continuous_batching import (
     first_token_s,
+    pipeline_batches,
     prefill_extra_s,
     prompt_service_s,
     prompts_sharing_step,
@@ -145,8 +146,9 @@ def serving_times(
 
     Notes
     -----
-    A decode step carries the running sequences of one micro-batch (a pipeline of ``p`` stages
-    keeps ``p`` of them in flight). A prompt rides in ``n = prompt / batched_tokens`` steps, at
+    Requests beyond the cache's memory wait for a place and raise the time to the first token, but
+    not the throughput. A decode step carries the running sequences of one micro-batch (a pipeline
+    keeps ``pipeline_batches`` of them in flight). A prompt rides in ``n = prompt / batched_tokens`` steps, at
     least one, together with the other sequences; the time that it adds to them is its
     interference. Little's law gives the rates, a closed queue the waiting: see
     ``equations.serving``. Requests are assumed to be out of phase. Leaves out prefix caching,
@@ -159,9 +161,16 @@ def serving_times(
     """
     layout = candidates.layout
     engine = engine or calibration.engine_for(served.weight_format)
-    requests = load.per_engine(layout)
-    batch = np.ceil(requests / layout.pipeline)
     memory_bytes = candidates.hardware.served_memory_bytes
+    capacity = serving_capacity(
+        served, load, layout, memory_bytes, calibration, candidates.hardware.host_memory_bytes
+    )
+    asked = load.per_engine(layout)
+    held = capacity.possible_concurrency / layout.data
+    # Requests whose cache does not fit wait for others to end.
+    requests = np.where(held >= 1, np.minimum(asked, held), asked)
+    apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
+    batch = np.ceil(requests / apart)
     limit = batched_tokens(engine, memory_bytes)
     new_tokens = load.input_tokens - load.cached_tokens
     chunk = np.minimum(new_tokens, limit)
@@ -190,7 +199,8 @@ def serving_times(
         # that runs anyway.
         running = np.where(batch > 1, decode_s, 0.0)
         extra = prefill_extra_s(
-            prompt_overhead_s=prompt_s,
+            # One scheduler sets up the prompts of all micro-batches.
+            prompt_overhead_s=prompt_s * apart,
             prompts_sharing=prompts_sharing_step(
                 concurrency=requests, output_tokens=load.output_tokens, steps_per_prompt=occupied
             ),
@@ -205,7 +215,7 @@ def serving_times(
             chunks_at_once=layout.pipeline if engine.chunks_follow else 1.0,
         )
         # Stages work on different micro-batches, so a prompt delays each by its share.
-        others = extra / layout.pipeline * (requests - 1) / requests
+        others = extra / apart * (requests - 1) / requests
         rate = request_rate_per_s(
             concurrency=requests,
             decode_step_s=decode_s,
@@ -225,22 +235,29 @@ def serving_times(
             running_step_s=running,
             extra_s=extra,
             full_step_s=full.total,
-            pipeline=layout.pipeline,
+            pipeline=apart,
         )
-        wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=generation)
-        ttft = engine.request_overhead_s + first_token + np.where(requests > 1, wait, 0.0)
+        # A wider cache or a slower link slows generation, but it does not shorten the queue.
+        unhindered = generation - (load.output_tokens - 1) * (decode.cache + decode.network)
+        wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=unhindered)
+        arrival = engine.request_overhead_s
+        arrival += engine.routed_request_overhead_s * min(served.routed_layers, 1)
+        ttft = arrival + first_token + wait
         # Infinite steps have no difference, so a missing link makes every time infinite.
         reachable = np.isfinite(mixed.total)
-        tpot, ttft = (np.where(reachable, time, np.inf) for time in (tpot, ttft))
-        latency = ttft + np.where(reachable, generation, np.inf)
+        tpot = np.where(reachable, tpot, np.inf)
+        running_s = ttft + np.where(reachable, generation, np.inf)
+        latency = running_s * asked / requests
+        # Requests wait for a place or, at the least, for the prompts of all others.
+        queued = prefill_wait_s(concurrency=asked, service_s=service, generation_s=unhindered)
+        ttft = np.maximum(ttft + (latency - running_s), arrival + first_token + queued)
+        latency = np.maximum(latency, ttft + np.where(reachable, generation, np.inf))
+        ttft, latency = (np.where(reachable, time, np.inf) for time in (ttft, latency))
         requests_per_s = load.concurrency / latency
         shares = TokenShares(
             **{item.name: getattr(decode, item.name) for item in fields(StepShares)},
             prefill=tpot - decode_s,
         )
-    capacity = serving_capacity(
-        served, load, layout, memory_bytes, calibration, candidates.hardware.host_memory_bytes
-    )
     return ServingTimes(
         ttft_s=np.asarray(ttft),
         tpot_s=np.asarray(tpot),
