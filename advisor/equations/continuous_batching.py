@@ -41,8 +41,8 @@ def pipeline_batches(*, stages: Number, share: Number) -> Number:
 
     References
     ----------
-    .. [1] vLLM, issues 41682 (a scheduler does not split its sequences into micro-batches) and 15330
-       (four stages decode at a third of the rate of tensor parallelism), pull 19873.
+    .. [1] vllm-project/vllm, issues 41682 (a scheduler does not split its sequences into
+       micro-batches) and 15330 (four stages decode at a third of the rate of tensor parallelism).
 
     Examples
     --------
@@ -100,7 +100,11 @@ def burst_s(
     Examples
     --------
     >>> burst_s(
-    ...     requests=12.0, running=2.0, rate_per_s=1.0, prompt_s=0.5, output_tokens=10.0,
+    ...     requests=12.0,
+    ...     running=2.0,
+    ...     rate_per_s=1.0,
+    ...     prompt_s=0.5,
+    ...     output_tokens=10.0,
     ...     draining_s=0.15,
     ... )
     12.5

@@ -22,6 +22,7 @@ from advisor.nouns.inputs import (
 )
 from advisor.nouns.precision import KV_CACHE_FORMATS, RECIPES, WEIGHT_FORMATS
 from advisor.nouns.software_names import SERVED_BY, TRAINED_BY, EngineName, SoftwareName
+from advisor.nouns.techniques import Techniques
 from advisor.nouns.training_choices import (
     LORA_TARGETS,
     AttentionKernel,
@@ -314,7 +315,7 @@ class FineTuning(_Training):
         return self.method is FineTuningMethod.QLORA
 
 
-class Serving(_Sized):
+class Serving(_Sized, Techniques):
     """Answering requests: continuous batching of text, batches of ``concurrency`` images."""
 
     kind: Literal["serving"] = "serving"

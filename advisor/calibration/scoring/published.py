@@ -213,7 +213,9 @@ def similar_runs(
     of experts for a dense model or the reverse two. It orders what is shown and enters no estimate.
     """
     serving = isinstance(workload, Serving)
-    runs = published_runs(["serving_runs", "loaded_runs", "desktop_runs"] if serving else ["training_runs"])
+    runs = published_runs(
+        ["serving_runs", "loaded_runs", "desktop_runs"] if serving else ["training_runs"]
+    )
     words = _words(workload)
     routed = _routed(parameters, active_parameters or parameters)
 

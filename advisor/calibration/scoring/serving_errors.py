@@ -9,9 +9,6 @@ from typing import Final
 from advisor.calibration.fitting.memory import START
 from advisor.calibration.fitting.robust import pulled_to_pool, rounded
 from advisor.calibration.fitting.serving import (
-    DIRECT as CALLED,
-)
-from advisor.calibration.fitting.serving import (
     BURSTS,
     HOST,
     SERVERS,
@@ -24,6 +21,9 @@ from advisor.calibration.fitting.serving import (
     section_of,
     values_of,
     with_values,
+)
+from advisor.calibration.fitting.serving import (
+    DIRECT as CALLED,
 )
 from advisor.calibration.fitting.stack_runs import blank_training
 from advisor.calibration.scoring.report import next_interval

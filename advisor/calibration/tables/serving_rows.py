@@ -279,9 +279,7 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
         )
     if kind == BURST:
         return load
-    return ServingLoad(
-        load.input_tokens, load.output_tokens, np.array([min(held, float(UNLIMITED))])
-    )
+    return replace(load, concurrency=np.array([min(held, float(UNLIMITED))]))
 
 
 def _tokens(row: Row, column: str) -> int:

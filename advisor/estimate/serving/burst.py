@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -40,10 +41,7 @@ def burst_times(
 ) -> BurstTimes:
     """Return the times of ``load.concurrency`` requests that arrive together.
 
-    Parameters
-    ----------
-    served, load, candidates, calibration, engine
-        As for ``times.serving_times``.
+    The parameters are those of ``times.serving_times``.
 
     Returns
     -------
@@ -66,7 +64,7 @@ def burst_times(
     # The sum over all batches, by trapezoids on a logarithmic scale.
     shares = np.linspace(1.0, 0.0, HALVINGS + 1)[1:]
     steps = [full.decode_step_s, *(times(running**share).decode_step_s for share in shares)]
-    pieces = [(one + other) / 2 for one, other in zip(steps, steps[1:], strict=False)]
+    pieces = [(one + other) / 2 for one, other in pairwise(steps)]
     ends = (steps[0] / running + steps[-1]) / 2
     draining = np.asarray(sum(pieces)) * np.log(running) / HALVINGS + ends
     rate = full.requests_per_s / layout.data

@@ -21,6 +21,7 @@ from advisor.equations.serving import cache_share
 from advisor.estimate.candidates import Floats, LayoutArrays
 from advisor.nouns.engines import ServingFacts
 from advisor.nouns.precision import FORMAT_BYTES, WeightFormat
+from advisor.nouns.techniques import speculated
 from advisor.nouns.workload import Serving
 
 SIXTEEN_BIT_BYTES: Final = FORMAT_BYTES["bf16"]
@@ -44,15 +45,36 @@ class ServingLoad:
     concurrency: Floats
     cached_tokens: Floats = field(default_factory=lambda: np.zeros(1))
     """Tokens of the prompt that the cache holds already: only the others are computed."""
+    step_tokens: Floats = field(default_factory=lambda: np.full(1, np.inf))
+    """Tokens of one engine step; infinite for the engine's own limit."""
+    verified: Floats = field(default_factory=lambda: np.ones(1))
+    """Tokens of one sequence that a step checks: drafts and its own."""
+    accepted: Floats = field(default_factory=lambda: np.ones(1))
+    """Tokens of one sequence that a step yields."""
+    drafting: Floats = field(default_factory=lambda: np.zeros(1))
+    """Time to draft, over that of a step without drafts."""
 
     @classmethod
     def of(cls, workload: Serving) -> ServingLoad:
         """Return one workload as arrays of one element."""
+        drafts = speculated(workload)
+        read = float(workload.input_tokens)
+        cached = min(np.floor((workload.prefix_hit_share or 0.0) * read), read - 1.0)
         return cls(
-            input_tokens=np.array([float(workload.input_tokens)]),
+            input_tokens=np.array([read]),
             output_tokens=np.array([float(workload.output_tokens)]),
             concurrency=np.array([float(workload.concurrency)]),
+            cached_tokens=np.array([cached]),
+            step_tokens=np.array([float(workload.step_tokens or np.inf)]),
+            verified=np.array([drafts.verified]),
+            accepted=np.array([drafts.accepted]),
+            drafting=np.array([drafts.overhead]),
         )
+
+    def step_limit(self, engine: ServingFacts, memory_bytes: Floats) -> Floats:
+        """Return the token limit of one engine step: the stated one, or the engine's own."""
+        own = batched_tokens(engine, memory_bytes)
+        return np.where(np.isfinite(self.step_tokens), self.step_tokens, own)
 
     def cached_prompt(self, served: ServedModel) -> Floats:
         """Return the prompt tokens that the cache holds: none if an encoder reads the prompt."""
@@ -76,7 +98,7 @@ class ServedMatrix:
     input_divided: bool
     experts: int
     active_experts: int
-    bytes_per_parameter: float | Floats
+    bytes_per_parameter: float
     phase: Phase
 
 

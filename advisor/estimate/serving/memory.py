@@ -21,7 +21,6 @@ from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,
     ServedModel,
     ServingLoad,
-    batched_tokens,
     bytes_per_parameter,
     cached_bytes_per_sequence,
     communication_bytes,
@@ -118,7 +117,7 @@ def serving_memory(
     """
     engine = calibration.engine_for(served.weight_format)
     hidden = served.model.hidden_size
-    step_tokens = batched_tokens(engine, memory_bytes)
+    step_tokens = load.step_limit(engine, memory_bytes)
     forward = forward_peak_bytes(
         step_tokens=step_tokens,
         bytes_per_element=SIXTEEN_BIT_BYTES,

@@ -46,6 +46,7 @@ from advisor.nouns.engines import DIRECT_FIRST_TOKEN, DIRECT_TIME, HOST_TIME, Se
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.techniques import speculated
 from advisor.nouns.workload import Serving
 
 LONGEST_CONTEXT_TOKENS = 10_000_000
@@ -53,7 +54,7 @@ LONGEST_CONTEXT_TOKENS = 10_000_000
 
 _BINDING = {
     "bandwidth": ("weights", "cache"),
-    "compute": ("compute", "prefill"),
+    "compute": ("compute", "prefill", "drafts"),
     "network": ("network",),
     "launch": ("fixed",),
     "host": ("host",),
@@ -129,12 +130,14 @@ def describe_serving(
     assumed = architecture.evidence is Evidence.ASSUMED
     known = Evidence.ASSUMED if assumed else kernels.evidence
 
-    def ranges(quantity: str) -> Callable[[float], Range]:
+    drafts = speculated(workload)
+
+    def ranges(quantity: str, *, later: bool) -> Callable[[float], Range]:
         interval = calibration.served_interval(quantity, weight_format, measured=measured)
         return lambda value: Range.around(
             value,
-            low_factor=interval.low / widening,
-            high_factor=interval.high * widening,
+            low_factor=interval.low / widening / (drafts.high if later else 1.0),
+            high_factor=interval.high * widening / (drafts.low if later else 1.0),
             evidence=interval.evidence.weakest(known),
         )
 
@@ -153,8 +156,8 @@ def describe_serving(
             times,
             workload,
             layout,
-            later=ranges(later_quantity(architecture, engine, layout)),
-            first=ranges(first_quantity(engine, layout)),
+            later=ranges(later_quantity(architecture, engine, layout), later=True),
+            first=ranges(first_quantity(engine, layout), later=False),
             texts=time_substitutions(served, workload, layout, engine, accelerator),
             found=found,
         ),

@@ -81,23 +81,30 @@ class StepContent:
     """Length of the prompt of these tokens, with what was cached before. [tokens]"""
     prompt_cached: Floats
     """Tokens of that prompt that were cached before. [tokens]"""
+    verified: Floats | float = 1.0
+    """Tokens of a running sequence, with its drafts."""
+
+    @property
+    def checked(self) -> Floats:
+        """Return the tokens of the running sequences."""
+        return self.sequences * self.verified
 
     @property
     def tokens(self) -> Floats:
         """Return the rows of the block matrices."""
-        return self.sequences + self.prompt_tokens
+        return self.checked + self.prompt_tokens
 
     def of(self, part: Part, phase: Phase) -> Floats:
         """Return the rows of a matrix of this part that runs in this phase."""
         if phase is Phase.PROMPT:
             return self.prompt_tokens
         if part is Part.HEAD:
-            return self.sampled
-        return self.sequences if phase is Phase.ANSWER else self.tokens
+            return self.checked + np.minimum(self.prompt_tokens, 1.0)
+        return self.checked if phase is Phase.ANSWER else self.tokens
 
     @property
     def sampled(self) -> Floats:
-        """Return the rows of the head: one per sequence and one per prompt in the step."""
+        """Return the sequences that the host samples: the running ones and a prompt."""
         return self.sequences + np.minimum(self.prompt_tokens, 1.0)
 
 
@@ -153,9 +160,13 @@ def engine_step(
                 kernels = kernels.for_experts()
             if not wide and not engine.backends:
                 kernels = _unpacking(kernels, engine)
-            if not wide and served.weight_format.expanded:
-                matrix = _expanded(matrix, content)
-            total, memory = _matrix_time(matrix, content, candidates.layout, kernels, engine)
+            # Several rows write expanded weights out in 16 bits and read them again.
+            several = content.of(matrix.part, matrix.phase) > 1
+            expanded = served.weight_format.expanded and not wide
+            written = np.where(several & expanded, 2 * SIXTEEN_BIT_BYTES, 0.0)
+            total, memory = _matrix_time(
+                matrix, content, candidates.layout, kernels, engine, written
+            )
             # A matrix without rows in its phase is neither computed nor read.
             runs = np.where(content.of(matrix.part, matrix.phase) > 0, 1.0, 0.0)
             total = np.where(runs > 0, total, 0.0)
@@ -217,13 +228,6 @@ def _unpacking(hardware: HardwareArrays, engine: ServingFacts) -> HardwareArrays
     return replace(hardware, matmul_compute=hardware.matmul_compute * share)
 
 
-def _expanded(matrix: ServedMatrix, content: StepContent) -> ServedMatrix:
-    """Return a matrix whose weights several rows write out in 16 bits and read again."""
-    several = content.of(matrix.part, matrix.phase) > 1
-    written = np.where(several, 2 * SIXTEEN_BIT_BYTES, 0.0)
-    return replace(matrix, bytes_per_parameter=matrix.bytes_per_parameter + written)
-
-
 def _flops(matrix: ServedMatrix, content: StepContent) -> Floats:
     """Return the operations of one matrix in one layer."""
     rows = content.of(matrix.part, matrix.phase) * matrix.active_experts
@@ -250,8 +254,15 @@ def _matrix_time(
     layout: LayoutArrays,
     hardware: HardwareArrays,
     engine: ServingFacts,
+    written: Floats,
 ) -> tuple[Floats, Floats]:
-    """Return the time of one matrix without its fixed cost, and its part for reading, in s."""
+    """Return the time of one matrix without its fixed cost, and its part for reading, in s.
+
+    Parameters
+    ----------
+    written : ndarray
+        Bytes that each weight moves beside its own. [bytes]
+    """
     tokens = content.of(matrix.part, matrix.phase)
     split = np.ones_like(layout.tensor)
     if matrix.division is not Division.REPLICATED:
@@ -279,7 +290,7 @@ def _matrix_time(
         depth=depth,
         width=width,
         matrices=held,
-        bytes_per_parameter=matrix.bytes_per_parameter,
+        bytes_per_parameter=matrix.bytes_per_parameter + written,
         bytes_per_activation=SIXTEEN_BIT_BYTES,
     )
     time = matmul_time_s(

@@ -78,6 +78,11 @@ SERVING_TIME: dict[str, TermText] = {
         "bytes / (host bandwidth x e), for long prompts bytes / (link x e), + layers x t0",
         "llamacpp2026",
     ),
+    "drafts": TermText(
+        "Drafting tokens for speculative decoding",
+        "share x step without drafts / accepted tokens",
+        None,
+    ),
     "prefill": TermText(
         "Prompts of other requests in the same steps",
         "d / (1 - X E) - d",

@@ -20,7 +20,7 @@ from advisor.equations.continuous_batching import (
 )
 from advisor.equations.serving import prefill_wait_s, request_rate_per_s, time_per_output_token_s
 from advisor.estimate.candidates import Candidates, Floats, Shares, matmul_peak
-from advisor.estimate.serving.demand import ServedModel, ServingLoad, batched_tokens
+from advisor.estimate.serving.demand import ServedModel, ServingLoad
 from advisor.estimate.serving.memory import ServingCapacity, serving_capacity
 from advisor.estimate.serving.step import (
     BRANCHES_PER_BLOCK,
@@ -47,6 +47,8 @@ class TokenShares(Shares):
     network: Floats
     fixed: Floats
     host: Floats
+    drafts: Floats
+    """Drafting tokens for speculative decoding."""
     prefill: Floats
     """Prompts of other requests in the same steps."""
 
@@ -148,11 +150,11 @@ def serving_times(
     -----
     Requests beyond the cache's memory wait for a place and raise the time to the first token, but
     not the throughput. A decode step carries the running sequences of one micro-batch (a pipeline
-    keeps ``pipeline_batches`` of them in flight). A prompt rides in ``n = prompt / batched_tokens`` steps, at
-    least one, together with the other sequences; the time that it adds to them is its
-    interference. Little's law gives the rates, a closed queue the waiting: see
-    ``equations.serving``. Requests are assumed to be out of phase. Leaves out prefix caching,
-    speculative decoding, preemption and separate prefill servers.
+    keeps ``pipeline_batches`` of them in flight). A prompt rides in
+    ``n = prompt / batched_tokens`` steps, at least one, together with the other sequences; the
+    time that it adds to them is its interference. Little's law gives the rates, a closed queue the
+    waiting: see ``equations.serving``. Requests are assumed to be out of phase. Leaves out
+    preemption and separate prefill servers.
 
     References
     ----------
@@ -171,12 +173,13 @@ def serving_times(
     requests = np.where(held >= 1, np.minimum(asked, held), asked)
     apart = pipeline_batches(stages=layout.pipeline, share=engine.pipeline_share)
     batch = np.ceil(requests / apart)
-    limit = batched_tokens(engine, memory_bytes)
-    new_tokens = load.input_tokens - load.cached_tokens
+    limit = load.step_limit(engine, memory_bytes)
+    new_tokens, before = load.input_tokens - load.cached_tokens, load.cached_prompt(served)
     chunk = np.minimum(new_tokens, limit)
-    before = load.cached_prompt(served)
 
-    def step(sequences: Floats, prompt_tokens: Floats) -> StepShares:
+    def step(
+        sequences: Floats, prompt_tokens: Floats, verified: Floats = load.verified
+    ) -> StepShares:
         content = StepContent(
             sequences=sequences,
             context_first=before,
@@ -184,6 +187,7 @@ def serving_times(
             prompt_tokens=prompt_tokens,
             prompt_length=load.input_tokens,
             prompt_cached=load.cached_tokens,
+            verified=verified,
         )
         return engine_step(served, content, candidates, engine, calibration.network)
 
@@ -194,15 +198,20 @@ def serving_times(
     with np.errstate(invalid="ignore"):
         occupied = new_tokens / limit
         chunks = np.maximum(occupied, 1.0)
-        decode_s = decode.total
+        drafts_s = np.zeros(1)
+        if np.any(load.drafting > 0):
+            drafts_s = load.drafting * step(batch, np.zeros_like(chunk), np.ones(1)).total
+        decode_s = (decode.total + drafts_s) / load.accepted
         # A single request starts a step only for its prompt; otherwise the prompt joins a step
         # that runs anyway.
-        running = np.where(batch > 1, decode_s, 0.0)
+        running = np.where(batch > 1, decode.total, 0.0)
         extra = prefill_extra_s(
             # One scheduler sets up the prompts of all micro-batches.
             prompt_overhead_s=prompt_s * apart,
             prompts_sharing=prompts_sharing_step(
-                concurrency=requests, output_tokens=load.output_tokens, steps_per_prompt=occupied
+                concurrency=requests,
+                output_tokens=np.maximum(load.output_tokens / load.accepted, 1.0),
+                steps_per_prompt=occupied,
             ),
             chunks=chunks,
             mixed_step_s=mixed.total,
@@ -227,7 +236,7 @@ def serving_times(
             decode_step_s=decode_s,
             prefill_extra_s=others,
             request_rate_per_s=rate,
-            steps=occupied,
+            steps=occupied * load.accepted,
         )
         generation = (load.output_tokens - 1) * tpot
         service = prompt_service_s(
@@ -238,10 +247,12 @@ def serving_times(
             pipeline=apart,
         )
         # A wider cache or a slower link slows generation, but it does not shorten the queue.
-        unhindered = generation - (load.output_tokens - 1) * (decode.cache + decode.network)
+        unhindered = generation - (load.output_tokens - 1) / load.accepted * (
+            decode.cache + decode.network
+        )
         wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=unhindered)
-        arrival = engine.request_overhead_s
-        arrival += engine.routed_request_overhead_s * min(served.routed_layers, 1)
+        routed = min(served.routed_layers, 1)
+        arrival = engine.request_overhead_s + routed * engine.routed_request_overhead_s
         ttft = arrival + first_token + wait
         # Infinite steps have no difference, so a missing link makes every time infinite.
         reachable = np.isfinite(mixed.total)
@@ -255,7 +266,10 @@ def serving_times(
         ttft, latency = (np.where(reachable, time, np.inf) for time in (ttft, latency))
         requests_per_s = load.concurrency / latency
         shares = TokenShares(
-            **{item.name: getattr(decode, item.name) for item in fields(StepShares)},
+            **{
+                item.name: getattr(decode, item.name) / load.accepted for item in fields(StepShares)
+            },
+            drafts=np.asarray(drafts_s / load.accepted),
             prefill=tpot - decode_s,
         )
     return ServingTimes(

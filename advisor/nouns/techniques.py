@@ -1,0 +1,178 @@
+"""Techniques of serving: what a case may state of them, and their published gains."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from advisor.errors import InputError
+from advisor.foundation.noun import Noun
+from advisor.foundation.resources import data_path
+from advisor.nouns.inputs import TEXT, Input, Labelled, Reads
+
+TECHNIQUES: Final = "serving_techniques.yaml"
+
+
+class Speculation(Labelled):
+    """Ways to draft tokens that the model then checks in one step."""
+
+    DRAFT = "draft", "Draft model"
+    EAGLE = "eagle", "EAGLE, EAGLE-2"
+    EAGLE3 = "eagle3", "EAGLE-3"
+    MEDUSA = "medusa", "Medusa"
+    NGRAM = "ngram", "N-grams of the prompt"
+    MTP = "mtp", "The model's own heads (MTP)"
+
+
+class TextKind(Labelled):
+    """Kinds of text, which drafts hit more or less often."""
+
+    CHAT = "chat", "Chat"
+    TRANSLATION = "translation", "Translation"
+    SUMMARY = "summary", "Summaries"
+    QA = "qa", "Questions"
+    MATHS = "maths", "Mathematics"
+    RAG = "rag", "Answers from documents"
+
+
+class Techniques(Noun):
+    """Techniques that a serving case states."""
+
+    prefix_hit_share: Annotated[
+        Annotated[float, Field(ge=0, le=0.999, allow_inf_nan=False)] | None,
+        Input(
+            "share of the prompt tokens that the prefix cache holds already: 0.6 or 60%",
+            "--prefix-hits",
+            "Prompt share in the cache",
+            reads=Reads.PLAIN,
+            networks=TEXT,
+            blank="None",
+        ),
+    ] = None
+    """Shared system prompts, documents and earlier turns. None: every prompt is new."""
+    speculation: Annotated[
+        Speculation | None,
+        Input(
+            "speculative decoding",
+            "--speculation",
+            "Speculative decoding",
+            networks=TEXT,
+            blank="None",
+        ),
+    ] = None
+    draft_tokens: Annotated[
+        Annotated[int, Field(ge=1, le=64)] | None,
+        Input("tokens drafted for one step (as published for the method)", "--draft-tokens"),
+    ] = None
+    acceptance: Annotated[
+        Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None,
+        Input(
+            "share of the drafted tokens that the model accepts (as published for the method)",
+            "--acceptance",
+            reads=Reads.PLAIN,
+        ),
+    ] = None
+    text_kind: Annotated[
+        TextKind | None,
+        Input("kind of text, for the gain of speculative decoding", "--text-kind"),
+    ] = None
+    step_tokens: Annotated[
+        Annotated[int, Field(ge=16, le=1_000_000)] | None,
+        Input(
+            "tokens of one engine step: long prompts are read in chunks of it (the engine's own)",
+            "--step-tokens",
+            reads=Reads.LENGTH,
+        ),
+    ] = None
+    """Chunked prefill: fewer tokens keep the time per token even, more read prompts faster."""
+
+
+class Gain(Noun):
+    """Speed over that without the technique."""
+
+    low: Annotated[float, Field(gt=0, le=100)]
+    expected: Annotated[float, Field(gt=0, le=100)]
+    high: Annotated[float, Field(gt=0, le=100)]
+
+
+class SpeculationFacts(Noun):
+    """Published measurements of one way to speculate."""
+
+    title: str
+    draft_tokens: Annotated[int, Field(ge=1)]
+    verified: Annotated[int, Field(ge=1)]
+    """Tokens that the model checks in one step, for each sequence."""
+    accepted: Annotated[float, Field(ge=1)]
+    """Tokens that one step yields."""
+    gain: Gain
+    """Of one stream."""
+    tasks: dict[TextKind, Annotated[float, Field(gt=0)]]
+    """Gain on a kind of text over the gain on all."""
+    source: str
+
+
+class _TechniqueFile(Noun):
+    speculation: dict[Speculation, SpeculationFacts]
+
+
+@cache
+def speculation_facts() -> dict[Speculation, SpeculationFacts]:
+    """Return the published measurements of every way to speculate."""
+    # A case without techniques needs no file.
+    from advisor.foundation.data_files import read_yaml
+    from advisor.foundation.data_records import checked
+
+    content = read_yaml(data_path(TECHNIQUES))
+    return checked(_TechniqueFile.model_validate, content, file=TECHNIQUES).speculation
+
+
+class Speculated(Noun):
+    """Speculative decoding as a case states it."""
+
+    verified: float = 1.0
+    """Tokens of a sequence in one step."""
+    accepted: float = 1.0
+    """Tokens that one step yields."""
+    overhead: float = 0.0
+    """Time to draft them, over that of a step without drafts."""
+    low: float = 1.0
+    high: float = 1.0
+    """Bounds of the gain over the expected one."""
+
+
+def speculated(stated: Techniques) -> Speculated:
+    """Return what speculative decoding does to a step.
+
+    Raises
+    ------
+    InputError
+        If drafts are described and no way to make them.
+    """
+    if stated.speculation is None:
+        given = {"draft_tokens": stated.draft_tokens, "acceptance": stated.acceptance}
+        for field, value in given.items():
+            if value is not None:
+                raise InputError(
+                    f"{field} describes drafts, and the case has none",
+                    value=str(value),
+                    allowed=", ".join(Speculation),
+                    remedy="Add speculation, or leave it out.",
+                    field=field,
+                )
+        return Speculated()
+    facts = speculation_facts()[stated.speculation]
+    gain = facts.gain.expected * (facts.tasks.get(stated.text_kind, 1) if stated.text_kind else 1)
+    count = stated.draft_tokens or facts.draft_tokens
+    times = count / facts.draft_tokens
+    accepted = 1 + (facts.accepted - 1) * times**0.5
+    if stated.acceptance is not None:
+        accepted = 1 + count * stated.acceptance
+    return Speculated(
+        verified=1 + (facts.verified - 1) * times,
+        accepted=accepted,
+        overhead=max(facts.accepted / gain - 1, 0.0) * times,
+        low=facts.gain.low / facts.gain.expected,
+        high=facts.gain.high / facts.gain.expected,
+    )

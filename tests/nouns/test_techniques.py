@@ -1,0 +1,97 @@
+"""Techniques of serving: their published gains, and what a case may say of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.errors import InputError
+from advisor.estimate.serving.demand import ServingLoad
+from advisor.nouns.techniques import Speculation, TextKind, speculated, speculation_facts
+from advisor.nouns.workload import Serving
+from tests.properties.test_serving_properties import Deployed
+
+STREAM = {"input_tokens": 512, "output_tokens": 256, "concurrency": 1}
+
+# Speed of one stream over plain decoding. Spec-Bench Leaderboard.md @fd2c1cd, Vicuna 7B, A100;
+# SafeAILab/EAGLE issue 228 (Qwen3 8B, H200); LottoLottoLotto/4x3090-llm-benchmarks (RTX 3090).
+MEASURED = [
+    ("eagle", None, 2.36),
+    ("eagle", "chat", 2.84),
+    ("eagle", "translation", 1.88),
+    ("medusa", None, 1.71),
+    ("ngram", None, 1.66),
+    ("ngram", "summary", 2.66),
+    ("ngram", None, 2.77),
+    ("draft", None, 1.52),
+    ("draft", None, 1.93),
+    ("draft", None, 1.24),
+    ("eagle3", None, 1.96),
+    ("eagle3", "maths", 3.42),
+]
+
+
+@pytest.mark.parametrize(("method", "kind", "gain"), MEASURED)
+def test_measured_gains_of_one_stream_lie_in_the_range(method, kind, gain):
+    stated = {"speculation": method, "text_kind": kind}
+    case = Serving.model_validate(STREAM | stated)
+    plain = Deployed().under(STREAM).tpot_s[0]
+    drafted = Deployed().under(STREAM | stated).tpot_s[0]
+    bounds = speculated(case)
+    expected = plain / drafted
+    assert expected * bounds.low * 0.9 <= gain <= expected * bounds.high * 1.1
+
+
+@pytest.mark.parametrize("method", list(Speculation))
+def test_drafts_gain_less_in_large_batches(method):
+    def gain(concurrency: int) -> float:
+        load = STREAM | {"concurrency": concurrency}
+        drafted = Deployed().under(load | {"speculation": method}).tpot_s[0]
+        return float(Deployed().under(load).tpot_s[0] / drafted)
+
+    assert gain(1) > gain(256)
+
+
+def test_more_accepted_drafts_are_faster():
+    def token_s(acceptance: float) -> float:
+        stated = {"speculation": "draft", "draft_tokens": 4, "acceptance": acceptance}
+        return float(Deployed().under(STREAM | stated).tpot_s[0])
+
+    assert token_s(0.9) < token_s(0.5) < token_s(0.1)
+
+
+def test_acceptance_is_the_accepted_share_of_the_drafts():
+    stated = {"speculation": "ngram", "draft_tokens": 4, "acceptance": 0.45}
+    drafts = speculated(Serving.model_validate(stated))
+    assert (drafts.verified, drafts.accepted) == (5, pytest.approx(2.8))
+
+
+def test_cached_prompts_shorten_the_wait_and_leave_the_context():
+    load = STREAM | {"input_tokens": 8000, "concurrency": 16}
+    new, cached = (Deployed().under(load | {"prefix_hit_share": share}) for share in (0.0, 0.9))
+    assert cached.ttft_s[0] < 0.35 * new.ttft_s[0]
+    assert cached.output_tokens_per_s[0] > new.output_tokens_per_s[0]
+    assert cached.shares.cache[0] == pytest.approx(new.shares.cache[0])
+
+
+def test_one_token_of_a_cached_prompt_is_computed():
+    load = ServingLoad.of(Serving(input_tokens=8, prefix_hit_share=0.999))
+    assert load.cached_tokens[0] == 7
+
+
+def test_shorter_steps_keep_the_time_per_token_even_and_read_long_prompts_slower():
+    load = STREAM | {"input_tokens": 16_000, "concurrency": 16}
+    short, long = (Deployed().under(load | {"step_tokens": n}) for n in (512, 8192))
+    assert short.ttft_s[0] > long.ttft_s[0]
+
+
+def test_drafts_without_a_method_are_refused():
+    with pytest.raises(InputError, match="draft_tokens"):
+        ServingLoad.of(Serving(draft_tokens=4))
+
+
+def test_every_method_has_published_gains():
+    facts = speculation_facts()
+    assert set(facts) == set(Speculation)
+    for each in facts.values():
+        assert each.gain.low <= each.gain.expected <= each.gain.high
+        assert set(each.tasks) <= set(TextKind)
