@@ -26,7 +26,7 @@ from advisor.estimate.results import (
     StepTime,
 )
 from advisor.estimate.serving.demand import mean_bytes_per_parameter, stores_as_published
-from advisor.estimate.serving.notes import engine_notes, limit_notes
+from advisor.estimate.serving.notes import engine_notes, limit_notes, technique_notes
 from advisor.estimate.serving.report import ServingReport, describe_serving
 from advisor.estimate.serving.times import cache_format
 from advisor.estimate.software import able_tools, engine_of, tool_of
@@ -180,6 +180,7 @@ def _served(
     layout, node = placement.layout, placement.node
     more = (
         *engine_notes(layout, node, architecture, weight_format, calibration),
+        *technique_notes(workload),
         *limit_notes(placement.accelerator, report.memory),
     )
     return _Work(

@@ -97,7 +97,7 @@ class ServingFacts(Noun):
     request_overhead_s: Seconds = 0.0
     """Time from a request's arrival to its first step: transport, tokenisation, scheduling. [s]"""
     routed_request_overhead_s: Seconds = 0.0
-    """What a mixture of experts adds to that time. [s]"""
+    """What each layer of routed experts adds to that time. [s]"""
     admission_s: Seconds = 0.0
     """Time of the host to take in one of many requests that arrive together. [s]"""
     burst_slowdown: Positive = 1.0

@@ -25,6 +25,7 @@ from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
+from advisor.planning.explain.served_tuning import served_improvements
 from advisor.planning.explain.tuning import improvements
 from advisor.planning.price_age import with_price_age
 from advisor.planning.results import (
@@ -185,7 +186,7 @@ class _Searched:
             first = best_option(self.feasible, objective)
             if first is not None:
                 self._add_neighbours(first)
-                if objective is asked and not isinstance(self.case.workload, Serving):
+                if objective is asked:
                     self._add_improvements(first)
         return tuple(
             Ranking(
@@ -210,12 +211,17 @@ class _Searched:
 
     def _add_improvements(self, option: Option) -> None:
         place = placement(option, self.systems[option.system])
-        better = improvements(
-            place.training(self.case, self.architecture),
-            place,
-            architecture=self.architecture,
-            calibration=self.calibration,
-        )
+        if isinstance(self.case.workload, Serving):
+            better = served_improvements(
+                self.case, place, architecture=self.architecture, calibration=self.calibration
+            )
+        else:
+            better = improvements(
+                place.training(self.case, self.architecture),
+                place,
+                architecture=self.architecture,
+                calibration=self.calibration,
+            )
         update = {"improvements": better}
         self.estimates[option] = self.estimate(option).model_copy(update=update)
 

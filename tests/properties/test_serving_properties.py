@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ CONSTANTS = load_calibration()
 
 
 ONE = ParallelLayout()
-Load = dict[str, int]
+Load = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,9 @@ def test_throughput_does_not_rise_beyond_the_memory_of_the_cache(
     most = int(times.capacity.possible_concurrency[0])
     if not 1 <= most <= 200_000:
         return
-    full = Deployed(model, card, layout).under(load | {"concurrency": most})
+    full = Deployed(model, card, layout).under({**load, "concurrency": most})
     for more in (2 * most, 5 * most):
-        beyond = Deployed(model, card, layout).under(load | {"concurrency": more})
+        beyond = Deployed(model, card, layout).under({**load, "concurrency": more})
         assert beyond.output_tokens_per_s[0] <= full.output_tokens_per_s[0] * (1 + 1e-9)
         assert beyond.ttft_s[0] > full.ttft_s[0]
 
@@ -138,7 +139,7 @@ def test_slower_links_never_help(model, card, degrees, link, load):
 @given(st.sampled_from(MODELS), st.sampled_from(CARDS), st.integers(1, 4000), loads)
 def test_longer_prompts_never_lower_the_time_to_the_first_token(model, card, more, load):
     short = Deployed(model, card).under(load)
-    long = Deployed(model, card).under(load | {"input_tokens": load["input_tokens"] + more})
+    long = Deployed(model, card).under({**load, "input_tokens": load["input_tokens"] + more})
     assert long.ttft_s[0] >= short.ttft_s[0] * (1 - 1e-9)
 
 
@@ -195,5 +196,5 @@ def test_finite_burst_is_slower_than_the_full_engine():
     load = {"input_tokens": 217, "output_tokens": 202, "concurrency": 1000}
     burst = Deployed().burst(load)
     running = int(burst.running[0])
-    full = Deployed().under(load | {"concurrency": running})
+    full = Deployed().under({**load, "concurrency": running})
     assert 1000 * 202 / burst.whole_s[0] < full.output_tokens_per_s[0]

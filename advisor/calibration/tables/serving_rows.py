@@ -60,6 +60,7 @@ BURST_TIME: Final = "serving_burst"
 """Name of the interval for their times."""
 BURST_REQUESTS: Final = 1000
 """Requests of a burst if the row states none: the default of ``vllm bench serve``."""
+STATIC: Final = "llm_static_batch"
 SINGLE: Final = "llm_single_stream"
 OTHER: Final = "_other"
 FIRST_ENGINE: Final = "vllm"
@@ -229,6 +230,9 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     interface = cell(row, "backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
     settings = _settings(row)
+    if row_kind(row) == STATIC and name != FIRST_ENGINE and name not in engines:
+        # Scripts that run a fixed batch schedule nothing.
+        settings += (("sequence_overhead_s", 0.0),)
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
         candidates=Candidates(

@@ -10,6 +10,8 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.hardware import Accelerator, Node
 from advisor.nouns.layout import ParallelLayout
 from advisor.nouns.precision import WeightFormat
+from advisor.nouns.techniques import speculated, speculation_facts
+from advisor.nouns.workload import Serving
 
 PAGE_BYTES = 4096
 
@@ -38,6 +40,24 @@ def engine_notes(
         notes.append(
             f"{node.display_bytes / GB:.2g} GB of each card for screen and desktop "
             "(host.display_bytes)"
+        )
+    return tuple(notes)
+
+
+def technique_notes(workload: Serving) -> tuple[str, ...]:
+    """State what the estimate assumes of each technique that the case states."""
+    notes = []
+    if workload.prefix_hit_share:
+        notes.append(
+            f"{workload.prefix_hit_share:.0%} of each prompt is in the prefix cache (stated); the "
+            "memory counts every request in full"
+        )
+    if workload.speculation is not None:
+        facts, drafts = speculation_facts()[workload.speculation], speculated(workload)
+        notes.append(
+            f"{facts.title}: a step checks {drafts.verified:.0f} tokens of each sequence and "
+            f"yields {drafts.accepted:.1f}; published gain of one stream {facts.gain.low:g} to "
+            f"{facts.gain.high:g} times ({facts.source})"
         )
     return tuple(notes)
 

@@ -11,10 +11,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.architecture.table.operators import Division, Part, Phase
-from advisor.equations.collectives import (
-    all_to_all_time_s,
-    point_to_point_time_s,
-)
 from advisor.equations.continuous_batching import pipeline_batches
 from advisor.equations.offload import host_layers_s
 from advisor.equations.roofline import (
@@ -25,12 +21,10 @@ from advisor.equations.roofline import (
     product_bytes,
 )
 from advisor.equations.serving import (
-    direct_all_reduce_time_s,
     experts_touched,
     mean_attended_tokens,
 )
 from advisor.estimate.candidates import Candidates, Floats, HardwareArrays, LayoutArrays, Shares
-from advisor.estimate.links import group_link
 from advisor.estimate.serving.demand import (
     SIXTEEN_BIT_BYTES,
     ServedMatrix,
@@ -38,14 +32,13 @@ from advisor.estimate.serving.demand import (
     host_parts,
     row_cache_share,
 )
+from advisor.estimate.serving.traffic import traffic_s
 from advisor.nouns.efficiency import NetworkEfficiency
 from advisor.nouns.engines import ServingFacts
 
 BRANCHES_PER_BLOCK = 2.0
 """Attention and feed-forward: the engine's overhead per layer was fitted on blocks with both. Each
 branch ends in one reduction (Narayanan et al. 2021, section 2.3)."""
-EXPERT_EXCHANGES = 2.0
-"""Dispatch to the experts and return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +179,8 @@ def engine_step(
         compute = compute + scores + _elementwise_time(served, content, candidates)
         # One scheduler serves all micro-batches of a pipeline, one after the other.
         apart = pipeline_batches(stages=candidates.layout.pipeline, share=engine.pipeline_share)
-        served_by_host = content.sampled * apart
-        fixed = fixed + engine.step_overhead_s * apart + engine.sequence_overhead_s * served_by_host
+        host_s = engine.step_overhead_s + engine.sequence_overhead_s * content.sampled
+        fixed = fixed + apart * host_s
         blocks = served.model.branches / BRANCHES_PER_BLOCK
         each = engine.layer_overhead_s + np.where(
             content.prompt_tokens > 0, hardware.prompt_layer_overhead_s, hardware.layer_overhead_s
@@ -195,7 +188,7 @@ def engine_step(
         fixed = fixed + each * blocks
         fixed = fixed + hardware.routed_layer_overhead_s * served.routed_layers
         fixed = fixed + hardware.scan_layer_overhead_s * served.scan_layers
-        traffic = _traffic(served, content, candidates, network)
+        traffic = traffic_s(served, content.tokens, candidates, network)
         waited = np.zeros(shape)
         if host is not None:
             waited = np.asarray(
@@ -258,10 +251,7 @@ def _matrix_time(
 ) -> tuple[Floats, Floats]:
     """Return the time of one matrix without its fixed cost, and its part for reading, in s.
 
-    Parameters
-    ----------
-    written : ndarray
-        Bytes that each weight moves beside its own. [bytes]
+    Each weight moves ``written`` bytes beside its own.
     """
     tokens = content.of(matrix.part, matrix.phase)
     split = np.ones_like(layout.tensor)
@@ -376,40 +366,3 @@ def _elementwise_time(served: ServedModel, content: StepContent, candidates: Can
             overhead_s=0.0,
         )
     )
-
-
-def _traffic(
-    served: ServedModel, content: StepContent, candidates: Candidates, network: NetworkEfficiency
-) -> Floats:
-    """Return the time of all exchanges between accelerators in one step, in s."""
-    layout = candidates.layout
-    one = np.ones_like(layout.tensor)
-    hidden = SIXTEEN_BIT_BYTES * served.model.hidden_size * content.tokens
-    bandwidth, latency = group_link(candidates, network, layout.tensor, one)
-    fast = layout.tensor <= candidates.hardware.intra_domain
-    gain = 1.0 + fast * network.rank_gain * np.log2(np.maximum(layout.tensor / 2, 1.0))
-    reduction = direct_all_reduce_time_s(
-        message_bytes=hidden, ranks=layout.tensor, bytes_per_s=bandwidth * gain, latency_s=latency
-    )
-    total = served.model.branches * np.asarray(reduction)
-
-    routed = [matrix for matrix in served.matrices if matrix.experts > 1]
-    if routed:
-        bandwidth, latency = group_link(candidates, network, layout.expert, layout.tensor)
-        # A token travels once to each rank that holds one of its experts.
-        copies = np.minimum(float(routed[0].active_experts), layout.expert)
-        exchange = all_to_all_time_s(
-            message_bytes=hidden * copies / layout.tensor,
-            ranks=layout.expert,
-            bytes_per_s=bandwidth,
-            latency_s=latency / np.maximum(layout.expert - 1, 1.0),
-        )
-        layers = max(matrix.layers for matrix in routed)
-        total = total + np.where(
-            layout.expert > 1, EXPERT_EXCHANGES * layers * np.asarray(exchange), 0.0
-        )
-
-    # Neighbouring stages are one tensor-parallel group apart.
-    bandwidth, latency = group_link(candidates, network, 2 * one, layout.tensor)
-    hop = point_to_point_time_s(message_bytes=hidden, bytes_per_s=bandwidth, latency_s=latency)
-    return total + np.where(layout.pipeline > 1, (layout.pipeline - 1) * np.asarray(hop), 0.0)

@@ -251,8 +251,8 @@ def serving_times(
             decode.cache + decode.network
         )
         wait = prefill_wait_s(concurrency=requests, service_s=service, generation_s=unhindered)
-        routed = min(served.routed_layers, 1)
-        arrival = engine.request_overhead_s + routed * engine.routed_request_overhead_s
+        routed_s = served.routed_layers * engine.routed_request_overhead_s
+        arrival = engine.request_overhead_s + routed_s
         ttft = arrival + first_token + wait
         # Infinite steps have no difference, so a missing link makes every time infinite.
         reachable = np.isfinite(mixed.total)
