@@ -87,7 +87,13 @@ def _server(name: str, *shared: str) -> EngineFit:
 SERVERS: Final = (
     _server("vllm"),
     _server("tensorrt_llm", "layer_overhead_s", "unpacked_compute"),
-    _server("sglang", "layer_overhead_s", "sequence_overhead_s", "unpacked_compute"),
+    _server(
+        "sglang",
+        "layer_overhead_s",
+        "sequence_overhead_s",
+        "prompt_overhead_s",
+        "unpacked_compute",
+    ),
 )
 """The first engine gives ``serving``; the others take from it what they do not fit."""
 

@@ -60,7 +60,8 @@ BURST_TIME: Final = "serving_burst"
 """Name of the interval for their times."""
 BURST_REQUESTS: Final = 1000
 """Requests of a burst if the row states none: the default of ``vllm bench serve``."""
-STATIC: Final = "llm_static_batch"
+FIXED: Final = ("llm_static_batch", "llm_prefill")
+"""Kinds without arrivals."""
 SINGLE: Final = "llm_single_stream"
 OTHER: Final = "_other"
 FIRST_ENGINE: Final = "vllm"
@@ -230,9 +231,9 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     interface = cell(row, "backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
     settings = _settings(row)
-    if row_kind(row) == STATIC and name != FIRST_ENGINE and name not in engines:
-        # Scripts that run a fixed batch schedule nothing.
-        settings += (("sequence_overhead_s", 0.0),)
+    if row_kind(row) in FIXED and name != FIRST_ENGINE and name not in engines:
+        # Scripts that run a fixed batch schedule nothing, and replay captured graphs.
+        settings += (("sequence_overhead_s", 0.0), ("prompt_overhead_s", 0.0))
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
         candidates=Candidates(
@@ -263,7 +264,9 @@ def row_load(row: Row, kind: str, deployment: Deployment, engine: Engine) -> Ser
         if kind == BURST
         else integer(row, "concurrency", 1),
     }
-    load = ServingLoad.of(built(Serving, stated(row, Serving, leave=("engine",)) | counts))
+    load = ServingLoad.of(
+        built(Serving, stated(row, Serving, leave=("engine", "requests_per_s")) | counts)
+    )
     if cell(row, "cached_tokens"):
         cached = min(integer(row, "cached_tokens", 1), counts["input_tokens"] - 1)
         load = replace(load, cached_tokens=np.array([float(cached)]))
