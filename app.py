@@ -37,6 +37,13 @@ page = st.navigation(
             help="Above how many hours a month buying a GPU beats renting it.",
         ),
         st.Page(
+            PAGES / "fleet.py",
+            title="Fleet",
+            icon=":material/dns:",
+            url_path="fleet",
+            help="What to buy and what to rent, and when, for many workloads.",
+        ),
+        st.Page(
             PAGES / "catalog.py",
             title="Catalog",
             icon=":material/inventory_2:",

@@ -33,6 +33,13 @@ from advisor.frames.fits import (
     fits_table,
     training_fits_table,
 )
+from advisor.frames.fleet import (
+    cash_table,
+    charges_table,
+    purchases_table,
+    use_table,
+    ways_table,
+)
 from advisor.frames.machine import (
     checks_table,
     products_table,
@@ -113,7 +120,9 @@ __all__ = [
     "card_offers_table",
     "card_title",
     "card_titles",
+    "cash_table",
     "catalog_table",
+    "charges_table",
     "charted",
     "checks_table",
     "citation",
@@ -142,6 +151,7 @@ __all__ = [
     "points_table",
     "processors_table",
     "products_table",
+    "purchases_table",
     "quantities",
     "quantity_title",
     "rates_table",
@@ -162,9 +172,11 @@ __all__ = [
     "timeline_table",
     "training_fits_table",
     "transfers_table",
+    "use_table",
     "verdict_sentences",
     "verdicts",
     "way_out_sentence",
+    "ways_table",
     "what_if_sentence",
     "what_if_table",
     "within_reach",

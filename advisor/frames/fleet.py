@@ -1,0 +1,86 @@
+"""The plan of a fleet as tables."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from advisor.fleet.results import FleetPlan
+from advisor.foundation.formatting import money
+
+
+def purchases_table(plan: FleetPlan) -> pd.DataFrame:
+    """Return what is bought or committed to, in order of time."""
+    return pd.DataFrame(
+        [
+            {
+                "": "Rent for a term" if item.committed else "Buy",
+                "Machine": f"{item.count} x {item.title}",
+                "Price": money(item.usd),
+                "There in month": str(item.month),
+                "Order": f"{item.order_weeks:.0f} weeks before" if item.order_weeks else "-",
+                "Why": " ".join(item.why) or "-",
+            }
+            for item in plan.purchases
+        ]
+    )
+
+
+def use_table(plan: FleetPlan) -> pd.DataFrame:
+    """Return the use of each kind of machine by workload, over the horizon."""
+    names = dict.fromkeys(name for machine in plan.fleet for name in machine.by_workload)
+    return pd.DataFrame(
+        [
+            {
+                "Machine": machine.title,
+                "Most at a time": str(max(machine.count)),
+                **{name: f"{machine.by_workload.get(name, 0.0):.0%}" for name in names},
+                "Free": f"{max(0.0, 1 - sum(machine.by_workload.values())):.0%}",
+            }
+            for machine in plan.fleet
+        ]
+    )
+
+
+def charges_table(plan: FleetPlan) -> pd.DataFrame:
+    """Return what each workload costs over the horizon, as present value."""
+    return pd.DataFrame(
+        [
+            {
+                "Workload": item.workload,
+                "Total": money(item.usd),
+                "Own machines": money(item.own_usd),
+                "Rent": money(item.rent_usd),
+                "Left out": f"{item.left_out:.0%}" if item.left_out > 0.005 else "-",
+            }
+            for item in plan.charges
+        ]
+    )
+
+
+def cash_table(plan: FleetPlan) -> pd.DataFrame:
+    """Return the cash of each quarter."""
+    return pd.DataFrame(
+        [
+            {
+                "From month": str(item.month),
+                "Machines": money(item.purchase_usd),
+                "Rent": money(item.rent_usd),
+                "Power, place, staff": money(item.running_usd),
+            }
+            for item in plan.cash
+        ]
+    )
+
+
+def ways_table(plan: FleetPlan) -> pd.DataFrame:
+    """Return the other ways and the plans under smaller budgets."""
+    return pd.DataFrame(
+        [
+            {
+                "Way": item.title,
+                "Cost": "not possible" if item.usd is None else money(item.usd),
+                "For machines": "-" if item.purchase_usd is None else money(item.purchase_usd),
+            }
+            for item in (*plan.alternatives, *plan.curve)
+        ]
+    )

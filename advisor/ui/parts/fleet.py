@@ -1,0 +1,176 @@
+"""The parts of the page *Fleet*."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import streamlit as st
+
+from advisor import api, frames
+from advisor.errors import InputError
+from advisor.foundation.formatting import money
+from advisor.ui.parts import question
+from advisor.ui.parts.results import status
+from advisor.ui.parts.wording import plain, text_table
+from advisor.ui.session import address, state
+from advisor.ui.session.kept import kept
+from advisor.ui.session.links import Field, Page, choice, number, packed, text, unpack
+
+OWN: Final = "own"
+QUESTIONS: Final = {
+    "home": "At home: fine-tune one model and run another",
+    "lab": "A lab: machines for a group of people",
+    "chatbot": "A chatbot: one server or the cloud",
+    OWN: "My own portfolio",
+}
+MOST_BUDGET: Final = 1e8
+MOST_PEOPLE: Final = 10_000.0
+PATHS: Final = ("config", "stack")
+"""Fields of a model that a file's path may stand in; a page opens none of its server's files."""
+EXAMPLE: Final = """\
+workloads:
+  - name: chatbot
+    case:
+      model: {preset: llama-3.1-8b}
+      workload: {kind: serving, concurrency: 32}
+      limits: {max_tpot_ms: 50}
+    growth_per_year: 0.5
+  - name: weekly fine-tune
+    case:
+      model: {preset: llama-3.1-8b}
+      workload: {kind: fine_tuning, method: lora, tokens: 50e6}
+      limits: {deadline_hours: 24}
+    runs_per_month: 4.3
+    preemptible: true
+"""
+
+
+@functools.cache
+def inputs() -> Page:
+    """Return the inputs as they stand in the address."""
+    own = Field(
+        "fleet_text",
+        "Portfolio",
+        EXAMPLE,
+        lambda given: (_unpacked(given), None),
+        write=packed,
+        title=lambda value: "the example" if value == EXAMPLE else "your own",
+    )
+    return Page(
+        "fleet",
+        {
+            "ask": choice("fleet_ask", "Question", "home", lambda: QUESTIONS),
+            "budget": number("fleet_budget", "Budget", 2500.0, 0.0, MOST_BUDGET),
+            "people": number("fleet_people", "People", 12.0, 1.0, MOST_PEOPLE),
+            "tune": replace(text("fleet_tune", "Fine-tuned model", "llama-3.1-8b")),
+            "serve": text("fleet_serve", "Served model", "qwen3-32b"),
+            "portfolio": own,
+        },
+    )
+
+
+def _unpacked(given: str) -> str:
+    return unpack(given) or EXAMPLE
+
+
+def ask() -> api.Portfolio | None:
+    """Show the inputs; return the portfolio, or None after saying what is wrong with it."""
+    question.head("What to own, what to rent, and when?")
+    address.open_page(inputs())
+    st.radio("Question", [*QUESTIONS], format_func=QUESTIONS.__getitem__, key="fleet_ask")
+    asked = st.session_state["fleet_ask"]
+    if asked == OWN:
+        st.text_area("Portfolio (YAML or JSON)", key="fleet_text", height=320)
+    else:
+        columns = st.columns(4)
+        with columns[0]:
+            st.number_input("Budget for machines (USD)", 0.0, MOST_BUDGET, key="fleet_budget")
+        if asked != "home":
+            with columns[1]:
+                st.number_input("People", 1.0, MOST_PEOPLE, key="fleet_people", format="%.0f")
+        with columns[2]:
+            st.text_input("Fine-tuned model", key="fleet_tune")
+        with columns[3]:
+            st.text_input("Served model", key="fleet_serve")
+    address.write(inputs())
+    question_words = QUESTIONS[asked].partition(":")[0]
+    st.set_page_config(page_title=f"Fleet: {question_words}")
+    try:
+        return _portfolio(address.values(inputs()))
+    except InputError as error:
+        st.error(plain(state.sentence(error)), icon=":material/error:")
+        return None
+
+
+def _portfolio(values: Mapping[str, Any]) -> api.Portfolio:
+    if values["ask"] == OWN:
+        content = api.parse_case(str(values["portfolio"]))
+        _refuse_paths(content)
+        return api.load_portfolio(content)
+    return api.quick_portfolio(
+        str(values["ask"]),
+        budget_usd=float(values["budget"] or 0.0),
+        people=float(values["people"] or 1.0),
+        tune=str(values["tune"]) or None,
+        serve=str(values["serve"]) or None,
+    )
+
+
+def _refuse_paths(content: Any) -> None:
+    """Refuse models that name a file: a page must not open files of its server."""
+    if isinstance(content, Mapping):
+        for name in PATHS:
+            if isinstance(content.get(name), str):
+                raise InputError(
+                    f"model.{name} names a file",
+                    value=content[name],
+                    allowed=f"a preset, a number of parameters, or the content of {name}",
+                    remedy="Put the content itself there, or use the command line.",
+                    field="portfolio",
+                )
+        for value in content.values():
+            _refuse_paths(value)
+    elif isinstance(content, list | tuple):
+        for value in content:
+            _refuse_paths(value)
+
+
+def show(portfolio: api.Portfolio) -> None:
+    """Plan the portfolio and show the answer, what it rests on, and the other ways."""
+    try:
+        with st.spinner("Planning"):
+            plan: api.FleetPlan = kept(
+                lambda: api.plan_fleet(portfolio), "fleet", portfolio.to_json(indent=None)
+            )
+    except InputError as error:
+        st.error(plain(state.sentence(error)), icon=":material/error:")
+        return
+    status(plan.sentence)
+    if plan.purchases:
+        st.header("Machines", anchor=False)
+        text_table(frames.purchases_table(plan))
+    if plan.fleet:
+        st.header("Use of the machines, by workload", anchor=False)
+        text_table(frames.use_table(plan))
+    st.header("Cost by workload", anchor=False)
+    text_table(frames.charges_table(plan))
+    if plan.alternatives:
+        st.header("Other ways", anchor=False)
+        text_table(frames.ways_table(plan))
+    for price in plan.limit_prices:
+        st.markdown(plain(price.sentence))
+    budget = portfolio.budget.purchase_usd
+    if plan.headroom is not None and budget is not None:
+        times = f"{money(budget)} for machines carries {plan.headroom:.1f} times this work."
+        st.markdown(plain(times))
+    with st.expander("Cash by quarter"):
+        text_table(frames.cash_table(plan))
+    with st.expander("Energy, and what the plan leaves out"):
+        energy = f"{plan.energy_kwh:,.0f} kWh and {plan.carbon_kg:,.0f} kg of CO2"
+        st.markdown(plain(f"Machines on site: {energy} over the horizon."))
+        for note in plan.notes:
+            st.markdown(plain(note))
+    st.download_button("Save the plan (JSON)", plan.to_json(), "fleet.json", "application/json")

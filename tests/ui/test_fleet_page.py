@@ -1,0 +1,40 @@
+"""The page *Fleet*: common questions, a portfolio of one's own, and what it refuses."""
+
+from __future__ import annotations
+
+from advisor import plan_fleet
+from advisor.api import quick_portfolio
+from tests.ui.test_one_case import opened, text
+
+
+def test_the_page_gives_the_plan_of_python() -> None:
+    page = opened("fleet", {"ask": "home", "budget": "2500"})
+    plan = plan_fleet(
+        quick_portfolio("home", budget_usd=2500, tune="llama-3.1-8b", serve="qwen3-32b")
+    )
+
+    assert plan.sentence in text(page)
+
+
+def test_a_question_stands_in_the_address() -> None:
+    page = opened("fleet", {"ask": "chatbot", "budget": "20000", "people": "8"})
+    page.number_input(key="fleet_people").set_value(9.0).run()
+
+    assert not page.exception
+    assert page.query_params["people"] == "9"
+    assert page.query_params["ask"] == "chatbot"
+
+
+def test_a_portfolio_of_ones_own_opens_no_file_of_the_server() -> None:
+    page = opened("fleet", {"ask": "own"})
+    page.text_area(key="fleet_text").set_value(
+        "workloads:\n"
+        "  - name: x\n"
+        "    runs_per_month: 1\n"
+        "    case:\n"
+        "      model: {config: /etc/hostname}\n"
+        "      workload: {kind: fine_tuning}\n"
+    ).run()
+
+    assert not page.exception
+    assert "names a file" in page.error[0].value
