@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from statistics import median
 
+from advisor.catalog.api_prices import API_SOURCE, load_api_prices
 from advisor.catalog.catalog import Catalog
 from advisor.foundation.dates import STALE_DAYS, age_days, first_day, is_stale
 from advisor.nouns.hardware import Offer
@@ -13,7 +14,7 @@ from advisor.nouns.hardware import Offer
 _HEAD = """\
 # Prices in the catalog
 
-Written by `make pages` from `data/cloud_offers.csv`. Ages count to {today}, the day of the newest
+Written by `make pages` from `data/cloud_offers.csv` and `data/api_prices.csv`. Ages count to {today}, the day of the newest
 price. A price whose day is unknown counts as old as it may be. Old: over {stale} days.
 `gpu-advisor prices show` counts to the current day and includes live prices.
 """
@@ -30,6 +31,10 @@ def prices_page(catalog: Catalog) -> str:
         _table("provider", _groups(offers, lambda offer: offer.provider), today, cards=True),
         "## By accelerator\n",
         _table("accelerator", _groups(offers, lambda o: names[o.accelerator]), today, cards=False),
+        "## Hosted models\n",
+        f"{API_SOURCE} USD for a million tokens; `gpu-advisor recommend`, `estimate` and `own` compare "
+        "machines with the rows of the same model.\n",
+        _hosted(),
     ]
     return "\n".join(parts)
 
@@ -61,6 +66,27 @@ def _table(title: str, groups: dict[str, list[Offer]], today: date, *, cards: bo
             f"{sum(is_stale(day, today=today) for day in days) / len(days):.0%}".replace("%", " %"),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _hosted() -> str:
+    """Return the table of hosted models, those of a preset first."""
+    lines = [
+        "| model | provider | in | cached | out | checked | note |",
+        "| --- | --- | --: | --: | --: | --- | --- |",
+    ]
+    for item in sorted(load_api_prices(), key=lambda item: (not item.preset, item.preset)):
+        note = item.notes or ("" if item.preset else "another model than any preset")
+        cells = (
+            item.preset or item.model,
+            item.provider,
+            f"{item.input_usd:g}",
+            "" if item.cached_input_usd is None else f"{item.cached_input_usd:g}",
+            f"{item.output_usd:g}",
+            item.price_date,
+            note,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
