@@ -14,9 +14,15 @@ from advisor.nouns.hardware import Offer
 _HEAD = """\
 # Prices in the catalog
 
-Written by `make pages` from `data/cloud_offers.csv` and `data/api_prices.csv`. Ages count to {today}, the day of the newest
-price. A price whose day is unknown counts as old as it may be. Old: over {stale} days.
+Written by `make pages` from `data/cloud_offers.csv` and `data/api_prices.csv`. Ages count to
+{today}, the day of the newest price. A price whose day is unknown counts as old as it may be. Old: over {stale} days.
 `gpu-advisor prices show` counts to the current day and includes live prices.
+"""
+
+
+_HOSTED = """\
+{source} USD for a million tokens. `gpu-advisor recommend`, `estimate` and `own` compare machines
+with the rows of the same model.
 """
 
 
@@ -32,8 +38,7 @@ def prices_page(catalog: Catalog) -> str:
         "## By accelerator\n",
         _table("accelerator", _groups(offers, lambda o: names[o.accelerator]), today, cards=False),
         "## Hosted models\n",
-        f"{API_SOURCE} USD for a million tokens; `gpu-advisor recommend`, `estimate` and `own` compare "
-        "machines with the rows of the same model.\n",
+        _HOSTED.format(source=API_SOURCE),
         _hosted(),
     ]
     return "\n".join(parts)
