@@ -15,7 +15,8 @@ _HEAD = """\
 # Prices in the catalog
 
 Written by `make pages` from `data/cloud_offers.csv` and `data/api_prices.csv`. Ages count to
-{today}, the day of the newest price. A price whose day is unknown counts as old as it may be. Old: over {stale} days.
+{today}, the day of the newest price. A price whose day is unknown counts as old as it may be.
+Old: over {stale} days.
 `gpu-advisor prices show` counts to the current day and includes live prices.
 """
 
