@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,6 +23,7 @@ from advisor.planning.beside_api import with_api
 from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
+from advisor.planning.explain.devices import buying_advice, devices_to_buy
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.explain.served_tuning import served_improvements
@@ -104,7 +105,8 @@ def recommend(
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
     rankings = searched.rankings()
-    rejections = searched.rejections(catalog, rankings, best)
+    bought = devices_to_buy(case, architecture, catalog, calibration)
+    rejections = searched.rejections(catalog, rankings, best, bought)
     answer = _answer(rankings[0].plans, rejections, limits)
     if best is None:
         on_sentence(answer)
@@ -119,14 +121,17 @@ def recommend(
         candidates=candidates,
         fewest=searched.fewest(),
         rejections=rejections,
-        advice=advise(
-            case,
-            architecture,
-            searched.systems,
-            searched.result,
-            feasible=searched.feasible,
-            rankings=rankings,
-            prices=catalog.prices,
+        advice=(
+            *advise(
+                case,
+                architecture,
+                searched.systems,
+                searched.result,
+                feasible=searched.feasible,
+                rankings=rankings,
+                prices=catalog.prices,
+            ),
+            *buying_advice(bought, case, catalog, best.cost_usd if best else None),
         ),
         assumptions=searched.assumptions(),
         references=searched.references(),
@@ -281,7 +286,11 @@ class _Searched:
         )
 
     def rejections(
-        self, catalog: Catalog, rankings: Sequence[Ranking], best: Option | None
+        self,
+        catalog: Catalog,
+        rankings: Sequence[Ranking],
+        best: Option | None,
+        bought: Mapping[str, Option],
     ) -> tuple[Rejection, ...]:
         """Return why each accelerator that is in no plan lost."""
         case, result = self.case, self.result
@@ -295,6 +304,7 @@ class _Searched:
             options=options,
             misses=result.misses,
             smaller=smaller,
+            bought=bought,
             searched=result.with_format,
             rentable=frozenset(system.accelerator.key for system in self.systems),
             startup_s=self.calibration.reliability.startup_s,

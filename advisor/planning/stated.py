@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -62,6 +63,7 @@ Search = Callable[
 ]
 """As `search_and_host`."""
 
+_SEARCH: Search = partial(search_and_host, advising=False)
 Arranged = tuple[Tool, str, ParallelLayout]
 """Tool, precision and layout of a placement."""
 
@@ -164,7 +166,7 @@ def best_placement(
     architecture: ModelArchitecture,
     catalog: Catalog,
     calibration: Calibration,
-    search: Search = search_and_host,
+    search: Search = _SEARCH,
     machines: Sequence[System] | None = None,
 ) -> Placement:
     """Return the placement of a case on its hardware.
@@ -245,7 +247,12 @@ def best_placement(
     )
     if best is None:
         tool, precision, layout = _unsearched(
-            case, architecture, system, (tool, precision, least), calibration
+            case,
+            architecture,
+            system,
+            (tool, precision, least),
+            calibration,
+            short=accelerator.key in result.misses,
         )
     else:
         tool, precision, layout = system.tool or tool, best.precision, best.layout
@@ -329,6 +336,8 @@ def _unsearched(
     system: System,
     usual: Arranged,
     calibration: Calibration,
+    *,
+    short: bool,
 ) -> Arranged:
     """Return tool, format and layout where the search has no layout for all accelerators.
 
@@ -338,6 +347,8 @@ def _unsearched(
     ----------
     usual : tuple
         Tool, format and layout of training.
+    short : bool
+        The search has layouts, and none of them fits.
     """
     if not isinstance(case.workload, Serving):
         return usual
@@ -353,7 +364,7 @@ def _unsearched(
         (way.tool, way.weight_format, _leanest(architecture, count, case, way.tool))
         for way in (dividing if many else ()) or ways
     ]
-    for tool, precision, layout in arranged:
+    for tool, precision, layout in () if short else arranged:
         place = Placement(
             system.accelerator, system.node, layout.accelerators, layout, precision, tool=tool
         )

@@ -12,12 +12,12 @@ from advisor.foundation.formatting import (
     memory,
     memory_against,
     milliseconds,
-    money,
 )
 from advisor.foundation.units import GIB
 from advisor.nouns.hardware import Accelerator, PriceKind
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.quality import quality_words
+from advisor.planning.explain.devices import bought_remedy
 from advisor.planning.explain.why_not import Ends, reason_it_lost
 from advisor.planning.results import Rejection, RejectionCode
 from advisor.planning.search.options import Miss, Option, meets_budget, meets_time
@@ -34,6 +34,8 @@ class Outcome:
     """The layout that needs least memory, for each accelerator where no layout fits."""
     smaller: Mapping[str, Option]
     """Where no layout fits: the fastest with smaller weights or with the host's memory."""
+    bought: Mapping[str, Option]
+    """What one of a device does that nobody rents."""
     searched: frozenset[str]
     """Accelerators with at least one system and a supported number format."""
     rentable: frozenset[str]
@@ -116,7 +118,7 @@ def reject(
         elif (missing := lack(accelerator)) is not None:
             rejections.append(_no_software(accelerator, missing))
         elif key not in outcome.rentable:
-            rejections.append(_not_offered(accelerator, catalog, limits))
+            rejections.append(_not_offered(accelerator, catalog, limits, outcome.bought))
         elif key not in outcome.searched:
             rejections.append(_no_format(accelerator, formats))
         elif not outcome.options.get(key):
@@ -198,19 +200,19 @@ def _no_software(accelerator: Accelerator, missing: Lack) -> Rejection:
     )
 
 
-def _not_offered(accelerator: Accelerator, catalog: Catalog, limits: Constraints) -> Rejection:
+def _not_offered(
+    accelerator: Accelerator,
+    catalog: Catalog,
+    limits: Constraints,
+    bought: Mapping[str, Option],
+) -> Rejection:
     offers = catalog.offers_for(accelerator.key)
     if not offers:
-        bought = (
-            f" It sells for about {money(accelerator.purchase_usd)}."
-            if accelerator.purchase_usd
-            else ""
-        )
         return Rejection.of(
             accelerator,
             RejectionCode.NOT_OFFERED,
             f"No provider in the catalog rents {accelerator.name}.",
-            f"If you have it, enter it as owned hardware.{bought}",
+            bought_remedy(accelerator, bought.get(accelerator.key), tried=bool(bought)),
         )
     kind = "spot" if limits.price_kind is PriceKind.SPOT else "on-demand"
     smallest = min(offer.accelerators for offer in offers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from advisor.planning.search.replicas import LAYER_DEGREES, replica_table
 from advisor.planning.search.serving import ServingSearch, Strain, most_replicas, search_serving
 from advisor.planning.search.systems import System, serving_hosts
 from advisor.planning.time_ranges import TimeSpreads
+
+SMALLEST_FILE: Final = 0.8
+"""Weights of a whole model over its parameters times the format's size, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,9 @@ class _Served:
             tries = [
                 _Try(place, ladder[step])
                 for place, ladder in enumerate(ladders)
-                if solved[place] is None and step < len(ladder)
+                if solved[place] is None
+                and step < len(ladder)
+                and (step + 1 == len(ladder) or self._may_fit(place, ladder[step]))
             ]
             for place, found in self._evaluated(tries):
                 solved[place] = step
@@ -125,6 +131,12 @@ class _Served:
                 if way.beside and not way.usual:
                     self.alternatives.extend(found)
         return solved
+
+    def _may_fit(self, place: int, way: Way) -> bool:
+        """Whether the weights alone could fit all cards; the last of the ways is always tried."""
+        system, form = self.systems[place], WEIGHT_FORMATS[way.weight_format]
+        least = SMALLEST_FILE * form.bytes_per_parameter * self.architecture.total_parameters
+        return way.hosted or least <= system.accelerator.memory_raised_bytes * system.counts[-1]
 
     def beside(self, ladders: Sequence[Sequence[Way]], steps: Sequence[int | None]) -> None:
         """Evaluate the formats that are worth naming where a larger one fits."""

@@ -1,0 +1,125 @@
+"""Devices that nobody rents, but that a person can buy: what each one does with the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog import Catalog
+from advisor.estimate.batch.forward import generates
+from advisor.foundation.formatting import milliseconds, money
+from advisor.nouns.case import Case
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.hardware import Accelerator, Segment
+from advisor.nouns.tools import tool_choice
+from advisor.nouns.workload import Serving
+from advisor.planning.results import Advice
+from advisor.planning.search.options import Option, meets_time
+from advisor.planning.search.precisions import search_and_host
+from advisor.planning.search.systems import owned_system
+
+LISTED = 3
+"""Devices that the advice names."""
+
+
+def devices_to_buy(
+    case: Case, architecture: ModelArchitecture, catalog: Catalog, calibration: Calibration
+) -> dict[str, Option]:
+    """Return what one of each purchasable device that nobody rents does with the work.
+
+    Processors are left out: most of what they need for a model is memory, which they do not hold.
+
+    Returns
+    -------
+    dict of str to Option
+        The fastest way by catalog key, for those that hold the model. Empty unless few users of
+        text are served, which is what people buy a device for.
+    """
+    workload, limits = case.workload, case.limits
+    few = (
+        isinstance(workload, Serving)
+        and generates(architecture)
+        and workload.requests_per_s is None
+        and workload.concurrency <= tool_choice().few.users
+    )
+    if not few or limits.owned or limits.providers or limits.regions:
+        return {}
+    allowed = {catalog.accelerator(key).key for key in limits.accelerators}
+    devices = [
+        replace(owned_system(card, 1), counts=(1,))
+        for card in catalog.accelerators
+        if card.purchase_usd is not None
+        and card.segment is not Segment.CPU
+        and not catalog.offers_for(card.key)
+        and (not allowed or card.key in allowed)
+        and (not limits.vendors or card.vendor in limits.vendors)
+    ]
+    if not devices:
+        return {}
+    systems, result = search_and_host(case, architecture, devices, calibration, advising=False)
+    found: dict[str, Option] = {}
+    slowest_first = sorted((*result.options, *result.smaller), key=lambda option: -option.time)
+    for option in slowest_first:
+        found[systems[option.system].accelerator.key] = option
+    return found
+
+
+def buying_advice(
+    found: Mapping[str, Option], case: Case, catalog: Catalog, rent_usd: float | None
+) -> Sequence[Advice]:
+    """Return which devices to buy instead of renting, cheapest first; empty if none is known.
+
+    Parameters
+    ----------
+    rent_usd : float or None
+        Of the best plan. [USD/month]
+    """
+    named: list[tuple[float, Accelerator, Option]] = []
+    for key, option in found.items():
+        card = catalog.accelerator(key)
+        slow = not meets_time(option, case.limits)
+        if card.purchase_usd is not None and not slow and not option.layout.host_options:
+            named.append((card.purchase_usd, card, option))
+    named.sort(key=lambda item: (item[0], item[1].key))
+    # A dearer device has to be faster than every cheaper one.
+    kept: list[tuple[float, Accelerator, Option]] = []
+    for item in named:
+        if not kept or item[2].time < kept[-1][2].time:
+            kept.append(item)
+    if not kept:
+        return ()
+    texts = [
+        f"{card.name} for {money(usd)} ({option.precision}, {milliseconds(option.time)} per token)"
+        for usd, card, option in kept[:LISTED]
+    ]
+    after = ""
+    if rent_usd:
+        after = f" The first one costs as much as {kept[0][0] / rent_usd:.2g} months of the rent."
+    message = f"To buy instead, without the computer around a card: {'; '.join(texts)}.{after}"
+    return (Advice(code="device-to-buy", severity="info", message=message),)
+
+
+def bought_remedy(accelerator: Accelerator, option: Option | None, *, tried: bool) -> str:
+    """Return what a device that nobody rents costs and does.
+
+    Parameters
+    ----------
+    option : Option or None
+        How it does the work; None if it does not, or was not tried.
+    tried : bool
+        Whether devices were tried.
+    """
+    price = accelerator.purchase_usd
+    text = f" It sells for about {money(price)}" if price else ""
+    if option is not None:
+        held = option.layout.host_options
+        host = f" and layers in the host's memory ({held})" if held else ""
+        text += (
+            f"{' and' if price else ' It'} serves this with {option.precision} weights{host}: "
+            f"{milliseconds(option.time)} per token"
+        )
+    elif tried and price:
+        text += " and does not hold the model"
+    own = f"If you have it, enter it as owned hardware (--owned {accelerator.key})."
+    return f"{own}{text}{'.' if text else ''}"
