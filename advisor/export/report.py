@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.architecture.presets import find_preset
+from advisor.architecture.titles import in_letters, model_title
 from advisor.estimate.results import Estimate
 from advisor.export.formats import Format
 from advisor.export.quoting import csv_cell, html_text, markdown_link, markdown_text
 from advisor.foundation.dates import dated
-from advisor.foundation.formatting import citation, money, term_value
+from advisor.foundation.formatting import citation, memory, money, term_value
 from advisor.foundation.quantities import Range, Term
 from advisor.foundation.rounding import round_significant
 from advisor.planning.explain.sentences import way_out_sentence
@@ -36,16 +38,35 @@ h1 { font-size: 1.4rem; line-height: 1.3; } h2 { font-size: 1.05rem; margin-top:
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; hyphens: auto; vertical-align: top; padding: .2rem .6rem .2rem 0;
   border-bottom: 1px solid #8A867E; }
+.bars { display: grid; grid-template-columns: 2fr 3fr; gap: .2rem .6rem; font-size: .85rem;
+  break-inside: avoid; }
+.bars i { display: inline-block; height: .8em; margin-right: .4rem; background: #1E64FA;
+  print-color-adjust: exact; }
 p.made, li.source { color: #6B6862; font-size: .85rem; }
-@page { size: A4; margin: 16mm; }
+@media screen and (max-width: 480px) { table { font-size: .9rem; } }
+@page { size: A4; margin: 12mm 16mm; }
 @media print {
-  :root { font-size: 10pt; } body { max-width: none; margin: 0; padding: 0; }
+  :root { font-size: 7.5pt; line-height: 1.25; } body { max-width: none; margin: 0; padding: 0; }
+  h2 { margin: .7rem 0 .2rem; } p { margin: .3rem 0; } th, td { padding: .05rem .6rem .05rem 0; }
+  ul { columns: 2; margin: .2rem 0; } .bars { gap: 0 .6rem; }
   thead { display: table-header-group; } tr, li, p { break-inside: avoid; }
   h1, h2 { break-after: avoid; }
 }
 """
 
 OPENS: Final = "Opens again at"
+LONGEST_BAR: Final = 70.0
+"""Of its column; the value stands behind it. [%]"""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar of a chart."""
+
+    label: str
+    value: str
+    share: float
+    """Of the whole width; a longer one is cut. [fraction]"""
 
 
 @dataclass(frozen=True)
@@ -57,6 +78,8 @@ class Section:
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     items: tuple[str, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    """Drawn above the table, in HTML only."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +87,9 @@ class Report:
     """The content of a report, independent of its format."""
 
     title: str
+    """What was asked."""
+    answer: str
+    """Empty where the title says it."""
     made: str
     """Date, program and prices of the report."""
     link: str | None
@@ -111,7 +137,15 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
         (item.label, candidate_time(item), candidate_cost(item))
         for item in spread(answer.frontier, SHOWN_TRADE_OFFS)
     )
-    parts.append(Section("Trade-offs", columns=("What", "Time", "Cost"), rows=trade_offs))
+    priced = [item for item in spread(answer.frontier, SHOWN_TRADE_OFFS) if item.cost_usd]
+    most = max((item.cost_usd.expected for item in priced if item.cost_usd), default=0.0)
+    bars = tuple(
+        Bar(item.label, candidate_cost(item), item.cost_usd.expected / most)
+        for item in priced
+        if item.cost_usd and most
+    )
+    heads = ("What", "Time", "Cost")
+    parts.append(Section("Trade-offs", columns=heads, rows=trade_offs, bars=bars))
     lost = tuple(
         (item.accelerator_name, f"{item.message} {item.remedy}".strip())
         for item in shortlist(answer.rejections, SHOWN_REJECTIONS)
@@ -121,7 +155,18 @@ def _recommended(answer: Recommendation, made: str, link: str | None) -> Report:
     advice = tuple(f"{item.severity}: {item.message}" for item in answer.advice)
     parts.append(Section("Advice", items=advice))
     parts += _rests_on(answer.assumptions, answer.references)
-    return Report(answer.answer, made, link, tuple(parts))
+    return Report(_asked(answer), answer.answer, made, link, tuple(parts))
+
+
+def _asked(answer: Recommendation) -> str:
+    """Return model and work, e.g. ``Llama 3.1 8B: fine-tune with LoRA on …``."""
+    model = answer.case.model
+    preset = find_preset(model.preset) if model.preset else None
+    name = model_title(preset) if preset else model.hub or "Your model"
+    if model.parameters:
+        name = f"A model of {in_letters(model.parameters)} parameters"
+    work = f": {answer.plans[0].estimate.workload}" if answer.plans else ""
+    return f"{name}{work}"
 
 
 def _plan(aim: str, plan: Plan) -> tuple[str, ...]:
@@ -143,7 +188,7 @@ def _one(answer: Estimate, made: str, link: str | None) -> Report:
         *terms,
         *_rests_on(answer.assumptions, answer.references),
     )
-    return Report(title, made, link, parts)
+    return Report(title, "", made, link, parts)
 
 
 def _hosted(estimate: Estimate) -> tuple[Section, ...]:
@@ -176,7 +221,12 @@ def _numbers(estimate: Estimate, *said: str) -> Section:
 
 def _memory(estimate: Estimate) -> Section:
     title, terms = next(iter(sections(estimate)))
-    return Section(title, columns=("Term", "Value", "Formula"), rows=_term_rows(terms))
+    usable = estimate.memory.usable_bytes
+    bars = [Bar(term.title, term_value(term), term.value / usable) for term in terms]
+    whole = Bar("Usable", memory(usable), 1.0)
+    shown = (whole, *(item for item in bars if item.share > 0))
+    columns = ("Term", "Value", "Formula")
+    return Section(title, columns=columns, rows=_term_rows(terms), bars=shown)
 
 
 def _term_rows(terms: Iterable[Term]) -> tuple[tuple[str, ...], ...]:
@@ -198,6 +248,8 @@ def _filled(report: Report) -> Iterator[Section]:
 def _markdown(report: Report) -> str:
     opens = f" {OPENS} {markdown_link(report.link)}" if report.link else ""
     lines = [f"# {markdown_text(report.title)}", "", markdown_text(report.made) + opens, ""]
+    if report.answer:
+        lines += [f"**{markdown_text(report.answer)}**", ""]
     for part in _filled(report):
         lines += [f"## {part.title}", ""]
         for text in part.paragraphs:
@@ -223,9 +275,12 @@ def _html(report: Report) -> str:
         f"<title>{title}</title><style>{STYLE}</style></head><body>",
         f'<h1>{title}</h1>\n<p class="made">{html_text(report.made + opens)}</p>',
     ]
+    if report.answer:
+        parts.append(f"<p><strong>{html_text(report.answer)}</strong></p>")
     for part in _filled(report):
         parts.append(f"<h2>{html_text(part.title)}</h2>")
         parts += [f"<p>{html_text(text)}</p>" for text in part.paragraphs]
+        parts += _bars(part.bars)
         if part.rows:
             parts.append(f"<table><thead>{_cells('th', part.columns)}</thead><tbody>")
             parts += [_cells("td", row) for row in part.rows]
@@ -235,6 +290,21 @@ def _html(report: Report) -> str:
             items = "".join(f"<li{kind}>{html_text(item)}</li>" for item in part.items)
             parts.append(f"<ul>{items}</ul>")
     return "\n".join((*parts, "</body></html>", ""))
+
+
+def _bars(bars: Sequence[Bar]) -> Iterator[str]:
+    """Yield a bar chart that prints, in words for who cannot see it."""
+    if len(bars) < 2:
+        return
+    said = "; ".join(f"{item.label}: {item.value}" for item in bars)
+    yield f'<div class="bars" role="img" aria-label="{html_text(said)}">'
+    for item in bars:
+        width = LONGEST_BAR * min(1.0, item.share)
+        yield (
+            f"<span>{html_text(item.label)}</span><span>"
+            f'<i style="width:{width:.1f}%"></i>{html_text(item.value)}</span>'
+        )
+    yield "</div>"
 
 
 def _cells(tag: str, cells: Sequence[str]) -> str:

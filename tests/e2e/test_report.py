@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import pytest
@@ -33,3 +34,11 @@ def test_the_report_is_not_clipped(
     assert page.evaluate(
         "Math.max(...[...document.querySelectorAll('tr')].map(row => row.offsetHeight))"
     ) < (350)
+
+
+def test_the_report_prints_on_two_pages_with_its_charts(page: Page) -> None:
+    page.set_content(advisor.export(CASE, "html", link="http://localhost/?tokens=50M").content)
+    assert page.get_by_role("img").count() == 2
+    assert page.get_by_role("heading", level=1).inner_text().startswith("Llama 3.1 8B: fine-tune")
+    printed = page.pdf(prefer_css_page_size=True, print_background=True)
+    assert len(re.findall(rb"/Type\s*/Page[^s]", printed)) <= 2

@@ -26,7 +26,8 @@ def test_markdown_has_answer_ranges_alternatives_assumptions_and_sources(
     answer: advisor.Recommendation,
 ) -> None:
     text = advisor.export(CASE, "markdown", answer=answer, link="https://example.org/?v=1").content
-    assert text.startswith(f"# {answer.answer}\n")
+    assert text.startswith("# Llama 3.1 8B: fine-tune with LoRA on 50,000,000 tokens")
+    assert f"\n**{answer.answer}**\n" in text.replace("\\", "")
     assert f"prices up to {answer.catalog_date}" in text
     assert "https://example.org/?v=1" in text
     titles = [line for line in text.splitlines() if line.startswith("## ")]
