@@ -24,6 +24,7 @@ from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
+from advisor.planning.explain.nearest import nearest
 from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.explain.served_tuning import served_improvements
@@ -121,6 +122,15 @@ def recommend(
         candidates=candidates,
         fewest=searched.fewest(),
         rejections=rejections,
+        nearest=None
+        if best is not None
+        else nearest(
+            case,
+            rejections,
+            architecture=architecture,
+            catalog=catalog,
+            calibration=calibration,
+        ),
         advice=(
             *advise(
                 case,

@@ -151,6 +151,8 @@ class Recommendation(Noun):
     machine fewer does not. Fewest first."""
     rejections: tuple[Rejection, ...]
     """One for every accelerator of the catalog that is in no plan."""
+    nearest: Estimate | None = None
+    """Without plans: the card that lacks the least memory, with what would make it fit."""
     advice: tuple[Advice, ...]
     assumptions: tuple[str, ...]
     references: tuple[str, ...]

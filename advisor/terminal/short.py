@@ -92,6 +92,10 @@ def short_recommendation(
         screen.say(2, offer, title="Offer")
         hosted = found.plans[0].estimate.api
         screen.say(2, hosted.sentence if hosted else "", title="Beside an API")
+    if found.nearest is not None:
+        title = f"What would make it fit on {found.nearest.count}x {found.nearest.accelerator_name}"
+        better = [f"- {text}" for text in found.nearest.improvements]
+        screen.say(0, "\n".join(["", *better, *_ways(found.nearest)]), title=title)
     seen = list(found.plans[:1])
     for ranking in found.rankings[1:]:
         for plan in ranking.plans[:1]:
@@ -103,9 +107,14 @@ def short_recommendation(
         title = "Warning" if item.severity == "warning" else "Advice"
         screen.say(1 if item.severity == "warning" else 4 + place, item.message, title=title)
     screen.say(6, lost, title="The others")
-    screen.say(2, listed(found.assumptions), title="Assumed")
+    screen.say(2, listed(found.assumptions) if found.assumptions else "", title="Assumed")
     screen.say(7, searched)
     screen.show()
+
+
+def _ways(found: Estimate) -> list[str]:
+    """Return what would make an estimate fit, one line each."""
+    return [f"- {way_out_sentence(way, found)}" for way in found.ways_out[:SHOWN_WAYS]]
 
 
 def listed(items: Iterable[str]) -> str:
@@ -143,7 +152,7 @@ def short_estimate(
     better = [f"- {text}" for text in found.improvements]
     if better:
         screen.say(1, "\n".join(["", *better]), title="Faster or smaller on the same cards")
-    ways = [f"- {way_out_sentence(way, found)}" for way in found.ways_out[:SHOWN_WAYS]]
+    ways = _ways(found)
     if ways:
         screen.say(1, "\n".join(["", *ways]), title="What would make it fit")
     screen.add(1, table(["Number", "Value", "Evidence"], rows))
@@ -155,7 +164,7 @@ def short_estimate(
     others = ", ".join(f"{item.time_ratio:.3g}x ({item.change})" for item in near)
     screen.say(5, others and f"{others}.", title="Other layouts that fit")
     screen.say(4, " ".join(curve_sentence(curve) for curve in found.curves), title="Largest sizes")
-    screen.say(2, listed(found.assumptions), title="Assumed")
+    screen.say(2, listed(found.assumptions) if found.assumptions else "", title="Assumed")
     screen.show()
 
 

@@ -10,7 +10,6 @@ from advisor import api, frames
 from advisor.charts import Theme, curve_alt, curve_chart
 from advisor.nouns.case import Case
 from advisor.nouns.inputs import Task
-from advisor.ui.forms.rules import OWN
 from advisor.ui.parts.chart_view import draw, plan_asked, table_below
 from advisor.ui.parts.wording import plain
 from advisor.ui.session import state
@@ -29,18 +28,17 @@ def curves(case: Case) -> tuple[api.Curve, ...]:
 
 
 def ways_out(found: Answer) -> None:
-    """Where the cards that somebody owns do not hold the case, list what would make them."""
-    inputs = found.inputs
-    if found.recommendation.plans or inputs.rent != OWN:
-        return
-    ways_out_of(estimated(state.case_on_card(inputs)))
+    """Where nothing holds the case, list what would make the nearest cards hold it."""
+    if found.recommendation.nearest is not None:
+        ways_out_of(found.recommendation.nearest)
 
 
 def ways_out_of(estimate: api.Estimate) -> None:
     """List what would make an estimate fit; nothing where it does."""
-    if not estimate.ways_out:
+    if estimate.memory.fits or not (estimate.ways_out or estimate.improvements):
         return
-    lines = [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]
+    lines = [f"- {plain(text)}" for text in estimate.improvements]
+    lines += [f"- {plain(frames.way_out_sentence(way, estimate))}" for way in estimate.ways_out]
     st.markdown("\n".join(("What would make it fit, smallest sacrifice first:\n", *lines)))
 
 

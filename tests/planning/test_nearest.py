@@ -1,0 +1,50 @@
+"""Where nothing does the work, the answer says what would make the nearest cards do it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import advisor
+from advisor import cli
+
+FULL: dict[str, Any] = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {
+        "kind": "fine_tuning",
+        "method": "full",
+        "tokens": 1e7,
+        "sequence_length": 2048,
+    },
+    "limits": {"owned": [{"accelerator": "rtx-4090", "count": 1}]},
+}
+
+
+def test_the_ways_out_are_those_of_the_estimate() -> None:
+    answer = advisor.recommend(FULL)
+    estimate = advisor.estimate({**FULL, "hardware": {"accelerator": "rtx-4090", "count": 1}})
+    assert not answer.plans
+    assert answer.nearest is not None
+    assert answer.nearest.ways_out == estimate.ways_out
+    assert "train with QLoRA" in {way.change for way in answer.nearest.ways_out}
+
+
+def test_full_fine_tuning_of_8b_on_24_gb_is_offered() -> None:
+    """torchtune publishes 18.9 GiB for Llama 3.1 8B with its single-device recipe."""
+    nearest = advisor.recommend(FULL).nearest
+    assert nearest is not None
+    assert any("update in the backward pass" in text for text in nearest.improvements)
+
+
+def test_the_terminal_shows_them(capsys: pytest.CaptureFixture[str]) -> None:
+    command = "recommend --model llama-3.1-8b --task finetune --tokens 10M --owned rtx-4090:1"
+    assert cli.main(command.split()) == 0
+    shown = capsys.readouterr().out
+    assert "What would make it fit on 1x NVIDIA GeForce RTX 4090" in shown
+    assert "train with QLoRA" in shown
+
+
+def test_an_answer_with_plans_has_none() -> None:
+    case = {**FULL, "workload": {"kind": "fine_tuning", "method": "qlora", "tokens": 1e7}}
+    assert advisor.recommend(case).nearest is None
