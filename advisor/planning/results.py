@@ -14,20 +14,20 @@ from advisor.nouns.limits import Objective
 
 
 class RejectionCode(Labelled):
-    """Why an accelerator lost, the nearest misses first."""
+    """Why an accelerator lost, what a person can change first."""
 
-    DOMINATED = "dominated", "works, but another is better"
-    """Feasible, but another accelerator is both cheaper and faster."""
+    MEMORY = "memory", "too little memory"
     DEADLINE = "deadline", "too slow for the deadline"
     BUDGET = "budget", "over the budget"
     LATENCY = "latency", "misses a latency target"
-    MEMORY = "memory", "too little memory"
     FORMAT = "format", "lacks the number format"
     """No supported number format that the workload asks for."""
     SOFTWARE = "software", "no software for the work"
     """No allowed software does the work on it."""
     INFERENCE_ONLY = "inference_only", "only serves models"
     """No software trains on it."""
+    DOMINATED = "dominated", "works, but another is better"
+    """Feasible, but another accelerator is both cheaper and faster."""
     NOT_OFFERED = "not_offered", "no offer to rent"
     """Nothing in the catalog rents it under the given providers and price kind."""
     EXCLUDED = "excluded", "not on your list"
