@@ -400,6 +400,7 @@ def plan_fleet(
     *,
     catalog: Catalog | None = None,
     alternatives: bool = True,
+    regret: bool = False,
 ) -> FleetPlan:
     """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
 
@@ -411,6 +412,8 @@ def plan_fleet(
         Default: the shipped catalog.
     alternatives : bool, optional
         Also compute the other ways, the curve of budgets and what each limit costs.
+    regret : bool, optional
+        Also compare plans under other prices, demands, models and generations of machines.
 
     Returns
     -------
@@ -433,6 +436,7 @@ def plan_fleet(
         calibration=load_calibration(),
         economy=load_economy(),
         alternatives=alternatives,
+        regret=regret,
     )
 
 

@@ -291,6 +291,11 @@ def _add_fleet(parser: argparse.ArgumentParser) -> None:
         "--machines", action="store_true", help="list the machines that can be bought, with prices"
     )
     parser.add_argument(
+        "--regret",
+        action="store_true",
+        help="also compare plans under other prices, demands, models and generations",
+    )
+    parser.add_argument(
         "--all", "--explain", action="store_true", help="show every period, charge and limit"
     )
     _add_json(parser)

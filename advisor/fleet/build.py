@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,25 +29,38 @@ class Built:
     machines: tuple[Machine | None, ...]
 
 
-def periods(portfolio: Portfolio) -> tuple[int, ...]:
+def periods(portfolio: Portfolio, length: int | None = None) -> tuple[int, ...]:
     """Return the length of each period of the horizon. [months]"""
     number = len(portfolio.workloads)
-    length = QUARTER if number <= FEW else HALF_YEAR if number <= MANY else YEAR
+    length = length or (QUARTER if number <= FEW else HALF_YEAR if number <= MANY else YEAR)
     whole, rest = divmod(portfolio.owning.months, length)
     return (length,) * whole + ((rest,) if rest else ())
 
 
 def build(
-    portfolio: Portfolio, catalog: Catalog, calibration: Calibration, economy: Economy
+    portfolio: Portfolio,
+    catalog: Catalog,
+    calibration: Calibration,
+    economy: Economy,
+    *,
+    length: int | None = None,
+    keep: Collection[str] = (),
 ) -> Built:
     """Return the problem of a portfolio.
+
+    Parameters
+    ----------
+    length : int, optional
+        Of a period; None chooses it by the number of workloads. [months]
+    keep : collection of str, optional
+        Keys of machines that stay even if others replace them at less cost.
 
     Raises
     ------
     InputError
         If a machine is unknown, or nothing can do one of the workloads.
     """
-    months = periods(portfolio)
+    months = periods(portfolio, length)
     there = owned_supplies(portfolio, catalog, economy, months)
     there += bought_supplies(portfolio, catalog, economy, months)
     committed = committed_supplies(portfolio, catalog, economy)
@@ -80,20 +93,23 @@ def build(
         ),
     )
     machines = [machine for machine, _ in there] + [None] * len(committed)
-    return _reduced(problem, machines)
+    return _reduced(problem, machines, keep)
 
 
-def _reduced(problem: Problem, machines: Sequence[Machine | None]) -> Built:
+def _reduced(problem: Problem, machines: Sequence[Machine | None], keep: Collection[str]) -> Built:
     """Leave out supplies that no job uses, or that another replaces in every job at less cost."""
     kept = [
         place
         for place in range(len(problem.supplies))
-        if problem.supplies[place].way is Way.OWNED or _used(problem.jobs, place)
+        if problem.supplies[place].way is Way.OWNED
+        or problem.supplies[place].key in keep
+        or _used(problem.jobs, place)
     ]
     wanted = [
         place
         for place in kept
-        if not any(other != place and _replaces(problem, other, place, kept) for other in kept)
+        if problem.supplies[place].key in keep
+        or not any(other != place and _replaces(problem, other, place) for other in kept)
     ]
     new = {place: at for at, place in enumerate(wanted)}
     jobs = tuple(
@@ -117,7 +133,7 @@ def _used(jobs: Sequence[Job], place: int) -> bool:
     return any(mode.supply == place for job in jobs for mode in job.modes)
 
 
-def _replaces(problem: Problem, other: int, place: int, kept: Sequence[int]) -> bool:
+def _replaces(problem: Problem, other: int, place: int) -> bool:
     """Whether a machine of ``other`` does all that one of ``place`` does and costs no more."""
     one, two = problem.supplies[other], problem.supplies[place]
     if Way.OWNED in (one.way, two.way) or one.way is not two.way:

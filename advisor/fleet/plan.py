@@ -18,6 +18,7 @@ from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import OFFICE, Problem, Way
 from advisor.fleet.program import solve
 from advisor.fleet.reasons import machine_reasons
+from advisor.fleet.regret import regret_table
 from advisor.fleet.results import Assignment, FleetPlan, Purchase
 from advisor.fleet.sentences import answer
 from advisor.fleet.supplies import Upkeep
@@ -39,6 +40,7 @@ def plan_portfolio(
     economy: Economy,
     seconds: float = SECONDS,
     alternatives: bool = True,
+    regret: bool = False,
 ) -> FleetPlan:
     """Plan the purchases and rentals of a portfolio.
 
@@ -48,6 +50,8 @@ def plan_portfolio(
         Time for the solver; the gap of what it has found by then is part of the plan. [s]
     alternatives : bool, optional
         Also compute the other ways, the curve of budgets and the price of each limit.
+    regret : bool, optional
+        Also compare plans under other prices, demands, models and generations.
 
     Returns
     -------
@@ -68,7 +72,11 @@ def plan_portfolio(
     others: tuple[Variant, ...] = ()
     if alternatives and feasible:
         others = other_ways(built.problem, seconds=SECONDS_OF_OTHERS / 2)
-    return planned.result(others, feasible=feasible, alternatives=alternatives)
+    plan = planned.result(others, feasible=feasible, alternatives=alternatives)
+    if not regret:
+        return plan
+    table = regret_table(portfolio, catalog, calibration, economy)
+    return plan.model_copy(update={"regret": table})
 
 
 @dataclass(frozen=True)

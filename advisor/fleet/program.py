@@ -123,7 +123,7 @@ def solve(
     seconds : float
         Time for the solver; the best plan found by then is returned with its gap. [s]
     fixed : mapping, optional
-        Purchases that are made already; others may be added in periods that it does not name.
+        Purchases that are decided, with their number; all others are free.
     leave_out : bool, optional
         Leave work out where the limits do not allow all of it, the least important first.
 
@@ -143,8 +143,8 @@ def solve(
     end = time.monotonic() + seconds
     lower, upper = np.zeros(len(program.columns)), np.array(program.upper)
     for column, place in program.places.items():
-        if fixed is not None and isinstance(column, Buy) and column.period in _periods_of(fixed):
-            lower[place] = upper[place] = fixed.get(column, 0.0)
+        if fixed is not None and isinstance(column, Buy) and column in fixed:
+            lower[place] = upper[place] = fixed[column]
     if len(program.columns) <= MANY_COLUMNS:
         found = program.best(lower, upper, seconds=seconds, gap=gap)
         return program.solution(found, found.bound)
@@ -159,10 +159,6 @@ def solve(
         bound = max(bound, wider.bound)
         found = min(found, wider, key=lambda item: item.cost)
     return program.solution(found, bound)
-
-
-def _periods_of(fixed: Mapping[Buy, float]) -> set[int]:
-    return {column.period for column in fixed}
 
 
 def _lasting(problem: Problem, supply: Supply, period: int) -> range:

@@ -115,6 +115,26 @@ class ConstraintPrice(Noun):
     sentence: str
 
 
+class Regret(Noun):
+    """What one plan costs in one future."""
+
+    plan: str
+    future: str
+    usd: float | None
+    """None if the plan cannot do the work there. [USD]"""
+    regret_usd: float | None
+    """More than the best plan for that future. [USD]"""
+
+
+class RegretTable(Noun):
+    """Plans under other futures."""
+
+    rows: tuple[Regret, ...]
+    least_wrong: str
+    """The plan with the smallest largest regret; empty if none does the work everywhere."""
+    sentence: str
+
+
 class FleetPlan(Noun):
     """The answer to a portfolio."""
 
@@ -144,6 +164,8 @@ class FleetPlan(Noun):
     curve: tuple[Alternative, ...] = ()
     """Best plans under rising purchase budgets."""
     limit_prices: tuple[ConstraintPrice, ...] = ()
+    regret: RegretTable | None = None
+    """Plans under other futures, if asked for."""
     headroom: float | None = None
     """How many times this work the purchase budget carries; None without a budget."""
     notes: tuple[str, ...] = ()

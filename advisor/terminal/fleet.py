@@ -79,7 +79,25 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     bullets(console, "What the limits cost", (item.sentence for item in plan.limit_prices))
     bullets(console, "Energy", filter(None, (_energy(plan),)))
     bullets(console, "Room to grow", filter(None, (_headroom(plan),)))
+    _regret(console, plan)
     bullets(console, "Notes", plan.notes)
+
+
+def _regret(console: Console, plan: FleetPlan) -> None:
+    if plan.regret is None:
+        return
+    heading(console, "Other futures: cost, and how much more than the best plan for it")
+    rows = [
+        (
+            row.future,
+            row.plan,
+            "not possible" if row.usd is None else money(row.usd),
+            "-" if row.regret_usd is None else money(row.regret_usd),
+        )
+        for row in plan.regret.rows
+    ]
+    console.print(table(["Future", "Plan", "Cost", "More"], rows, right=[2, 3]))
+    bullets(console, "Least wrong", (plan.regret.sentence,))
 
 
 def show_machines(console: Console, machines: Iterable[Machine]) -> None:
@@ -118,6 +136,8 @@ def _short(console: Console, plan: FleetPlan) -> None:
     screen.say(2, _headroom(plan))
     for price in plan.limit_prices[:SHOWN_LIMITS]:
         screen.say(5, price.sentence)
+    if plan.regret is not None:
+        screen.say(1, plan.regret.sentence)
     screen.say(6, _energy(plan))
     if plan.gap > 0.005:
         screen.say(1, f"Another plan may cost up to {plan.gap:.0%} less: the search was stopped.")

@@ -1,0 +1,218 @@
+"""Which plan is least wrong: the first year's purchases under other futures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from advisor.architecture.resolve import resolve_model
+from advisor.catalog import Catalog
+from advisor.catalog.economy import Economy
+from advisor.errors import InputError
+from advisor.fleet.account import Account
+from advisor.fleet.alternatives import without
+from advisor.fleet.build import YEAR, build
+from advisor.fleet.portfolio import Portfolio
+from advisor.fleet.problem import Job, Problem, Way
+from advisor.fleet.program import Buy, solve
+from advisor.fleet.results import Regret, RegretTable
+from advisor.foundation import cents
+from advisor.foundation.formatting import money
+from advisor.nouns.case import ModelSource
+from advisor.nouns.efficiency import Calibration
+
+RENTS: Final = (0.7, 1.3)
+"""Rents over today's. Assumed."""
+DEMANDS: Final = (0.6, 1.6)
+"""Demand at the horizon over what is planned for. Assumed."""
+NEW_MONTH: Final = 18
+NEW_SPEED: Final = 2.0
+NEW_RENT: Final = 0.7
+"""A new generation: twice as fast at the same price after 18 months, and rents 30 % lower. Assumed;
+the last generations came every two years."""
+SECONDS: Final = 3.0
+"""Time for one solution, in one future. [s]"""
+
+First = Mapping[str, int]
+"""Machines bought in the first year, by key."""
+
+
+def regret_table(
+    portfolio: Portfolio, catalog: Catalog, calibration: Calibration, economy: Economy
+) -> RegretTable:
+    """Return what each plan costs in each future beyond the best plan for it.
+
+    Notes
+    -----
+    Periods are years. A plan is what it buys in the first year; everything later, rents included,
+    is chosen again in each future. The regret of a plan in a future is its cost there less that of
+    the best plan, and the least wrong plan has the smallest largest regret.
+
+    References
+    ----------
+    .. [1] Savage, The theory of statistical decision, 1951, doi:10.1080/01621459.1951.10500768.
+    """
+    problem = build(portfolio, catalog, calibration, economy, length=YEAR).problem
+    plans = dict(_plans(problem))
+    keys = {key for first in plans.values() for key in first}
+    futures = dict(_futures(problem))
+    note = ""
+    try:
+        futures["models twice as large"] = build(
+            _doubled(portfolio), catalog, calibration, economy, length=YEAR, keep=keys
+        ).problem
+    except InputError:
+        note = " Nothing within the limits does the work of models twice as large."
+    rows = []
+    for future, changed in futures.items():
+        best = _cost(changed, None)
+        if best is None:
+            continue
+        costs = {name: _cost(changed, first) for name, first in plans.items()}
+        best = min(best, *(usd for usd in costs.values() if usd is not None), best)
+        for name, usd in costs.items():
+            more = None if usd is None else cents.rounded(max(0.0, usd - best))
+            rows.append(
+                Regret(
+                    plan=name,
+                    future=future,
+                    usd=None if usd is None else cents.rounded(usd),
+                    regret_usd=more,
+                )
+            )
+    least, worst = _least_wrong(plans, rows)
+    sentence = (
+        f"Least wrong: {least}. In no future here does it cost over {money(worst)} more than the "
+        "best plan for it."
+        if least
+        else "No plan does the work in every future here."
+    )
+    return RegretTable(rows=tuple(rows), least_wrong=least, sentence=sentence + note)
+
+
+def _least_wrong(plans: Mapping[str, First], rows: list[Regret]) -> tuple[str, float]:
+    worst: dict[str, float] = {}
+    for name in plans:
+        own = [row.regret_usd for row in rows if row.plan == name]
+        if own and all(one is not None for one in own):
+            worst[name] = max(one for one in own if one is not None)
+    if not worst:
+        return "", 0.0
+    least = min(worst, key=lambda name: worst[name])
+    return least, worst[least]
+
+
+def _plans(problem: Problem) -> Iterator[tuple[str, First]]:
+    """Yield plans by name: the best one, and what would be done on principle."""
+    ways = {
+        "the cheapest plan": problem,
+        "rent everything": without(problem, lambda way: way is Way.BUY),
+        "buy everything": without(problem, lambda way: way in (None, Way.COMMIT)),
+    }
+    for name, changed in ways.items():
+        found = solve(changed, seconds=SECONDS)
+        if found.feasible:
+            first: dict[str, int] = {}
+            for column, number in found.bought():
+                supply = changed.supplies[column.supply]
+                if column.period == 0 and supply.way is Way.BUY:
+                    first[supply.key] = number
+            yield name, first
+            if name == "the cheapest plan" and sum(first.values()) > 1:
+                half = {key: number // 2 for key, number in first.items() if number // 2}
+                yield "half of it first", half
+
+
+def _futures(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """Yield futures in words with the problem in them."""
+    yield "as planned", problem
+    for factor in RENTS:
+        word = "lower" if factor < 1 else "higher"
+        rents = (factor,) * len(problem.months)
+        yield f"rents {abs(factor - 1):.0%} {word}", replace(problem, rent_factors=rents)
+    for factor in DEMANDS:
+        word = "less" if factor < 1 else "more"
+        yield f"{abs(factor - 1):.0%} {word} demand at the end", _ramped(problem, factor)
+    if problem.horizon > NEW_MONTH:
+        yield f"a new generation after {NEW_MONTH} months", _new_generation(problem)
+
+
+def _ramped(problem: Problem, factor: float) -> Problem:
+    """Return the problem with a demand that drifts to a multiple at the horizon."""
+    middles = [
+        (start + length / 2) / problem.horizon
+        for start, length in zip(problem.starts, problem.months, strict=True)
+    ]
+    times = [1 + (factor - 1) * middle for middle in middles]
+
+    def changed(job: Job) -> Job:
+        return replace(
+            job,
+            runs=tuple(one * runs for one, runs in zip(times, job.runs, strict=False)),
+            load=tuple(
+                (one * office, one * quiet)
+                for one, (office, quiet) in zip(times, job.load, strict=False)
+            ),
+        )
+
+    return replace(problem, jobs=tuple(changed(job) for job in problem.jobs))
+
+
+def _new_generation(problem: Problem) -> Problem:
+    """Return the problem with faster machines at the same price, and lower rents, later."""
+    first = sum(start < NEW_MONTH for start in problem.starts)
+    number = len(problem.supplies)
+    newer = tuple(
+        replace(supply, key=f"{supply.key} (next)", first_period=first)
+        for supply in problem.supplies
+        if supply.way is Way.BUY
+    )
+    bought = [place for place, one in enumerate(problem.supplies) if one.way is Way.BUY]
+    places = {place: number + at for at, place in enumerate(bought)}
+
+    def changed(job: Job) -> Job:
+        modes = tuple(
+            replace(
+                mode,
+                supply=places[mode.supply],
+                hours=mode.hours / NEW_SPEED,
+                serves=mode.serves * NEW_SPEED,
+            )
+            for mode in job.modes
+            if mode.supply in places
+        )
+        return replace(job, modes=(*job.modes, *modes))
+
+    rents = tuple(NEW_RENT if place >= first else 1.0 for place in range(len(problem.months)))
+    return replace(
+        problem,
+        jobs=tuple(changed(job) for job in problem.jobs),
+        supplies=(*problem.supplies, *newer),
+        rent_factors=rents,
+    )
+
+
+def _doubled(portfolio: Portfolio) -> Portfolio:
+    """Return the portfolio with models of twice the parameters, scaled from the same shape."""
+    workloads = []
+    for item in portfolio.workloads:
+        count = resolve_model(item.case.model).total_parameters
+        model = ModelSource(parameters=2.0 * count)
+        case = item.case.model_copy(update={"model": model})
+        workloads.append(item.model_copy(update={"case": case}))
+    return portfolio.model_copy(update={"workloads": tuple(workloads)})
+
+
+def _cost(problem: Problem, first: First | None) -> float | None:
+    """Return the least cost after some purchases of the first year; None if it cannot be done."""
+    fixed: dict[Buy, float] | None = None
+    if first is not None:
+        places: dict[str, int] = {
+            supply.key: place
+            for place, supply in enumerate(problem.supplies)
+            if supply.way is Way.BUY and not supply.barred and supply.first_period == 0
+        }
+        fixed = {Buy(place, 0): float(first.get(key, 0)) for key, place in places.items()}
+    solution = solve(problem, seconds=SECONDS, fixed=fixed)
+    return Account(problem, solution).total_usd if solution.feasible else None
