@@ -5,6 +5,7 @@ from __future__ import annotations
 from advisor.architecture.table.sample import Unit
 from advisor.estimate.api_results import ApiComparison
 from advisor.estimate.curve_results import Curve
+from advisor.estimate.day import Day
 from advisor.foundation.noun import Noun
 from advisor.foundation.quantities import Evidence, Range, Term
 from advisor.nouns.layout import ParallelLayout
@@ -112,6 +113,14 @@ class LatencyAt(Noun):
     """Of the mean over one answer. [ms]"""
 
 
+class Percentiles(Noun):
+    """Latencies that half of the requests stay under, and those of the slower ones."""
+
+    p50: LatencyAt
+    p95: LatencyAt
+    p99: LatencyAt
+
+
 class UnderArrivals(Noun):
     """What a stated rate of requests makes of a deployment."""
 
@@ -124,8 +133,8 @@ class UnderArrivals(Noun):
     """Mean number of requests in all replicas, by Little's law."""
     waiting_share: float
     """Share of requests that wait until another leaves."""
-    percentiles: dict[str, LatencyAt]
-    """``p50``, ``p95`` and ``p99``; empty where the deployment does not keep up."""
+    percentiles: Percentiles | None
+    """None where the deployment does not keep up."""
 
 
 class ServingEstimate(Noun):
@@ -274,6 +283,8 @@ class Estimate(Noun):
     memory: MemoryBreakdown
     flops: FlopCount
     time: StepTime | None = None
+    day: Day | None = None
+    """With a day of requests: its bills."""
     serving: ServingEstimate | None = None
     cost: CostBreakdown
     assumptions: tuple[str, ...]

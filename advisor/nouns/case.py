@@ -180,7 +180,8 @@ class Case(Noun):
     @model_validator(mode="after")
     def _percentile_of_arrivals(self) -> Case:
         """Refuse a percentile of requests whose arrivals are unknown."""
-        rate = getattr(self.workload, "requests_per_s", None)
+        known = (getattr(self.workload, name, None) for name in ("requests_per_s", "demand"))
+        rate = next((one for one in known if one is not None), None)
         if self.limits.at != "mean" and self.workload.kind == "serving" and rate is None:
             raise InputError(
                 "a percentile needs a rate of requests: users at once say nothing of their waits",

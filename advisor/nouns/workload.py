@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from advisor.foundation.names import Name
 from advisor.foundation.noun import Noun
 from advisor.foundation.parsing import parse_arrivals
+from advisor.nouns.demand import Demand
 from advisor.nouns.inputs import (
     ADAPTERS,
     DIFFUSION,
@@ -364,6 +365,8 @@ class Serving(_Sized, Techniques):
         ),
     ] = None
     """Takes the place of the concurrency, which then follows from it. [requests/s]"""
+    demand: Demand | None = None
+    """A day or a week; its peak takes the place of ``requests_per_s``."""
     arrivals: Annotated[
         Arrivals,
         Input(
@@ -457,11 +460,11 @@ class Serving(_Sized, Techniques):
 
     @model_validator(mode="after")
     def _one_load(self) -> Self:
-        if self.requests_per_s is not None and "concurrency" in self.model_fields_set:
-            msg = (
-                f"give concurrency or requests_per_s, not both; got {self.concurrency} and "
-                f"{self.requests_per_s:g}"
-            )
+        names = ("concurrency", "requests_per_s", "demand")
+        given = [name for name in names if name in self.model_fields_set]
+        given = [name for name in given if getattr(self, name) is not None]
+        if len(given) > 1:
+            msg = f"give one of {', '.join(names)}, not both of {' and '.join(given)}"
             raise ValueError(msg)
         for name in ("input_tokens", "output_tokens"):
             high = getattr(self, f"{name}_p95")

@@ -19,6 +19,7 @@ from advisor.nouns.case_files import load_case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.precision import RECIPES
 from advisor.nouns.workload import FineTuning, Serving
+from advisor.planning.demand import with_demand
 from advisor.planning.measured import with_measured
 
 MOST_FED: Final = 64
@@ -103,7 +104,7 @@ def prepared(
 def resolved(case: Case) -> tuple[Case, ModelArchitecture]:
     """Resolve a case's model, and fit the work's open lengths to it."""
     architecture = resolve_model(case.model, sample_of(case.workload))
-    workload, architecture = fitted(case.workload, architecture)
+    workload, architecture = fitted(with_demand(case.workload), architecture)
     return case.model_copy(update={"workload": workload}), architecture
 
 

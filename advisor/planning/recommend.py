@@ -20,6 +20,7 @@ from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.beside_api import with_api
+from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
@@ -180,12 +181,20 @@ class _Searched:
     def estimate(self, option: Option) -> Estimate:
         """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
+            place = placement(option, self.systems[option.system])
             found = estimate_configuration(
                 self.case,
-                placement(option, self.systems[option.system]),
+                place,
                 architecture=self.architecture,
                 calibration=self.calibration,
                 run=option.run,
+            )
+            found = with_day(
+                self.case,
+                place,
+                found,
+                architecture=self.architecture,
+                calibration=self.calibration,
             )
             card = self.systems[option.system].accelerator
             found = with_energy(self.case, card, found)

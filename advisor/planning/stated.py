@@ -31,6 +31,7 @@ from advisor.nouns.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
 from advisor.planning.beside_api import with_api
+from advisor.planning.day import with_day
 from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
@@ -499,6 +500,7 @@ def explained(
     result = with_energy(case, placement.accelerator, result)
     result = with_price_age(result, placement.offer, case.limits.price_kind)
     result = with_api(case, architecture, result)
+    result = with_day(case, placement, result, architecture=architecture, calibration=calibration)
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     missed = missed_limits(result, case.limits)
     result = result.model_copy(update={"neighbours": around, "missed_limits": missed})

@@ -174,11 +174,25 @@ def asked(door: Door, content: object) -> Noun:
         )
     if door.question is Case:
         _refuse_outside(content.get("model"))
+        _refuse_demand_file(content.get("workload"))
         return load_case(content)
     try:
         return door.question.model_validate(content)
     except ValidationError as error:
         raise input_error(error) from None
+
+
+def _refuse_demand_file(workload: object) -> None:
+    """Refuse a demand in a file of this machine."""
+    demand = workload.get("demand") if isinstance(workload, Mapping) else None
+    if isinstance(demand, Mapping) and demand.get("file") is not None:
+        raise InputError(
+            "workload.demand.file names a file, and this service reads none",
+            value=demand["file"],
+            allowed="hourly rates, or a shape with its peak",
+            remedy="Send the rates as workload.demand.hourly.",
+            field="workload.demand.file",
+        )
 
 
 def _refuse_outside(model: object) -> None:

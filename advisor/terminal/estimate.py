@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from rich.console import Console
 
 from advisor.architecture.table.sample import Unit
+from advisor.estimate.day import Day
 from advisor.estimate.results import Estimate, ServingEstimate
 from advisor.foundation.dates import dated
 from advisor.foundation.formatting import (
@@ -78,12 +79,38 @@ def show_estimate(console: Console, estimate: Estimate, *, explain: bool = False
     )
     console.print(table(["Number", "Value", "Evidence"], numbers(estimate)))
     paragraph(console, RANGES)
+    show_day(console, estimate.day)
     for title, terms in sections(estimate):
         _explain(console, title, terms)
     _neighbours(console, estimate)
     bullets(console, "Largest sizes", (curve_sentence(curve) for curve in estimate.curves))
     bullets(console, "Assumed", estimate.assumptions)
     references(console, estimate.references)
+
+
+def show_day(console: Console, day: Day | None) -> None:
+    """Print what each way of renting costs through the day."""
+    if day is None:
+        return
+    heading(
+        console,
+        f"Through the day: {day.mean_requests_per_s:.3g} requests/s on average, "
+        f"{day.peak_requests_per_s:.3g} at the peak",
+    )
+    rows = [
+        (
+            way.title,
+            f"{money(way.usd_per_month)} a month",
+            f"{money(way.idle_usd)} ({percent(way.idle_share)})",
+            percent(way.late_share),
+            f"{way.least_replicas} to {way.most_replicas}",
+        )
+        for way in day.ways
+    ]
+    titles = ["Way", "Rent", "Idle", "Requests late", "Replicas"]
+    console.print(table(titles, rows, right=(1, 2, 3)))
+    notes = [f"{way.title}: {way.note}." for way in day.ways if way.note]
+    paragraph(console, " ".join([*(f"Assumed: {text}." for text in day.assumptions), *notes]))
 
 
 def _neighbours(console: Console, estimate: Estimate) -> None:
@@ -239,7 +266,7 @@ def _arrivals_rows(serving: ServingEstimate) -> Iterator[Row]:
     under = serving.arrivals
     if under is None:
         return
-    for name, at in under.percentiles.items():
+    for name, at in under.percentiles or ():
         share = f"{name.removeprefix('p')} % of requests:"
         yield _row(f"  {share} first token", milliseconds, at.ttft_ms.scaled(MILLISECOND))
         yield _row(f"  {share} time per token", milliseconds, at.tpot_ms.scaled(MILLISECOND))

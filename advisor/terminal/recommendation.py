@@ -24,7 +24,7 @@ from advisor.planning.results import (
     RejectionCode,
 )
 from advisor.terminal.console import bullets, heading, paragraph, references, table
-from advisor.terminal.estimate import RANGES, arrangement
+from advisor.terminal.estimate import RANGES, arrangement, show_day
 from advisor.terminal.short import named, short_recommendation
 
 SHOWN_TRADE_OFFS: Final = 10
@@ -73,6 +73,8 @@ def show_recommendation(
     shown: dict[Plan, str] = {}
     for ranking in recommendation.rankings:
         _ranking(console, ranking, top, shown, answer=recommendation.answer)
+    if recommendation.plans:
+        show_day(console, recommendation.plans[0].estimate.day)
     if recommendation.frontier:
         _frontier(console, recommendation, everything=everything)
     _fewest(console, recommendation.fewest, everything=everything)

@@ -18,6 +18,7 @@ from advisor.estimate.results import (
     FlopCount,
     LatencyAt,
     MemoryBreakdown,
+    Percentiles,
     ServingEstimate,
     UnderArrivals,
 )
@@ -259,20 +260,22 @@ def _under(
     first: Callable[[float], Range],
 ) -> UnderArrivals:
     load = float(found.load[0])
+
+    def at(name: str) -> LatencyAt:
+        return LatencyAt(
+            ttft_ms=first(float(found.ttft_at[name][0]) / MILLISECOND),
+            tpot_ms=later(float(found.tpot_at[name][0]) / MILLISECOND),
+        )
+
     return UnderArrivals(
         asked_requests_per_s=asked,
         most_requests_per_s=later(1.0).reciprocal(asked / load),
         load=load,
         in_flight=float(found.in_flight[0]) * asked / float(found.rate_per_s[0]),
         waiting_share=float(found.outside[0]),
-        percentiles={
-            name: LatencyAt(
-                ttft_ms=first(float(found.ttft_at[name][0]) / MILLISECOND),
-                tpot_ms=later(float(found.tpot_at[name][0]) / MILLISECOND),
-            )
-            for name in found.ttft_at
-            if found.stable[0]
-        },
+        percentiles=Percentiles(p50=at("p50"), p95=at("p95"), p99=at("p99"))
+        if found.stable[0]
+        else None,
     )
 
 

@@ -261,8 +261,19 @@ def _budget(servers: Servers) -> Manifest:
 
 
 def _scaler(servers: Servers) -> Manifest:
-    """Return the scaling on waiting requests, between the plan's servers and twice as many."""
+    """Return the scaling on waiting requests.
+
+    It runs between the plan's servers and twice as many, or as the day of the case asks.
+    """
     name = servers.setup.slug
+    least, most, hold_s = servers.count, MOST_TIMES * servers.count, None
+    if (day := servers.setup.estimate.day) is not None:
+        scaled = next(way for way in day.ways if way.name == "autoscaled")
+        each = max(1, servers.setup.estimate.layout.replicas // servers.count)
+        least, most = (
+            max(1, -(-number // each)) for number in (scaled.least_replicas, scaled.most_replicas)
+        )
+        hold_s = round(day.hold_s)
     metric = {
         "type": "Pods",
         "pods": {
@@ -276,8 +287,13 @@ def _scaler(servers: Servers) -> Manifest:
         "metadata": {"name": name},
         "spec": {
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": servers.count,
-            "maxReplicas": MOST_TIMES * servers.count,
+            "minReplicas": least,
+            "maxReplicas": most,
             "metrics": [metric],
-        },
+        }
+        | (
+            {}
+            if hold_s is None
+            else {"behavior": {"scaleDown": {"stabilizationWindowSeconds": hold_s}}}
+        ),
     }

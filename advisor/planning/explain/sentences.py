@@ -180,9 +180,9 @@ def sentence(option: Option, system: System, estimate: Estimate) -> str:
 def _tail(serving: ServingEstimate) -> str:
     """Return the 95th percentiles under a stated rate of requests."""
     under = serving.arrivals
-    if under is None or "p95" not in under.percentiles:
+    if under is None or under.percentiles is None:
         return ""
-    tail = under.percentiles["p95"]
+    tail = under.percentiles.p95
     first, later = (
         milliseconds(value.expected * MILLISECOND) for value in (tail.ttft_ms, tail.tpot_ms)
     )
@@ -362,18 +362,19 @@ def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
         yield _Limited("Misses the deadline", time.run_hours.scaled(HOUR_S), limit, duration)
     if serving:
         under = serving.arrivals
-        if under is not None and under.load >= 1:
-            yield _Limited(
-                "Does not keep up with the requests",
-                Range.exact(under.load),
-                KEEPS_UP,
-                _of_capacity,
+        if under is not None:
+            completed = under.most_requests_per_s
+            low, high = (
+                under.load * completed.expected / end for end in (completed.high, completed.low)
             )
-        known = under.percentiles if under else {}
+            load = Range(low=low, expected=under.load, high=high, evidence=completed.evidence)
+            share = 1.0 - limits.risk
+            yield _Limited("Does not keep up with the requests", load, 1.0, _of_capacity, share)
+        known = getattr(under.percentiles, limits.at, None) if under else None
         first, later = serving.ttft_ms, serving.tpot_ms
         which = ""
-        if limits.at in known:
-            first, later = known[limits.at].ttft_ms, known[limits.at].tpot_ms
+        if known is not None:
+            first, later = known.ttft_ms, known.tpot_ms
             which = f" ({limits.at})"
         for what, value, most in (
             ("first token", first, limits.max_ttft_ms),
@@ -387,10 +388,6 @@ def _limited(estimate: Estimate, limits: Constraints) -> Iterator[_Limited]:
     if rent and limits.budget_usd:
         write = _monthly if serving else money
         yield _Limited("Over the budget", rent, limits.budget_usd, write)
-
-
-KEEPS_UP: Final = 0.999
-"""Load from which on requests wait longer and longer."""
 
 
 def _of_capacity(load: Value) -> str:

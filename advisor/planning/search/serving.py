@@ -148,7 +148,7 @@ def search_serving(
     if not len(table):
         return ServingSearch(found=(), searched=0, misses={})
     evaluate = _evaluator(
-        architecture, workload, weight_format, kv_cache_format, calibration, systems, limits
+        architecture, workload, weight_format, kv_cache_format, calibration, systems, limits, strain
     )
     figures = evaluate(table)
     enough = figures.meets(table[:, 0], limits, strain)
@@ -212,6 +212,7 @@ def _evaluator(
     calibration: Calibration,
     systems: Sequence[System],
     limits: Constraints,
+    strain: Strain,
 ) -> Callable[[Table], _Figures]:
     """Return the estimate of rows of a table.
 
@@ -238,7 +239,7 @@ def _evaluator(
     machines = np.array([names.setdefault(row.tobytes(), len(names)) for row in rates])
     if workload.requests_per_s is not None:
         served = _served_model(architecture, weight_format, kv_cache_format)
-        return _under_arrivals(served, workload, calibration, stacked, machines, limits)
+        return _under_arrivals(served, workload, calibration, stacked, machines, limits, strain)
     estimate = _estimator(architecture, workload, weight_format, kv_cache_format, calibration)
 
     def evaluate(table: Table) -> _Figures:
@@ -288,6 +289,7 @@ def _under_arrivals(
     stacked: HardwareArrays,
     machines: Indices,
     limits: Constraints,
+    strain: Strain,
 ) -> Callable[[Table], _Figures]:
     """Return the estimate of rows of a table under a rate of requests.
 
@@ -315,9 +317,10 @@ def _under_arrivals(
         pairs, same = _alike(engine, table[:, 2])
         ranks = table[pairs, 2].astype(np.float64)
         curve = curves[0].take(engine[pairs])
-        # Many replicas without work are no plan.
         load = rate / ranks / np.maximum(curve.most_per_s, 1e-300)
-        worth = np.flatnonzero((load < 1) & (curve.limit >= 1) & ((load > IDLE) | (ranks == 1)))
+        # The low end of what an engine completes keeps up; many replicas without work are no plan.
+        keeps_up = load * strain.later[table[pairs, 0]] <= 1
+        worth = np.flatnonzero(keeps_up & (curve.limit >= 1) & ((load > IDLE) | (ranks == 1)))
         found = queued(curve.take(worth), arrivals_of(workload, ranks[worth]))
         figures = np.full((2, len(pairs)), np.inf)
         figures[:, worth] = found.latencies(limits.at)

@@ -46,6 +46,9 @@ PARSERS: Final = {
 }
 """Of the kinds that are no plain amount."""
 RATE: Final = "requests_per_second"
+DAY: Final = "demand_shape"
+OF_DAY: Final = ("peak_requests", "growth", "min_replicas")
+"""Inputs that mean something with a day."""
 OF_RATE: Final = ("arrivals", "input_tokens_p95", "output_tokens_p95", "at")
 """Inputs that mean something with a rate of requests."""
 MAX_KEPT_CHARACTERS: Final = 200_000
@@ -88,9 +91,7 @@ def used(name: str, inputs: Inputs) -> bool:
         return inputs.model == {"config": FROM_CONFIG, "parameters": FROM_COUNT}[name]
     if name in SHAPE:
         return inputs.model == FROM_COUNT or bool(typed_size(inputs.model))
-    if name == "users" and getattr(inputs, RATE):
-        return False
-    if name in OF_RATE and not getattr(inputs, RATE):
+    if not _of_demand(name, inputs):
         return False
     if name in ("own_accelerator", "own_count"):
         return inputs.rent == OWN
@@ -104,6 +105,18 @@ def used(name: str, inputs: Inputs) -> bool:
         return inputs.rent != OWN
     rules = RULES[name]
     return inputs.task in rules.tasks and network_of(inputs) in rules.networks
+
+
+def _of_demand(name: str, inputs: Inputs) -> bool:
+    """Return whether users, a rate or a day is what the load is entered by."""
+    day, rate = bool(getattr(inputs, DAY)), bool(getattr(inputs, RATE))
+    if name == "users":
+        return not (day or rate)
+    if name == RATE:
+        return not day
+    if name in OF_DAY:
+        return day
+    return day or rate or name not in OF_RATE
 
 
 def network_of(inputs: Inputs) -> Network:

@@ -1,0 +1,154 @@
+r"""Replicas through a day: what runs, what is billed and what comes late.
+
+Every function takes a day or a week in equal steps of time, which repeats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def billed_replicas(
+    *, needed: Floats, step_s: float, hold_s: float, least: float, most: float
+) -> Floats:
+    r"""Replicas that an autoscaler has asked for: they are billed from then on.
+
+    Parameters
+    ----------
+    needed : ndarray
+        Replicas that meet the targets at each moment, :math:`r(t)`.
+    step_s : float
+        [s]
+    hold_s : float
+        Time for which a lower need has to last before replicas go, :math:`h`. [s]
+    least, most : float
+        Bounds.
+
+    Returns
+    -------
+    ndarray
+
+    Notes
+    -----
+    .. math:: b(t) = \max_{t - h \le u \le t} r(u)
+
+    References
+    ----------
+    .. [1] Kubernetes documentation, Horizontal Pod Autoscaling: the scale-down stabilization
+       window takes the largest recommendation in it.
+
+    Examples
+    --------
+    >>> billed_replicas(
+    ...     needed=np.array([1.0, 3.0, 1.0, 1.0]), step_s=60, hold_s=60, least=1, most=9
+    ... ).tolist()
+    [1.0, 3.0, 3.0, 1.0]
+    """
+    steps = min(round(hold_s / step_s), len(needed) - 1)
+    held = needed
+    for back in range(1, steps + 1):
+        held = np.maximum(held, np.roll(needed, back))
+    return np.asarray(np.clip(held, least, most))
+
+
+def running_replicas(*, billed: Floats, step_s: float, start_s: float) -> Floats:
+    r"""Replicas that answer: those that were asked for at least a start ago and still are.
+
+    Parameters
+    ----------
+    billed : ndarray
+        Of :func:`billed_replicas`, :math:`b(t)`.
+    step_s, start_s : float
+        Step, and time from the request for a replica to its first answer, :math:`s`. [s]
+
+    Notes
+    -----
+    .. math:: a(t) = \min_{t - s \le u \le t} b(u)
+
+    Examples
+    --------
+    >>> running_replicas(billed=np.array([1.0, 3.0, 3.0, 1.0]), step_s=60, start_s=60).tolist()
+    [1.0, 1.0, 3.0, 1.0]
+    """
+    steps = min(round(start_s / step_s), len(billed) - 1)
+    ready = billed
+    for back in range(1, steps + 1):
+        ready = np.minimum(ready, np.roll(billed, back))
+    return ready
+
+
+def awake_share(*, rate_per_s: Floats, hold_s: float) -> Floats:
+    r"""Share of time that one replica runs which sleeps when no request comes for a while.
+
+    Parameters
+    ----------
+    rate_per_s : ndarray
+        Poisson arrivals, :math:`\lambda`. [requests/s]
+    hold_s : float
+        Time without a request after which it stops, :math:`h`. [s]
+
+    Notes
+    -----
+    .. math:: a = 1 - e^{-\lambda h}
+
+    It runs if any request came within the last :math:`h`. Of the requests, the share
+    :math:`e^{-\lambda h}` finds it asleep.
+
+    Examples
+    --------
+    >>> float(awake_share(rate_per_s=np.array(0.0), hold_s=300.0))
+    0.0
+    """
+    return np.asarray(1 - np.exp(-rate_per_s * hold_s))
+
+
+def late_share(*, rate_per_s: Floats, needed: Floats, running: Floats) -> float:
+    r"""Share of requests that arrive when too few replicas run.
+
+    Parameters
+    ----------
+    rate_per_s : ndarray
+        Arrivals, :math:`\lambda(t)`. [requests/s]
+    needed, running : ndarray
+        Replicas that meet the targets, :math:`r`, and those that answer, :math:`a`.
+
+    Notes
+    -----
+    .. math:: \frac{\int \lambda \max(0, 1 - a / r)}{\int \lambda}
+
+    Leaves out the backlog that is left when enough replicas run again.
+
+    Examples
+    --------
+    >>> late_share(rate_per_s=np.ones(2), needed=np.array([2.0, 2.0]), running=np.array([1.0, 2.0]))
+    0.25
+    """
+    missing = np.maximum(1 - running / np.maximum(needed, 1e-12), 0.0)
+    return float((rate_per_s * missing).sum() / max(rate_per_s.sum(), 1e-300))
+
+
+def reserved_base(*, billed: Floats, price_ratio: float) -> float:
+    r"""Units that are cheaper reserved for all the time than rented when they are needed.
+
+    Parameters
+    ----------
+    billed : ndarray
+        Units billed at each moment.
+    price_ratio : float
+        Reserved over on-demand price, :math:`\pi`.
+
+    Notes
+    -----
+    The :math:`k`-th unit is reserved if it runs for more than the share :math:`\pi` of the time.
+
+    Examples
+    --------
+    >>> reserved_base(billed=np.array([1.0, 2.0, 3.0, 3.0]), price_ratio=0.6)
+    2.0
+    """
+    highest = int(billed.max())
+    worth = [k for k in range(1, highest + 1) if float((billed >= k).mean()) > price_ratio]
+    return float(max(worth, default=0))

@@ -1,0 +1,298 @@
+"""A plan through the day: fixed, autoscaled, with a reserved base and with a spot burst."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.architecture.table.model import ModelArchitecture
+from advisor.catalog.economy import Commitment, load_economy
+from advisor.equations.autoscaling import (
+    awake_share,
+    billed_replicas,
+    late_share,
+    reserved_base,
+    running_replicas,
+)
+from advisor.estimate.candidates import Candidates, HardwareArrays, LayoutArrays
+from advisor.estimate.configuration import Placement
+from advisor.estimate.day import Day, DayHour, DayWay
+from advisor.estimate.results import Estimate
+from advisor.estimate.serving.arrivals import arrivals_of, engine_curves
+from advisor.estimate.serving.demand import ServedModel
+from advisor.estimate.serving.queue import queued
+from advisor.estimate.serving.times import cache_format, compute_format
+from advisor.estimate.software import engine_of
+from advisor.foundation.formatting import duration, percent
+from advisor.foundation.units import GB, HOUR_S, HOURS_PER_MONTH
+from advisor.nouns.case import Case
+from advisor.nouns.demand import Demand
+from advisor.nouns.efficiency import Calibration
+from advisor.nouns.precision import KV_CACHE_FORMATS, WEIGHT_FORMATS
+from advisor.nouns.workload import Serving
+from advisor.planning.time_ranges import TimeSpreads
+
+Floats = NDArray[np.float64]
+
+STEP_S: Final = 60.0
+LOADS: Final = np.linspace(0.002, 0.998, 499)
+"""Loads of one replica that are tried."""
+PROVISION_S: Final = 120.0
+"""From the request for a machine to a running system. Assumed. [s]"""
+IMAGE_S: Final = 90.0
+"""To fetch and start the image, and to build the engine. Assumed. [s]"""
+WEIGHTS_BYTES_PER_S: Final = 1 * GB
+"""From an object store or a shared disk. Assumed. [bytes/s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """What is rented at once: machines that hold whole replicas."""
+
+    replicas: int
+    usd_per_hour: float
+
+
+def with_day(
+    case: Case,
+    placement: Placement,
+    estimate: Estimate,
+    *,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> Estimate:
+    """Return an estimate with the bills of the day, if the case states one and it has a price."""
+    workload = case.workload
+    if not isinstance(workload, Serving) or workload.demand is None or estimate.serving is None:
+        return estimate
+    if placement.usd_per_hour is None or not placement.instances:
+        return estimate
+    each = _most_per_replica(case, workload, placement, architecture, calibration)
+    if each <= 0:
+        return estimate
+    layout = placement.layout
+    cards = layout.accelerators // layout.replicas
+    machine = placement.node.accelerators
+    units = _Units(
+        max(1, machine // cards),
+        placement.usd_per_hour / placement.instances * -(-cards // machine),
+    )
+    weights = estimate.memory.weights_bytes.expected * cards
+    start_s = workload.demand.cold_start_s or (
+        PROVISION_S + IMAGE_S + weights / WEIGHTS_BYTES_PER_S
+    )
+    day = bills(workload.demand, each, units.replicas, units.usd_per_hour, start_s, layout.replicas)
+    day = _with_terms(day, placement, units, workload.demand)
+    return estimate.model_copy(update={"day": day})
+
+
+def _most_per_replica(
+    case: Case,
+    workload: Serving,
+    placement: Placement,
+    architecture: ModelArchitecture,
+    calibration: Calibration,
+) -> float:
+    """Return the highest rate that one replica takes within the targets. [requests/s]"""
+    placement = placement.equipped(case, architecture)
+    card, form = placement.accelerator, WEIGHT_FORMATS[placement.precision]
+    calibration = calibration.under(engine_of(placement.tool, card))
+    kernels, _ = calibration.served_kernels(card, form)
+    served = ServedModel.of(
+        architecture,
+        weight_format=form,
+        cache_bytes=KV_CACHE_FORMATS[cache_format(workload, card)],
+    )
+    hardware = HardwareArrays.of(card, placement.node, kernels, compute=compute_format(card, form))
+    layout = placement.layout.model_copy(update={"data": placement.layout.expert})
+    curve = engine_curves(
+        served, workload, Candidates(LayoutArrays.of(layout), hardware), calibration
+    )
+    rates = LOADS * curve.most_per_s[0]
+    one = workload.model_copy(update={"requests_per_s": 1.0})
+    found = queued(curve.take(np.zeros(len(rates), dtype=np.intp)), arrivals_of(one, 1 / rates))
+    spreads = TimeSpreads(architecture, calibration, serving=True)
+    share, limits = 1.0 - case.limits.risk, case.limits
+    later = spreads.of(card, precision=form.name, count=1).at(share)
+    first = spreads.first(card, precision=form.name).at(share)
+    tpot, ttft = found.latencies(limits.at)
+    met = found.stable & (found.load * later <= 1)
+    met &= tpot * later * 1e3 <= (limits.max_tpot_ms or np.inf)
+    met &= ttft * first * 1e3 <= (limits.max_ttft_ms or np.inf)
+    return float(rates[met].max(initial=0.0)) * placement.layout.expert
+
+
+def bills(
+    demand: Demand,
+    per_replica: float,
+    per_unit: int,
+    usd_per_hour: float,
+    start_s: float,
+    fixed: int,
+) -> Day:
+    """Return the bills of a fixed and of an autoscaled fleet.
+
+    Parameters
+    ----------
+    per_replica : float
+        Most requests that one replica takes. [requests/s]
+    per_unit : int
+        Replicas that are rented together.
+    usd_per_hour : float
+        Of such a unit. [USD/h]
+    start_s : float
+        Until a new unit answers. [s]
+    fixed : int
+        Replicas of the fixed fleet.
+    """
+    rates = minutes(demand)
+    needed = np.ceil(rates / per_replica / per_unit)
+    fixed_units = -(-fixed // per_unit)
+    most = max(float(fixed_units), float(needed.max()))
+    least = -(-demand.min_replicas // per_unit)
+    billed = billed_replicas(
+        needed=needed, step_s=STEP_S, hold_s=demand.hold_s, least=least, most=most
+    )
+    running = running_replicas(billed=billed, step_s=STEP_S, start_s=start_s)
+    late = late_share(rate_per_s=rates, needed=needed, running=running)
+    paid = billed
+    if least == 0:
+        awake = awake_share(rate_per_s=rates, hold_s=demand.hold_s)
+        alone = billed <= 1
+        paid = np.where(alone, awake, billed)
+        late += float((rates * np.where(alone, 1 - awake, 0.0)).sum() / max(rates.sum(), 1e-300))
+    busy = float((rates / per_replica / per_unit).mean())
+    month = usd_per_hour * HOURS_PER_MONTH
+
+    def way(name: str, title: str, units: float, *, missed: float, low: int, high: int) -> DayWay:
+        idle = max(0.0, 1 - busy / units) if units > 0 else 0.0
+        return DayWay(
+            name=name,
+            title=title,
+            usd_per_month=units * month,
+            idle_usd=idle * units * month,
+            idle_share=idle,
+            late_share=min(missed, 1.0),
+            least_replicas=low * per_unit,
+            most_replicas=high * per_unit,
+        )
+
+    short = late_share(rate_per_s=rates, needed=needed, running=np.full_like(rates, fixed_units))
+    count = len(rates) * STEP_S / HOUR_S
+    by_hour = (column.reshape(round(count), -1).mean(axis=1) for column in (rates, needed, running))
+    return Day(
+        peak_requests_per_s=float(rates.max()),
+        mean_requests_per_s=float(rates.mean()),
+        requests_per_replica_s=per_replica,
+        start_s=start_s,
+        hold_s=demand.hold_s,
+        hours=tuple(
+            DayHour(hour=hour, requests_per_s=a, needed=b * per_unit, running=c * per_unit)
+            for hour, (a, b, c) in enumerate(
+                zip(*(column.tolist() for column in by_hour), strict=True)
+            )
+        ),
+        ways=(
+            way(
+                "fixed",
+                "Fixed for the peak",
+                fixed_units,
+                missed=short,
+                low=fixed_units,
+                high=fixed_units,
+            ),
+            way(
+                "autoscaled",
+                "Autoscaled",
+                float(paid.mean()),
+                missed=late,
+                low=int(0 if least == 0 else billed.min()),
+                high=int(billed.max()),
+            ),
+        ),
+    )
+
+
+def minutes(demand: Demand) -> Floats:
+    """Return the rate at each minute, linear between the middles of the hours. [requests/s]"""
+    hourly = np.array(demand.rates())
+    places = (np.arange(len(hourly) * HOUR_S / STEP_S) + 0.5) * STEP_S / HOUR_S - 0.5
+    return np.asarray(np.interp(places, np.arange(len(hourly)), hourly, period=len(hourly)))
+
+
+def _with_terms(day: Day, placement: Placement, units: _Units, demand: Demand) -> Day:
+    """Return a day with a reserved base and a spot burst, where the provider sells them."""
+    offer = placement.offer
+    fixed, scaled = day.ways
+    rates = minutes(demand)
+    needed = np.ceil(rates / day.requests_per_replica_s / units.replicas)
+    billed = billed_replicas(
+        needed=needed,
+        step_s=STEP_S,
+        hold_s=demand.hold_s,
+        least=max(1, -(-demand.min_replicas // units.replicas)),
+        most=np.inf,
+    )
+    busy = float((rates / day.requests_per_replica_s / units.replicas).mean())
+    ways = [fixed, scaled]
+    answers, goes = duration(day.start_s), duration(day.hold_s)
+    assumption = f"a new replica answers after {answers}, one that is not needed goes after {goes}"
+    month = units.usd_per_hour * HOURS_PER_MONTH
+    plan = None if offer is None else _commitment(offer.provider, placement.accelerator.key)
+    if offer is not None and plan is not None:
+        base = reserved_base(billed=billed, price_ratio=plan.price_ratio)
+        cost = month * (base * plan.price_ratio + float(np.maximum(billed - base, 0).mean()))
+        idle = 1 - busy / float(np.maximum(billed, base).mean())
+        ways.append(
+            _other(
+                scaled,
+                "reserved",
+                f"{base * units.replicas:.0f} reserved, the rest on demand",
+                cost,
+                idle,
+                note=f"{plan.plan}, {plan.term_months} months at {percent(plan.price_ratio)} of "
+                f"the price{plan.caution}",
+            )
+        )
+    if offer is not None and offer.spot_usd_per_hour and offer.on_demand_usd_per_hour:
+        ratio = offer.spot_usd_per_hour / offer.on_demand_usd_per_hour
+        base = float(billed.min())
+        cost = month * (base + ratio * float((billed - base).mean()))
+        ways.append(
+            _other(
+                scaled,
+                "spot",
+                f"{base * units.replicas:.0f} on demand, the rest spot",
+                cost,
+                1 - busy / float(billed.mean()),
+                note="spot machines can be taken back at any time",
+            )
+        )
+    return day.model_copy(update={"ways": tuple(ways), "assumptions": (assumption,)})
+
+
+def _other(scaled: DayWay, name: str, title: str, usd: float, idle: float, *, note: str) -> DayWay:
+    """Return another way to pay for the autoscaled fleet."""
+    return scaled.model_copy(
+        update={
+            "name": name,
+            "title": title,
+            "usd_per_month": usd,
+            "idle_usd": idle * usd,
+            "idle_share": idle,
+            "note": note,
+        }
+    )
+
+
+def _commitment(provider: str, accelerator: str) -> Commitment | None:
+    """Return the cheapest commitment that a provider sells for a card."""
+    plans = [
+        plan
+        for plan in load_economy().commitments
+        if plan.provider == provider and plan.covers(accelerator)
+    ]
+    return min(plans, key=lambda plan: plan.price_ratio, default=None)

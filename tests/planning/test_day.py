@@ -1,0 +1,124 @@
+"""A day of requests: what a file or a shape becomes, and what each way of renting costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import advisor
+from advisor.catalog.traces import read_demand
+from advisor.errors import InputError
+
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:17:03.9799600,4808,10
+2023-11-16 18:17:04.0319600,3180,8
+2023-11-16 18:17:06.9799600,110,27
+"""
+BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,ChatGPT,1087,230,1317,Conversation log
+118,GPT-4,417,0,417,Conversation log
+205,GPT-4,1360,350,1710,API log
+"""
+"""In the formats of the published traces; the numbers are made up."""
+
+
+def asked(**demand: Any) -> dict[str, Any]:
+    return {
+        "model": {"preset": "llama-3.1-8b"},
+        "workload": {"kind": "serving", "demand": demand},
+        "limits": {"max_ttft_ms": 500, "at": "p95", "accelerators": ["h100-sxm", "l40s"]},
+    }
+
+
+def test_a_day_has_bills_of_which_scaling_is_the_cheapest_but_not_free_of_waits() -> None:
+    plan = advisor.recommend(asked(shape="office", peak_requests_per_s="60/s")).plans[0]
+    day, rent = plan.estimate.day, plan.estimate.cost.rent_usd
+    assert day is not None
+    assert rent is not None
+    ways = {way.name: way for way in day.ways}
+    assert ways["fixed"].usd_per_month == pytest.approx(rent.expected)
+    assert ways["fixed"].most_replicas == plan.replicas
+    assert ways["autoscaled"].usd_per_month < 0.6 * ways["fixed"].usd_per_month
+    assert 0 < ways["autoscaled"].late_share < 0.05
+    assert len(day.hours) == 24
+    assert max(hour.needed for hour in day.hours) <= plan.replicas
+
+
+def test_kubernetes_scales_between_the_bounds_of_the_day() -> None:
+    case = asked(shape="office", peak_requests_per_s="60/s")
+    day = advisor.recommend(case).plans[0].estimate.day
+    assert day is not None
+    scaled = day.ways[1]
+    [scaler] = [
+        item
+        for item in yaml.safe_load_all(advisor.export(case, "kubernetes").content)
+        if item and item["kind"] == "HorizontalPodAutoscaler"
+    ]
+    assert scaler["spec"]["maxReplicas"] == scaled.most_replicas
+    assert scaler["spec"]["minReplicas"] == scaled.least_replicas
+
+
+def test_growth_scales_the_peak() -> None:
+    plan = advisor.recommend(asked(shape="flat", peak_requests_per_s=10, growth=3)).plans[0]
+    assert plan.estimate.serving is not None
+    assert plan.estimate.serving.arrivals is not None
+    assert plan.estimate.serving.arrivals.asked_requests_per_s == pytest.approx(30)
+
+
+def test_estimate_and_plan_have_the_same_day() -> None:
+    case = asked(shape="consumer", peak_requests_per_s=20)
+    plan = advisor.recommend(case).plans[0].estimate
+    hardware = {"accelerator": plan.accelerator, "count": plan.count}
+    layout = {"data": plan.layout.data, "tensor": plan.layout.tensor}
+    assert advisor.estimate({**case, "hardware": hardware, "layout": layout}).day == plan.day
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "prompt", "answer", "rate"),
+    [
+        ("azure.csv", AZURE, 2699, 15, 1.0),
+        ("burst.csv", BURST, 973, 199, 3 / 200),
+        (
+            "mooncake.jsonl",
+            "\n".join(
+                json.dumps({"timestamp": at, "input_length": 6000, "output_length": 40})
+                for at in (0, 2000, 4000)
+            ),
+            6000,
+            40,
+            0.75,
+        ),
+    ],
+)
+def test_published_formats_are_read(
+    tmp_path: Path, name: str, text: str, prompt: int, answer: int, rate: float
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    seen = read_demand(file)
+    assert seen.input_tokens is not None
+    assert seen.output_tokens is not None
+    assert (seen.input_tokens[0], seen.output_tokens[0]) == (prompt, answer)
+    assert seen.hourly[0] == pytest.approx(rate)
+
+
+def test_hours_of_a_file_are_the_day(tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    rows = [f"{hour},{2 + (8 <= hour < 18) * 20}" for hour in range(24)]
+    file.write_text("\n".join(["hour,requests_per_s", *rows]))
+    day = advisor.recommend(asked(file=str(file))).plans[0].estimate.day
+    assert day is not None
+    assert day.peak_requests_per_s == pytest.approx(22)
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "hour,requests_per_s\n0,nan\n", "{\n"])
+def test_other_files_are_refused_in_words(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text(text)
+    with pytest.raises(InputError, match="demand"):
+        advisor.recommend(asked(file=str(file)))
