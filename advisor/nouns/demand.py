@@ -63,7 +63,7 @@ class Demand(Noun):
             metavar="FILE",
         ),
     ] = None
-    shape: Annotated[
+    day_shape: Annotated[
         DayShape | None,
         Input(
             "shape of a day",
@@ -138,12 +138,12 @@ class Demand(Noun):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [self.file is not None, self.shape is not None, bool(self.hourly)]
+        given = [self.file is not None, self.day_shape is not None, bool(self.hourly)]
         if sum(given) != 1:
-            msg = "a demand is one of file, shape and hourly"
+            msg = "a demand is one of file, day_shape and hourly"
             raise ValueError(msg)
-        if self.shape is not None and self.peak_requests_per_s is None:
-            msg = "a shape needs peak_requests_per_s"
+        if self.day_shape is not None and self.peak_requests_per_s is None:
+            msg = "a day_shape needs peak_requests_per_s"
             raise ValueError(msg)
         if self.hourly and (
             len(self.hourly) not in (HOURS_A_DAY, HOURS_A_WEEK) or max(self.hourly) <= 0
@@ -157,9 +157,9 @@ class Demand(Noun):
 
         Examples
         --------
-        >>> max(Demand(shape="office", peak_requests_per_s=10, growth=2.0).rates())
+        >>> max(Demand(day_shape="office", peak_requests_per_s=10, growth=2.0).rates())
         20.0
         """
-        shares = self.hourly if self.shape is None else self.shape.shares()
+        shares = self.hourly if self.day_shape is None else self.day_shape.shares()
         scale = self.growth * (self.peak_requests_per_s or max(shares)) / max(shares)
         return tuple(scale * share for share in shares)

@@ -36,7 +36,7 @@ def asked(**demand: Any) -> dict[str, Any]:
 
 
 def test_a_day_has_bills_of_which_scaling_is_the_cheapest_but_not_free_of_waits() -> None:
-    plan = advisor.recommend(asked(shape="office", peak_requests_per_s="60/s")).plans[0]
+    plan = advisor.recommend(asked(day_shape="office", peak_requests_per_s="60/s")).plans[0]
     day, rent = plan.estimate.day, plan.estimate.cost.rent_usd
     assert day is not None
     assert rent is not None
@@ -50,7 +50,7 @@ def test_a_day_has_bills_of_which_scaling_is_the_cheapest_but_not_free_of_waits(
 
 
 def test_kubernetes_scales_between_the_bounds_of_the_day() -> None:
-    case = asked(shape="office", peak_requests_per_s="60/s")
+    case = asked(day_shape="office", peak_requests_per_s="60/s")
     day = advisor.recommend(case).plans[0].estimate.day
     assert day is not None
     scaled = day.ways[1]
@@ -64,14 +64,14 @@ def test_kubernetes_scales_between_the_bounds_of_the_day() -> None:
 
 
 def test_growth_scales_the_peak() -> None:
-    plan = advisor.recommend(asked(shape="flat", peak_requests_per_s=10, growth=3)).plans[0]
+    plan = advisor.recommend(asked(day_shape="flat", peak_requests_per_s=10, growth=3)).plans[0]
     assert plan.estimate.serving is not None
     assert plan.estimate.serving.arrivals is not None
     assert plan.estimate.serving.arrivals.asked_requests_per_s == pytest.approx(30)
 
 
 def test_estimate_and_plan_have_the_same_day() -> None:
-    case = asked(shape="consumer", peak_requests_per_s=20)
+    case = asked(day_shape="consumer", peak_requests_per_s=20)
     plan = advisor.recommend(case).plans[0].estimate
     hardware = {"accelerator": plan.accelerator, "count": plan.count}
     layout = {"data": plan.layout.data, "tensor": plan.layout.tensor}
