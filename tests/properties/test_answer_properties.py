@@ -99,11 +99,17 @@ def test_what_lacks_memory_needs_more_than_it_has(case: dict[str, object]) -> No
         assert not re.search(r"-\d", re.sub(r"\S*[A-Za-z]\S*", "", item.message))
 
 
+BUSY = {
+    "model": {"preset": "llama-3.1-8b"},
+    "workload": {"kind": "serving", "concurrency": 32},
+}
+
+
 def test_what_is_expected_is_never_over_the_most() -> None:
     """The upper end was rounded to the nearest: $1,745 expected, up to $1,700."""
     plans = [
         plan
-        for case in (SERVE, LORA, PRETRAIN)
+        for case in (SERVE, LORA, PRETRAIN, BUSY)
         for ranking in api.recommend(case).rankings
         for plan in ranking.plans
     ]
