@@ -73,7 +73,7 @@ ALLOWED: Final = {
     ("limits", False): "deadline_hours or budget_usd",
     ("layout", True): "data (replicas), tensor, pipeline, expert, gpu_layers, cpu_expert_layers",
     ("layout", False): "the degrees and what is kept; gpu_layers and cpu_expert_layers are served",
-    ("host", False): "nothing: training states what it offloads by layout.offload",
+    ("host", False): "pcie_lanes; training states what it offloads by layout.offload",
 }
 """What a section offers serving, or training."""
 SOURCES: Final = ("preset", "config", "hub", "parameters", "stack")

@@ -13,7 +13,7 @@ Bytes = Annotated[float, Field(ge=1e9, le=1e15, allow_inf_nan=False)]
 
 
 class Host(Noun):
-    """Memory of the host, and what its screen takes; None takes the default of the platform."""
+    """Memory of the host, its slots, and what its screen takes; None: the platform's default."""
 
     memory_bytes: Annotated[
         Bytes | None,
@@ -49,5 +49,13 @@ class Host(Noun):
             metavar="BYTES",
             reads=Reads.PLAIN,
             tasks=SERVING,
+        ),
+    ] = None
+    pcie_lanes: Annotated[
+        Annotated[int, Field(ge=1, le=16)] | None,
+        Input(
+            "lanes of the slot of each card, where they are fewer than the card has: 8, 4 (an "
+            "external box over Thunderbolt 3 or 4: 4)",
+            "--pcie-lanes",
         ),
     ] = None

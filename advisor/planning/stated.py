@@ -55,6 +55,7 @@ from advisor.planning.search.systems import (
     check_names,
     find_systems,
     owned_system,
+    with_host,
 )
 from advisor.planning.spot import interruptions_of
 from advisor.planning.time_ranges import TimeSpreads
@@ -247,6 +248,7 @@ def best_placement(
         else systems[best.system]
     )
     if best is None:
+        [system] = with_host([system], case.host)
         tool, precision, layout = _unsearched(
             case,
             architecture,

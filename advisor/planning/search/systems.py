@@ -216,9 +216,28 @@ def with_host(systems: Sequence[System], host: Host) -> Sequence[System]:
         "display_bytes": host.display_bytes,
     }
     update = {name: value for name, value in stated.items() if value is not None}
-    if not update:
+    if not update and host.pcie_lanes is None:
         return systems
-    return [replace(system, node=system.node.model_copy(update=update)) for system in systems]
+    return [
+        replace(
+            system,
+            node=system.node.model_copy(
+                update=update | _slots(system.accelerator, system.node, host.pcie_lanes)
+            ),
+        )
+        for system in systems
+    ]
+
+
+def _slots(card: Accelerator, node: Node, lanes: int | None) -> dict[str, float]:
+    """Return the rates of a card's slot with fewer lanes than the card has. [bytes/s]"""
+    if lanes is None or lanes >= card.pcie_lanes or card.shares_host_memory:
+        return {}
+    share = lanes / card.pcie_lanes
+    found = {"pcie_bytes_per_s": node.pcie_bytes_per_s * share}
+    if node.intra_bytes_per_s == node.pcie_bytes_per_s:  # cards meet over PCIe
+        found["intra_bytes_per_s"] = node.intra_bytes_per_s * share
+    return found
 
 
 def serving_hosts(systems: Sequence[System], host: Host) -> list[System]:
