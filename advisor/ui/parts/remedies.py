@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import streamlit as st
@@ -13,21 +13,21 @@ from advisor.ui.forms import remedies
 from advisor.ui.forms.inputs import Inputs
 from advisor.ui.forms.remedies import Remedy
 from advisor.ui.parts.wording import plain
-from advisor.ui.session import saved, state
+from advisor.ui.session import state
 from advisor.ui.session.kept import kept
 
 SHOWN: Final = 4
 UNDO: Final = "undo"
-"""Session's key of what was changed, the question before and the question after."""
+"""Session's key of the last remedy, and of what it set: before and after."""
 
 Outcome = Callable[[Inputs], str | None]
 """What the engine says of a changed question; None where it does not work."""
 
 
 def undo(inputs: Inputs) -> None:
-    """Offer to undo the last remedy while its question stands."""
-    title, before, after = st.session_state.get(UNDO, (None, None, None))
-    if title is None or after != inputs:
+    """Offer to undo the last remedy while what it set stands."""
+    title, before, after = st.session_state.get(UNDO, ("", {}, {}))
+    if not title or any(vars(inputs)[name] != value for name, value in after.items()):
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"Changed: **{plain(title)}**", width="content")
@@ -70,15 +70,16 @@ def offer(
         return
     st.markdown("What would work, with one click:")
     for remedy, said in found:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.button(
-                remedy.title,
-                key=f"remedy_{remedy.title}",
-                on_click=_apply,
-                args=(remedy, inputs),
-                icon=":material/check:",
-            )
-            st.markdown(plain(said), width="stretch")
+        button, outcome_of = st.columns((1, 3), vertical_alignment="center")
+        button.button(
+            remedy.title,
+            key=f"remedy_{remedy.title}",
+            on_click=_apply,
+            args=(remedy,),
+            icon=":material/check:",
+            width="stretch",
+        )
+        outcome_of.markdown(plain(said))
 
 
 def recommended(inputs: Inputs) -> str | None:
@@ -90,12 +91,18 @@ def recommended(inputs: Inputs) -> str | None:
     return found.answer if found.plans else None
 
 
-def _apply(remedy: Remedy, inputs: Inputs) -> None:
-    after = remedy.applied(inputs)
-    st.session_state[UNDO] = remedy.title, inputs, after
-    saved.take(after)
+def _apply(remedy: Remedy) -> None:
+    """Set what a remedy changes, and nothing else: the page may be older than the question."""
+    before = {name: st.session_state.get(state.key(name)) for name in remedy.changes}
+    st.session_state[UNDO] = remedy.title, before, dict(remedy.changes)
+    _set(remedy.changes)
 
 
-def _undo(before: Inputs) -> None:
+def _undo(before: Mapping[str, object]) -> None:
     del st.session_state[UNDO]
-    saved.take(before)
+    _set(before)
+
+
+def _set(changes: Mapping[str, object]) -> None:
+    for name, value in changes.items():
+        st.session_state[state.key(name)] = list(value) if isinstance(value, tuple) else value
