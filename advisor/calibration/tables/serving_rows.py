@@ -231,8 +231,12 @@ def row_deployment(row: Row, engine: Engine) -> Deployment:
     interface = cell(row, "backend")
     kernels, measured = engine.calibration.served_kernels(accelerator, stored, facts, interface)
     settings = _settings(row)
-    if row_kind(row) in FIXED and name != FIRST_ENGINE and name not in engines:
-        # Scripts that run a fixed batch schedule nothing, and replay captured graphs.
+    strange = name != FIRST_ENGINE and name not in engines
+    if row_kind(row) == SINGLE and not facts.backends:
+        # Bare generation has no scheduler.
+        settings += (("sequence_overhead_s", 0.0), ("step_overhead_s", 0.0))
+    elif row_kind(row) in FIXED and strange:
+        # Scripts with a fixed batch schedule nothing, and replay captured graphs.
         settings += (("sequence_overhead_s", 0.0), ("prompt_overhead_s", 0.0))
     return Deployment(
         served=ServedModel.of(architecture, weight_format=stored, cache_bytes=cache_bytes(row)),
