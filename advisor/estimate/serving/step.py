@@ -152,7 +152,7 @@ def engine_step(
             if matrix.experts > 1 and wide is served_wide:
                 kernels = kernels.for_experts()
             if not wide and not engine.backends:
-                kernels = _unpacking(kernels, content.tokens, engine)
+                kernels = _unpacking(kernels, engine)
             # Several rows write expanded weights out in 16 bits and read them again.
             several = content.of(matrix.part, matrix.phase) > 1
             expanded = served.weight_format.expanded and not wide
@@ -214,15 +214,10 @@ def engine_step(
     )
 
 
-UNPACKED_ROWS = 256.0
-"""Rows from which unpacking costs its full share: with few, reading hides it."""
-
-
-def _unpacking(hardware: HardwareArrays, tokens: Floats, engine: ServingFacts) -> HardwareArrays:
+def _unpacking(hardware: HardwareArrays, engine: ServingFacts) -> HardwareArrays:
     """Return the rates of narrow weights: kernels unpack them for 16-bit arithmetic."""
     native = hardware.peak_flops_per_s > hardware.peak16_flops_per_s
-    lost = (1.0 - engine.unpacked_compute) * np.minimum(tokens / UNPACKED_ROWS, 1.0)
-    share = np.where(native, 1.0, 1.0 - lost)
+    share = np.where(native, 1.0, engine.unpacked_compute)
     return replace(hardware, matmul_compute=hardware.matmul_compute * share)
 
 
