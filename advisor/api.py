@@ -401,6 +401,7 @@ def plan_fleet(
     catalog: Catalog | None = None,
     alternatives: bool = True,
     regret: bool = False,
+    queue: bool = False,
 ) -> FleetPlan:
     """Plan what to buy and what to rent, and when, for the workloads of a portfolio.
 
@@ -414,6 +415,8 @@ def plan_fleet(
         Also compute the other ways, the curve of budgets and what each limit costs.
     regret : bool, optional
         Also compare plans under other prices, demands, models and generations of machines.
+    queue : bool, optional
+        Also simulate how long runs wait for cards (needs the extra ``fleet``).
 
     Returns
     -------
@@ -437,6 +440,7 @@ def plan_fleet(
         economy=load_economy(),
         alternatives=alternatives,
         regret=regret,
+        queue=queue,
     )
 
 

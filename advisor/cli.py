@@ -229,7 +229,7 @@ def _fleet(arguments: Namespace) -> None:
     if arguments.machines:
         show_machines(new_console(), api.list_machines())
         return
-    result = api.plan_fleet(_portfolio(arguments), regret=arguments.regret)
+    result = api.plan_fleet(_portfolio(arguments), regret=arguments.regret, queue=arguments.queue)
     if arguments.json:
         print_content(result.to_json())
         return

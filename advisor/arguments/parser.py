@@ -296,6 +296,11 @@ def _add_fleet(parser: argparse.ArgumentParser) -> None:
         help="also compare plans under other prices, demands, models and generations",
     )
     parser.add_argument(
+        "--queue",
+        action="store_true",
+        help="also simulate how long runs wait for cards (pip install 'gpu-advisor[fleet]')",
+    )
+    parser.add_argument(
         "--all", "--explain", action="store_true", help="show every period, charge and limit"
     )
     _add_json(parser)

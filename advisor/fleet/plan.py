@@ -17,9 +17,10 @@ from advisor.fleet.machines import Machine
 from advisor.fleet.portfolio import Portfolio
 from advisor.fleet.problem import OFFICE, Problem, Way
 from advisor.fleet.program import solve
+from advisor.fleet.queue import waiting
 from advisor.fleet.reasons import machine_reasons
 from advisor.fleet.regret import regret_table
-from advisor.fleet.results import Assignment, FleetPlan, Purchase
+from advisor.fleet.results import Assignment, FleetPlan, Purchase, Waiting
 from advisor.fleet.sentences import answer
 from advisor.fleet.supplies import Upkeep
 from advisor.foundation import cents
@@ -41,6 +42,7 @@ def plan_portfolio(
     seconds: float = SECONDS,
     alternatives: bool = True,
     regret: bool = False,
+    queue: bool = False,
 ) -> FleetPlan:
     """Plan the purchases and rentals of a portfolio.
 
@@ -52,6 +54,8 @@ def plan_portfolio(
         Also compute the other ways, the curve of budgets and the price of each limit.
     regret : bool, optional
         Also compare plans under other prices, demands, models and generations.
+    queue : bool, optional
+        Also simulate how long runs wait, in the first and the last period.
 
     Returns
     -------
@@ -73,10 +77,12 @@ def plan_portfolio(
     if alternatives and feasible:
         others = other_ways(built.problem, seconds=SECONDS_OF_OTHERS / 2)
     plan = planned.result(others, feasible=feasible, alternatives=alternatives)
-    if not regret:
-        return plan
-    table = regret_table(portfolio, catalog, calibration, economy)
-    return plan.model_copy(update={"regret": table})
+    more: dict[str, object] = {}
+    if regret:
+        more["regret"] = regret_table(portfolio, catalog, calibration, economy)
+    if queue:
+        more["waiting"] = planned.waiting()
+    return plan.model_copy(update=more)
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,14 @@ class _Planned:
             )
         order: Mapping[str, int] = {job.name: place for place, job in enumerate(problem.jobs)}
         return tuple(sorted(found, key=lambda item: (order[item.workload], item.month, item.slot)))
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Return the simulated queues of the first and the last period."""
+        deadlines = {
+            item.name: item.case.limits.deadline_hours for item in self.portfolio.workloads
+        }
+        ends = sorted({0, len(self.problem.months) - 1})
+        return tuple(found for period in ends for found in waiting(self.account, period, deadlines))
 
     @cached_property
     def _energy(self) -> tuple[float, float]:

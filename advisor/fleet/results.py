@@ -135,6 +135,20 @@ class RegretTable(Noun):
     sentence: str
 
 
+class Waiting(Noun):
+    """How long the runs of one workload wait for cards, as simulated."""
+
+    workload: str
+    machine: str
+    month: int
+    """Start of the simulated period."""
+    median_h: float
+    p90_h: float
+    p99_h: float
+    late_share: float
+    """Share of the runs that miss their deadline, counted from arrival."""
+
+
 class FleetPlan(Noun):
     """The answer to a portfolio."""
 
@@ -164,6 +178,8 @@ class FleetPlan(Noun):
     curve: tuple[Alternative, ...] = ()
     """Best plans under rising purchase budgets."""
     limit_prices: tuple[ConstraintPrice, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    """Simulated queues of the first and the last period, if asked for."""
     regret: RegretTable | None = None
     """Plans under other futures, if asked for."""
     headroom: float | None = None

@@ -80,6 +80,7 @@ def show_fleet(console: Console, plan: FleetPlan, *, everything: bool = False) -
     bullets(console, "Energy", filter(None, (_energy(plan),)))
     bullets(console, "Room to grow", filter(None, (_headroom(plan),)))
     _regret(console, plan)
+    bullets(console, "Waiting for cards, simulated", _waits(plan))
     bullets(console, "Notes", plan.notes)
 
 
@@ -138,6 +139,8 @@ def _short(console: Console, plan: FleetPlan) -> None:
         screen.say(5, price.sentence)
     if plan.regret is not None:
         screen.say(1, plan.regret.sentence)
+    for text in _waits(plan)[:SHOWN_LIMITS]:
+        screen.say(3, text)
     screen.say(6, _energy(plan))
     if plan.gap > 0.005:
         screen.say(1, f"Another plan may cost up to {plan.gap:.0%} less: the search was stopped.")
@@ -203,6 +206,15 @@ def _headroom(plan: FleetPlan) -> str:
     if plan.headroom is None or budget is None:
         return ""
     return f"{money(budget)} for machines carries {plan.headroom:.1f} times this work."
+
+
+def _waits(plan: FleetPlan) -> list[str]:
+    return [
+        f"{item.workload} on {item.machine}, from month {item.month}: half of the runs wait under "
+        f"{duration(item.median_h * HOUR_S)}, 90 % under {duration(item.p90_h * HOUR_S)}, 99 % "
+        f"under {duration(item.p99_h * HOUR_S)}; {item.late_share:.1%} end late."
+        for item in plan.waiting
+    ]
 
 
 def _energy(plan: FleetPlan) -> str:

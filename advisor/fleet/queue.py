@@ -1,0 +1,152 @@
+"""How long runs wait for cards of the plan when demands collide, by simulation with SimPy."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from advisor.errors import InputError
+from advisor.fleet.account import Account
+from advisor.fleet.problem import SLOT_HOURS
+from advisor.fleet.program import Use
+from advisor.fleet.results import Waiting
+from advisor.foundation.units import HOURS_PER_MONTH
+
+if TYPE_CHECKING:
+    import simpy
+
+MONTHS: Final = 240
+"""Simulated months; the first tenth only fills the queue."""
+WARM_UP: Final = 0.1
+MOST_RUNS: Final = 50_000
+"""Simulated runs of one machine kind; more would only take longer."""
+SEED: Final = 22
+
+
+def waiting(
+    account: Account, period: int, deadlines: Mapping[str, float | None]
+) -> tuple[Waiting, ...]:
+    """Simulate the queues of one period.
+
+    Parameters
+    ----------
+    account : Account
+        The solved problem.
+    deadlines : mapping
+        Hours within which a run of each workload has to end, from its arrival. [h]
+
+    Returns
+    -------
+    tuple of Waiting
+        One for each workload and kind of machine that does runs.
+
+    Raises
+    ------
+    InputError
+        If SimPy is not installed.
+
+    Notes
+    -----
+    Runs arrive at random (Poisson) and take their cards for their hours, in order of arrival.
+    Services leave the mean of their cards over office hours and the rest.
+    """
+    try:
+        import simpy
+    except ImportError:
+        raise InputError(
+            "the queue is simulated with SimPy, which is not installed",
+            value="--queue",
+            allowed="an installation with the extra 'fleet'",
+            remedy="Install it: pip install 'gpu-advisor[fleet]'.",
+            field="--queue",
+        ) from None
+    problem, found = account.problem, []
+    runs: dict[int, list[tuple[Use, float]]] = {}
+    held = [0.0] * len(problem.supplies)
+    for use, value in account.solution.used():
+        supply = account.mode(use).supply
+        if supply is None or use.period != period:
+            continue
+        if use.slot >= 0:
+            held[supply] += account.mode(use).cards * value * SLOT_HOURS[use.slot]
+        else:
+            runs.setdefault(supply, []).append((use, value))
+    for supply, uses in runs.items():
+        there = account.there[supply][period] * problem.supplies[supply].cards
+        largest = max(account.mode(use).cards for use, _ in uses)
+        free = max(largest, math.floor(there - held[supply] / HOURS_PER_MONTH))
+        jobs = {
+            problem.jobs[use.job].name: (
+                problem.jobs[use.job].runs[period] * value / HOURS_PER_MONTH,
+                account.mode(use).cards,
+                account.mode(use).hours,
+            )
+            for use, value in uses
+        }
+        waits = simulated(simpy.Environment(), free, jobs)
+        for name, hours in waits.items():
+            if not len(hours):
+                continue
+            deadline = deadlines.get(name)
+            late = 0.0 if deadline is None else float(np.mean(hours + jobs[name][2] > deadline))
+            p50, p90, p99 = np.percentile(hours, [50, 90, 99]).tolist()
+            found.append(
+                Waiting(
+                    workload=name,
+                    machine=problem.supplies[supply].title,
+                    month=problem.starts[period],
+                    median_h=p50,
+                    p90_h=p90,
+                    p99_h=p99,
+                    late_share=late,
+                )
+            )
+    return tuple(found)
+
+
+def simulated(
+    environment: simpy.Environment, cards: int, jobs: Mapping[str, tuple[float, int, float]]
+) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    """Return the waits of each job's runs. [h]
+
+    Parameters
+    ----------
+    environment : simpy.Environment
+        New.
+    cards : int
+        Cards that runs share.
+    jobs : mapping
+        Arrivals an hour, cards and hours of a run, by name.
+    """
+    import simpy
+
+    draw = random.Random(SEED)
+    pool = simpy.Container(environment, capacity=cards, init=cards)
+    total = sum(rate for rate, _, _ in jobs.values())
+    end = min(MONTHS * HOURS_PER_MONTH, MOST_RUNS / total) if total else 0.0
+    waits: dict[str, list[float]] = {name: [] for name in jobs}
+
+    def run(name: str) -> Iterator[object]:
+        arrived = environment.now
+        _, number, hours = jobs[name]
+        yield pool.get(number)
+        if arrived > WARM_UP * end:
+            waits[name].append(environment.now - arrived)
+        yield environment.timeout(hours)
+        yield pool.put(number)
+
+    def arrivals(name: str) -> Iterator[object]:
+        rate = jobs[name][0]
+        while True:
+            yield environment.timeout(draw.expovariate(rate))
+            environment.process(run(name))  # type: ignore[arg-type]
+
+    for name, (rate, _, _) in jobs.items():
+        if rate > 0:
+            environment.process(arrivals(name))  # type: ignore[arg-type]
+    environment.run(until=end)
+    return {name: np.array(values) for name, values in waits.items()}
