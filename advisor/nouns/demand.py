@@ -104,6 +104,7 @@ class Demand(Noun):
             "fewest replicas of an autoscaled fleet; 0 lets the last one stop",
             "--min-replicas",
             "Fewest replicas",
+            reads=Reads.PLAIN,
             networks=TEXT,
         ),
     ] = 1

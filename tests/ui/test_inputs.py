@@ -442,3 +442,22 @@ def test_messages_of_the_engine_take_the_words_of_the_page(said: str, shown: str
 def test_a_wide_table_is_a_list_on_a_phone() -> None:
     table = pd.DataFrame([("Weights", "15 GiB", "")], columns=["Term", "Value", "Source"])
     assert listed(table) == ["- **Weights**  \n  Value: 15 GiB"]
+
+
+def test_a_rate_or_a_day_takes_the_place_of_the_users() -> None:
+    """Users at once, a rate and a day exclude each other; scale to zero is a number too."""
+    rate = Inputs(task="serve", requests_per_second="600/min")
+    day = Inputs(task="serve", demand_shape="office", peak_requests="20/s", min_replicas="0")
+
+    asked = [case_of(one, read(one).numbers)["workload"] for one in (rate, day)]
+
+    assert asked[0]["requests_per_s"] == 10
+    assert asked[1]["demand"] == {
+        "day_shape": "office",
+        "peak_requests_per_s": 20,
+        "growth": 1,
+        "min_replicas": 0,
+    }
+    assert not any("concurrency" in workload for workload in asked)
+    for one in (rate, day):
+        Case.model_validate(case_of(one, read(one).numbers))

@@ -51,12 +51,15 @@ def case_of(inputs: Inputs, numbers: dict[str, float | None]) -> dict[str, Any]:
         "workload": workload,
         "limits": limits,
     }
-    sections = {"": case, "workload": workload, "limits": limits}
+    demand: dict[str, object] = {}
+    sections = {"": case, "workload": workload, "limits": limits, "workload.demand": demand}
     for name, rules in RULES.items():
         section, _, field = rules.path.rpartition(".")
         value = value_of(name, inputs, numbers) if field and used(name, inputs) else None
         if value is not None and section in sections:
             sections[section][field] = value
+    if demand:
+        workload["demand"] = demand
     if inputs.rent == OWN:
         card = inputs.own_accelerator or EXAMPLE_CARD
         own = {"accelerator": card, "count": _whole(numbers["own_count"])}
