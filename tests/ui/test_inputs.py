@@ -446,8 +446,9 @@ def test_a_wide_table_is_a_list_on_a_phone() -> None:
 
 def test_a_rate_or_a_day_takes_the_place_of_the_users() -> None:
     """Users at once, a rate and a day exclude each other; scale to zero is a number too."""
-    rate = Inputs(task="serve", requests_per_second="600/min")
-    day = Inputs(task="serve", demand_shape="office", peak_requests="20/s", min_replicas="0")
+    by_rate = {"requests_per_second": "600/min"}
+    by_day = {"demand_shape": "office", "peak_requests": "20/s", "min_replicas": "0"}
+    rate, day = (replace(DEFAULTS, task="serve", **typed) for typed in (by_rate, by_day))
 
     asked = [case_of(one, read(one).numbers)["workload"] for one in (rate, day)]
 
