@@ -1,12 +1,18 @@
-"""Run all benchmarks: ``python -m benchmarks [catalog|engine|process|page]``."""
+"""Run all benchmarks: ``python -m benchmarks [catalog|engine|process|sweep|page]``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import catalog, engine, page, process
+from benchmarks import catalog, engine, page, process, sweep
 
-PARTS = {"catalog": catalog.main, "engine": engine.main, "process": process.main, "page": page.main}
+PARTS = {
+    "catalog": catalog.main,
+    "engine": engine.main,
+    "process": process.main,
+    "sweep": sweep.main,
+    "page": page.main,
+}
 
 
 def main() -> int:

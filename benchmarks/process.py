@@ -34,7 +34,7 @@ def main() -> None:
     bare = median_s(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True))
     show("python -c pass", bare * 1e3, "ms")
     help_s = median_s(lambda: run("--help"))
-    show("gpu-advisor --help", help_s * 1e3, "ms", "at most 200")
+    show("gpu-advisor --help", help_s * 1e3, "ms", "at most 80")
     show("gpu-advisor --help over python -c pass", help_s / bare, "x")
     with tempfile.TemporaryDirectory() as folder:
         for name, case in CASES.items():
@@ -46,5 +46,5 @@ def main() -> None:
                 repeats=REPEATS,
             )
             computed = (processor_s() - before) / (REPEATS + 1)
-            show(f"gpu-advisor recommend, {name}", spent * 1e3, "ms", "at most 1000")
+            show(f"gpu-advisor recommend, {name}", spent * 1e3, "ms", "at most 600")
             show(f"gpu-advisor recommend, {name}, processor", computed * 1e3, "ms")

@@ -118,7 +118,7 @@ class LocalCrew:
 
     def _work(self, following: Callable[[], Chunk | None], packed: bytes) -> None:
         """Feed one worker process until no chunk is left."""
-        worker = None
+        worker, end = None, None
         try:
             while (chunk := following()) is not None:
                 cases, wrong = split(chunk)
@@ -132,12 +132,12 @@ class LocalCrew:
                         worker = None
                 rows = lost(chunk) if answer is None else joined(chunk, answer, wrong)
                 self._put((chunk, rows))
-            self._put(None)
         except BaseException as error:  # noqa: BLE001 - raised again where the sweep waits
-            self._put(error)
+            end = error
         finally:
             if worker is not None:
                 self._ended(worker)
+            self._put(end)
 
     def _put(self, item: Answered | BaseException | None) -> None:
         while not self._stop.is_set():
