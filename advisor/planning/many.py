@@ -7,6 +7,7 @@ arrays that a search uses anyway. Every figure equals that of `estimate` or `rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -15,26 +16,25 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.catalog.constants import load_calibration
 from advisor.errors import InputError
-from advisor.estimate.configuration import estimate_configuration
+from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Estimate
-from advisor.estimate.training.loading import decodes_images
 from advisor.nouns.case import Case
 from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Objective
-from advisor.nouns.workload import Serving
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.measured import with_measured
+from advisor.planning.placed import estimate_placed
 from advisor.planning.prepared import fed, placed, prepared, priced, resolved
-from advisor.planning.recommend import placement
+from advisor.planning.recommend import Searched
 from advisor.planning.search.found import SearchResult
-from advisor.planning.search.options import Option, best_option, meets_budget, meets_time
+from advisor.planning.search.options import Option, best_option
 from advisor.planning.search.precisions import search_and_host
-from advisor.planning.search.systems import System, check_names, check_owned, find_systems
-from advisor.planning.stated import best_placement, hardware_systems
+from advisor.planning.search.systems import System
+from advisor.planning.stated import best_placement, machines_of
 
 Figures = Estimate | InputError | None
 """An estimate, the caller's mistake, or None where nothing meets the limits."""
-Searched = tuple[Sequence[System], SearchResult]
+Searching = tuple[Sequence[System], SearchResult]
 
 ANY_MONEY: Final = {"deadline_hours": None, "budget_usd": None}
 """Limits that choose among what a search found; the search itself does not depend on them."""
@@ -95,43 +95,18 @@ def _searched_group(members: Sequence[Case], catalog: Catalog | None) -> Iterabl
         catalog, calibration = with_measured(
             priced(first, catalog), load_calibration(), first.limits
         )
-        check_names(first.limits, catalog)
-        check_owned(first.limits)
-        offered = find_systems(
-            catalog,
-            first.limits,
-            training=not isinstance(first.workload, Serving),
-            decoding=decodes_images(first.workload, architecture),
-        )
         wide = first if len(members) == 1 else _unlimited(first)
-        found = search_and_host(wide, architecture, offered, calibration)
+        found = Searched.of(wide, architecture, catalog, calibration)
     except InputError as error:
         return [error] * len(members)
-    return _each(
-        [case.model_copy(update={"workload": first.workload}) for case in members],
-        partial(_best, found=found, architecture=architecture, calibration=calibration),
-    )
+    cases = [case.model_copy(update={"workload": first.workload}) for case in members]
+    return _each(cases, partial(_best, found=found))
 
 
-def _best(
-    case: Case, found: Searched, architecture: ModelArchitecture, calibration: Calibration
-) -> Estimate | None:
-    systems, result = found
-    best = best_option(_within(result.options, case), case.objective)
-    if best is None:
-        return None
-    return estimate_configuration(
-        case,
-        placement(best, systems[best.system]),
-        architecture=architecture,
-        calibration=calibration,
-        run=best.run,
-    )
-
-
-def _within(options: Iterable[Option], case: Case) -> list[Option]:
-    limits = case.limits
-    return [one for one in options if meets_time(one, limits) and meets_budget(one, limits)]
+def _best(case: Case, found: Searched) -> Estimate | None:
+    own = replace(found, case=case, estimates={})
+    best = best_option(own.feasible, case.objective)
+    return None if best is None else own.estimate(best)
 
 
 def _unlimited(case: Case) -> Case:
@@ -152,88 +127,81 @@ def _placed_group(members: Sequence[Case], catalog: Catalog | None) -> Iterable[
     batches: dict[str, list[Case]] = {}
     for case in cases:  # an open batch grows with the count
         batches.setdefault(case.workload.model_dump_json(), []).append(case)
-    search = {
-        key: _joint_search(alike, architecture, catalog, calibration)
-        for key, alike in batches.items()
+    joint = {
+        key: _Joint(alike, architecture, catalog, calibration) for key, alike in batches.items()
     }
 
     def answer(case: Case) -> Estimate:
+        search = joint[case.workload.model_dump_json()]
         place = best_placement(
             case,
             architecture=architecture,
             catalog=catalog,
             calibration=calibration,
-            search=search[case.workload.model_dump_json()],
+            search=search,
+            machines=search.machines.get(_hardware(case)),
         )
-        return _described(
-            case,
-            estimate_configuration(case, place, architecture=architecture, calibration=calibration),
-        )
+        return _described(case, place, architecture, calibration)
 
     return _each(cases, answer)
 
 
 def _alone(case: Case, catalog: Catalog | None) -> Estimate:
     case, _, calibration, architecture, place = placed(case, catalog)
-    return _described(
-        case,
-        estimate_configuration(case, place, architecture=architecture, calibration=calibration),
-    )
+    return _described(case, place, architecture, calibration)
 
 
-def _described(case: Case, estimate: Estimate) -> Estimate:
-    return estimate.model_copy(update={"missed_limits": missed_limits(estimate, case.limits)})
+def _described(
+    case: Case, place: Placement, architecture: ModelArchitecture, calibration: Calibration
+) -> Estimate:
+    found = estimate_placed(case, place, architecture=architecture, calibration=calibration)
+    return found.model_copy(update={"missed_limits": missed_limits(found, case.limits)})
 
 
-def _joint_search(
-    cases: Sequence[Case],
-    architecture: ModelArchitecture,
-    catalog: Catalog,
-    calibration: Calibration,
-) -> Callable[[Case, ModelArchitecture, Sequence[System], Calibration], Searched]:
-    """Search the hardware of all cases at once.
+def _hardware(case: Case) -> tuple[str, int]:
+    assert case.hardware is not None
+    return case.hardware.accelerator, case.hardware.count
 
-    Returns
-    -------
-    callable
-        As `search_and_host`; what the joint search did not find is searched alone, because only
-        then may a layout use the host's memory.
+
+class _Joint:
+    """One search over the hardware of several cases, called as `search_and_host` for each.
+
+    What it does not find is searched alone: only then may a layout use the host's memory, or
+    weights be smaller than usual.
     """
-    decoding = decodes_images(cases[0].workload, architecture)
-    asked: dict[tuple[str, int], list[System]] = {}
-    for case in cases:
-        assert case.hardware is not None
-        try:
-            card = catalog.accelerator(case.hardware.accelerator)
-            if (card.key, case.hardware.count) not in asked:
-                asked[card.key, case.hardware.count] = hardware_systems(
-                    card, case.hardware.count, catalog, case, decoding=decoding
-                )
-        except InputError:
-            continue  # told where the case is answered
-    try:
-        systems, result = search_and_host(
-            _unlimited(cases[0]),
-            architecture,
-            [one for many in asked.values() for one in many],
-            calibration,
-        )
-    except InputError:
-        return search_and_host
-    of: dict[tuple[str, int], list[Option]] = {}
-    for option in result.options:
-        system = systems[option.system]
-        of.setdefault((system.accelerator.key, system.counts[0]), []).append(option)
 
-    def search(
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        architecture: ModelArchitecture,
+        catalog: Catalog,
+        calibration: Calibration,
+    ) -> None:
+        self.machines: dict[tuple[str, int], list[System]] = {}
+        for case in cases:
+            with suppress(InputError):  # told where the case is answered
+                if _hardware(case) not in self.machines:
+                    self.machines[_hardware(case)] = machines_of(case, architecture, catalog)
+        self._options: dict[tuple[str, int], list[Option]] = {}
+        self._found: Searching | None = None
+        many = [one for systems in self.machines.values() for one in systems]
+        with suppress(InputError):
+            self._found = search_and_host(_unlimited(cases[0]), architecture, many, calibration)
+            systems, result = self._found
+            for option in result.options:
+                system = systems[option.system]
+                place = system.accelerator.key, system.counts[0]
+                self._options.setdefault(place, []).append(option)
+
+    def __call__(
+        self,
         case: Case,
         architecture: ModelArchitecture,
         wanted: Sequence[System],
         calibration: Calibration,
-    ) -> Searched:
-        own = of.get((wanted[0].accelerator.key, wanted[0].counts[0]), [])
-        if not own:
+    ) -> Searching:
+        own = self._options.get((wanted[0].accelerator.key, wanted[0].counts[0]))
+        if own is None or self._found is None or wanted is not self.machines[_hardware(case)]:
             return search_and_host(case, architecture, wanted, calibration)
+        systems, result = self._found
         return systems, replace(result, options=tuple(own))
-
-    return search

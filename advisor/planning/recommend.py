@@ -9,7 +9,7 @@ from functools import cached_property
 from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog import Catalog
 from advisor.estimate.batch.forward import generates
-from advisor.estimate.configuration import Placement, estimate_configuration
+from advisor.estimate.configuration import Placement
 from advisor.estimate.results import Estimate
 from advisor.estimate.software import ToolRules
 from advisor.estimate.training.loading import decodes_images
@@ -19,9 +19,6 @@ from advisor.nouns.efficiency import Calibration
 from advisor.nouns.limits import Constraints, Objective
 from advisor.nouns.training_choices import FineTuningMethod
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.beside_api import with_api
-from advisor.planning.day import with_day
-from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.advice import advise
 from advisor.planning.explain.chart_points import as_candidates, chart_points, fewest, fewest_first
 from advisor.planning.explain.devices import buying_advice, devices_to_buy
@@ -30,7 +27,7 @@ from advisor.planning.explain.rejections import Outcome, reject
 from advisor.planning.explain.sentences import label, nothing_works, sentence, title, why
 from advisor.planning.explain.served_tuning import served_improvements
 from advisor.planning.explain.tuning import improvements
-from advisor.planning.price_age import with_price_age
+from advisor.planning.placed import estimate_placed
 from advisor.planning.results import (
     Candidate,
     Plan,
@@ -95,14 +92,7 @@ def recommend(
         what the workload asks for.
     """
     limits = case.limits
-    check_names(limits, catalog)
-    check_owned(limits)
-    training = not isinstance(case.workload, Serving)
-    decoding = decodes_images(case.workload, architecture)
-    offered = find_systems(catalog, limits, training=training, decoding=decoding)
-    searched = _Searched(
-        case, architecture, calibration, *search_and_host(case, architecture, offered, calibration)
-    )
+    searched = Searched.of(case, architecture, catalog, calibration)
     best = best_option(searched.feasible, case.objective)
     if best is not None:
         on_sentence(sentence(best, searched.systems[best.system], searched.estimate(best)))
@@ -153,7 +143,7 @@ def recommend(
 
 
 @dataclass(frozen=True)
-class _Searched:
+class Searched:
     """A searched case, with full estimates of the few options that the answer shows."""
 
     case: Case
@@ -162,6 +152,24 @@ class _Searched:
     systems: Sequence[System]
     result: SearchResult
     estimates: dict[Option, Estimate] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        case: Case,
+        architecture: ModelArchitecture,
+        catalog: Catalog,
+        calibration: Calibration,
+    ) -> Searched:
+        """Search the catalog for a case; its deadline and budget only choose afterwards."""
+        limits = case.limits
+        check_names(limits, catalog)
+        check_owned(limits)
+        training = not isinstance(case.workload, Serving)
+        decoding = decodes_images(case.workload, architecture)
+        offered = find_systems(catalog, limits, training=training, decoding=decoding)
+        found = search_and_host(case, architecture, offered, calibration)
+        return cls(case, architecture, calibration, *found)
 
     @cached_property
     def feasible(self) -> list[Option]:
@@ -181,25 +189,13 @@ class _Searched:
     def estimate(self, option: Option) -> Estimate:
         """Return the full estimate of an option, term by term."""
         if option not in self.estimates:
-            place = placement(option, self.systems[option.system])
-            found = estimate_configuration(
+            self.estimates[option] = estimate_placed(
                 self.case,
-                place,
+                placement(option, self.systems[option.system]),
                 architecture=self.architecture,
                 calibration=self.calibration,
                 run=option.run,
             )
-            found = with_day(
-                self.case,
-                place,
-                found,
-                architecture=self.architecture,
-                calibration=self.calibration,
-            )
-            card = self.systems[option.system].accelerator
-            found = with_energy(self.case, card, found)
-            found = with_price_age(found, option.offer, self.case.limits.price_kind)
-            self.estimates[option] = with_api(self.case, self.architecture, found)
         return self.estimates[option]
 
     def rankings(self) -> tuple[Ranking, ...]:
@@ -242,7 +238,7 @@ class _Searched:
         else:
             better = improvements(
                 place.training(self.case, self.architecture),
-                place,
+                placement(option, self.systems[option.system]),
                 architecture=self.architecture,
                 calibration=self.calibration,
             )

@@ -30,12 +30,10 @@ from advisor.nouns.precision import WEIGHT_FORMATS
 from advisor.nouns.tool_offers import ServingOffer, TrainingOffer
 from advisor.nouns.tools import Tool
 from advisor.nouns.workload import FineTuning, Serving
-from advisor.planning.beside_api import with_api
-from advisor.planning.day import with_day
-from advisor.planning.energy_use import with_energy
 from advisor.planning.explain.sentences import missed_limits
 from advisor.planning.explain.tuning import improvements
-from advisor.planning.price_age import upper_factor, with_price_age
+from advisor.planning.placed import estimate_placed
+from advisor.planning.price_age import upper_factor
 from advisor.planning.search.found import SearchResult
 from advisor.planning.search.neighbours import neighbours
 from advisor.planning.search.options import (
@@ -122,6 +120,19 @@ def hardware_systems(
     return rented or [replace(owned_system(accelerator, count), counts=(count,))]
 
 
+def machines_of(case: Case, architecture: ModelArchitecture, catalog: Catalog) -> list[System]:
+    """Return the systems that a case with hardware is searched on."""
+    assert case.hardware is not None
+    return hardware_systems(
+        catalog.accelerator(case.hardware.accelerator),
+        case.hardware.count,
+        catalog,
+        case,
+        together=1 if isinstance(case.workload, Serving) else None,
+        decoding=decodes_images(case.workload, architecture),
+    )
+
+
 def hardware_system(
     accelerator: Accelerator,
     count: int,
@@ -205,15 +216,7 @@ def best_placement(
     accelerator = catalog.accelerator(case.hardware.accelerator)
     check_names(case.limits, catalog)
     count = case.hardware.count
-    decoding = decodes_images(case.workload, architecture)
-    systems: Sequence[System] = machines or hardware_systems(
-        accelerator,
-        count,
-        catalog,
-        case,
-        together=1 if isinstance(case.workload, Serving) else None,
-        decoding=decoding,
-    )
+    systems: Sequence[System] = machines or machines_of(case, architecture, catalog)
     tool = stated_tool(case, architecture, accelerator)
     precision = (
         served_format(case.workload, architecture, accelerator, tool)
@@ -496,13 +499,7 @@ def explained(
     curves : bool
         Also compute how batch and length change memory and speed.
     """
-    result = estimate_configuration(
-        case, placement, architecture=architecture, calibration=calibration
-    )
-    result = with_energy(case, placement.accelerator, result)
-    result = with_price_age(result, placement.offer, case.limits.price_kind)
-    result = with_api(case, architecture, result)
-    result = with_day(case, placement, result, architecture=architecture, calibration=calibration)
+    result = estimate_placed(case, placement, architecture=architecture, calibration=calibration)
     around = neighbours(case, placement, architecture=architecture, calibration=calibration)
     missed = missed_limits(result, case.limits)
     result = result.model_copy(update={"neighbours": around, "missed_limits": missed})
