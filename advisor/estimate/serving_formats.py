@@ -47,11 +47,11 @@ def ways_of(
     keep theirs, too: they are bound by compute, which narrower weights alone do not help.
     """
     tool, support = program
-    asked = workload.weight_format
-    if asked is not None:
+    ladder = ladder_of(tool)
+    if workload.weight_format is not None:
+        asked = ladder.instead.get(workload.weight_format, workload.weight_format)
         able = not serves_in(card, asked) or support.serves(card, asked)
         return (Way(tool, asked),) if able else ()
-    ladder = ladder_of(tool)
     published = ladder.instead.get(model.weight_format, model.weight_format)
     own = stored(support, card, stored_format(card, published), asked=False)
     if own is None and not serves_in(card, stored_format(card, published)):

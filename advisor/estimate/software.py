@@ -350,13 +350,12 @@ def served_format(
     workload: Serving, architecture: ModelArchitecture, card: Accelerator, tool: Tool | None
 ) -> str:
     """Return the weight format to serve in: the asked one, or the largest of the tool."""
-    if workload.weight_format is not None:
-        return workload.weight_format
+    own = workload.weight_format or stored_format(card, architecture.weight_format)
     found = None if tool is None else tool.support(card)
     if tool is None or found is None:
-        return stored_format(card, architecture.weight_format)
+        return own
     ways = ways_of((tool, found[1]), card, workload, architecture)
-    return ways[0].weight_format if ways else stored_format(card, architecture.weight_format)
+    return ways[0].weight_format if ways else own
 
 
 def serves(tool: Tool, card: Accelerator, weight_format: str) -> bool:

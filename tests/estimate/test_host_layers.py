@@ -165,3 +165,20 @@ def test_mxfp4_files_have_their_published_size(model: str, gib: float) -> None:
     size = file_bytes(load_preset(model), "mxfp4_moe")
 
     assert size / GIB == pytest.approx(gib, rel=0.005)
+
+
+def test_llama_cpp_serves_gpt_oss_from_its_own_file() -> None:
+    """20.9 billion parameters: the GGUF file has 11.3 GiB (ggml-org/gpt-oss-20b-GGUF, 12.1 GB)."""
+    case = {
+        "model": {"preset": "gpt-oss-20b"},
+        "workload": {
+            "kind": "serving",
+            "concurrency": 1,
+            "weight_format": "mxfp4",
+            "engine": "llama-cpp",
+        },
+        "hardware": {"accelerator": "rtx-4080"},
+    }
+    found = advisor.estimate(case)
+    assert found.precision == "mxfp4_moe"
+    assert found.memory.weights_bytes.expected < 12.1e9
