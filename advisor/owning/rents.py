@@ -168,8 +168,8 @@ def _offered(
         )
         for offer in allowed_offers(catalog, limits):
             price = price_usd_per_hour(offer, kind)
-            alone = offer.accelerators < count and offer.inter_node_bytes_per_s is None
-            if price is None or alone:
+            joined = offer.accelerators >= count // work.replicas
+            if price is None or not (joined or offer.inter_node_bytes_per_s is not None):
                 continue
             instances = instances_of(offer, count, work.groups)
             hourly = cents.times(price, instances)

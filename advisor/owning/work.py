@@ -31,6 +31,8 @@ class Work:
 
     groups: int = 1
     """Groups of cards that work side by side, each on a run of its own."""
+    replicas: int = 1
+    """Copies of a served model in one group, which need no network between them."""
 
     def run(self, usd_per_hour: Range) -> Range | None:
         """Return the cost of one run; None when serving. [USD]"""
@@ -72,7 +74,15 @@ def work_of(case: Case, estimate: Estimate) -> Work:
         per_hour = serving.output_tokens_per_s.scaled(HOUR_S)
         split = Prompts.of(serving, case.workload) if isinstance(case.workload, Serving) else None
         requests = serving.requests_per_s.expected * HOUR_S
-        return Work(None, per_hour, None, serving.unit.value, requests, split)
+        return Work(
+            None,
+            per_hour,
+            None,
+            serving.unit.value,
+            requests,
+            split,
+            replicas=serving.replicas,
+        )
     if estimate.time is None:
         msg = "the estimate has neither time nor serving"
         raise ValueError(msg)

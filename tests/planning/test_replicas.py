@@ -72,6 +72,16 @@ def test_cards_without_a_network_serve_many_users() -> None:
     assert again.cost.rent_usd == plan.cost.rent_usd
 
 
+def test_owning_rents_the_same_replicas() -> None:
+    """Offers without a network hold replicas in rent or buy, too."""
+    case = serving(DENSE, 200, accelerators=["rtx-4090"])
+    plan = cheapest(case)
+    hardware = {"accelerator": plan.accelerator, "count": plan.count}
+    layout = {"data": plan.layout.data}
+    found = advisor.own({**case, "hardware": hardware, "layout": layout})
+    assert str(plan.cost.provider) in found.to_json()
+
+
 def test_a_replica_without_a_network_stays_on_one_machine() -> None:
     """70B in 16 bits takes 141 GB: no single 4090 machine of 24 GB or fewer than six holds it."""
     case = serving("llama-3.1-70b", 8, accelerators=["rtx-4090"])
