@@ -70,14 +70,17 @@ def timeline_chart(
         ]
     last = frame.iloc[-1]
     first, middle, final = months
+    dearer = bool(last["own_usd"] >= last["rent_usd"])  # labels of near ends stand apart
     layout = base_layout(theme, height=HEIGHT) | {
         "margin": {"l": 8, "r": 90, "t": 40, "b": 8},
         "xaxis": axis(theme, "Months", range=[0, float(last["month"])], dtick=6),
         "yaxis": axis(theme, "USD paid, money of today", rangemode="tozero", tickformat="$~s"),
         "shapes": _crossing(first, middle, final or int(last["month"]), theme),
         "annotations": [
-            _end_label(last, "own_usd", "Owning", theme.hues[OWN], theme),
-            _end_label(last, "rent_usd", "Renting", theme.hues[RENT], theme),
+            _end_label(last, "own_usd", "Owning", theme.hues[OWN], theme)
+            | {"yanchor": "bottom" if dearer else "top"},
+            _end_label(last, "rent_usd", "Renting", theme.hues[RENT], theme)
+            | {"yanchor": "top" if dearer else "bottom"},
         ],
         "showlegend": False,
     }

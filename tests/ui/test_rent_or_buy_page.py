@@ -150,6 +150,10 @@ def test_the_lines_of_the_timeline(found: Ownership) -> None:
     chart = timeline_chart(frame, months=(4, 4, 4), theme=LIGHT)
     assert [trace.name for trace in chart.data if trace.name] == ["Owning", "Renting"]
     assert chart.layout.shapes[-1].x0 == 4
+    # Owning ends below renting: its label is below its end, the other's above.
+    anchors = {item.text: item.yanchor for item in chart.layout.annotations}
+    assert [anchors[name] for name in anchors if "Owning" in name] == ["top"]
+    assert [anchors[name] for name in anchors if "Renting" in name] == ["bottom"]
     words = timeline_alt(frame, month=even.month)
     assert "month 4" in words
     assert "$6,000" in words
