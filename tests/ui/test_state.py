@@ -11,12 +11,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import advisor.ui.pages
+from advisor.lessons.topics import lesson_texts
 from advisor.ui.forms import money_inputs
-from advisor.ui.parts import accuracy, catalog, fits, my_machine
+from advisor.ui.parts import accuracy, catalog, fits, fleet, learn, my_machine
 from advisor.ui.session import links, state
 
 PAGES = Path(advisor.ui.pages.__file__).parent
 
+LAST_TOPIC = [*lesson_texts()][-1]
 Edit = Callable[[AppTest], AppTest]
 EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
     "advisor": (
@@ -54,6 +56,16 @@ EDITS: dict[str, tuple[list[Edit], dict[str, str]]] = {
         ],
         {"card_1": "", "vendor": "AMD", "rentable": "yes", "rate": "1.5"},
     ),
+    "learn": (
+        [
+            lambda page: page.radio(key="learn_topic").set_value(LAST_TOPIC).run(),
+        ],
+        {"topic": LAST_TOPIC},
+    ),
+    "fleet": (
+        [lambda page: page.number_input(key="fleet_budget").set_value(3000.0).run()],
+        {"budget": "3000"},
+    ),
     "my_machine": (
         [lambda page: page.selectbox(key="machine_mode").set_value("thorough").run()],
         {"mode": "thorough"},
@@ -72,6 +84,8 @@ INPUTS: dict[str, Callable[[], links.Page]] = {
     "rent_or_buy": money_inputs.page,
     "catalog": catalog.page,
     "my_machine": my_machine.page,
+    "learn": learn.inputs,
+    "fleet": fleet.inputs,
     "accuracy": accuracy.page,
 }
 
