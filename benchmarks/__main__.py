@@ -1,16 +1,17 @@
-"""Run all benchmarks: ``python -m benchmarks [catalog|engine|process|sweep|page]``."""
+"""Run all benchmarks: ``python -m benchmarks [catalog|engine|process|sweep|fleet|page]``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import catalog, engine, page, process, sweep
+from benchmarks import catalog, engine, fleet, page, process, sweep
 
 PARTS = {
     "catalog": catalog.main,
     "engine": engine.main,
     "process": process.main,
     "sweep": sweep.main,
+    "fleet": fleet.main,
     "page": page.main,
 }
 

@@ -72,6 +72,7 @@ def build(
         committed=[(place, item) for place, item in enumerate(committed, start=len(there))],
         rent=portfolio.means.rent,
         spot=portfolio.means.spot,
+        coarse=len(portfolio.workloads) > MANY,
     )
     jobs = [demand.job(workload, months) for workload in portfolio.workloads]
     default = economy.default("discount_rate").expected

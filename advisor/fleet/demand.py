@@ -26,8 +26,10 @@ from advisor.planning.search.options import Option, best_option, meets_time
 from advisor.planning.search.precisions import search_and_host
 from advisor.planning.search.systems import System, find_systems
 
-LEVELS: Final = 5
+LEVELS, STEP = 5, 2
 """Sizes of a replica that are tried: the peak load, its half, and so on."""
+COARSE_LEVELS, COARSE_STEP = 3, 4
+"""The same in large portfolios, so that their plan stays within its time."""
 MOST_MACHINES: Final = 8
 """Most machines of one kind that one run uses together."""
 MOST_PER_REPLICA: Final = 16
@@ -48,6 +50,8 @@ class Demand:
     committed: Sequence[tuple[int, Committed]]
     rent: bool = True
     spot: bool = True
+    coarse: bool = False
+    """Whether to try fewer sizes of a replica."""
     _found: dict[str, tuple[list[Option], Sequence[System]]] = field(default_factory=dict)
 
     def job(self, workload: FleetWorkload, months: Sequence[int]) -> Job:
@@ -132,7 +136,7 @@ class Demand:
     def _service_modes(self, workload: FleetWorkload, peak: float) -> tuple[Mode, ...]:
         """Replicas of several sizes on each supply, and rented ones."""
         by_supply: dict[int | None, list[Mode]] = {}
-        for level in _levels(peak):
+        for level in _levels(peak, coarse=self.coarse):
             options, systems = self._options(workload, concurrency=level)
             for place, there in self._by_supply(options, systems).items():
                 alone = [option for option in there if option.count <= self._cards(place)]
@@ -231,15 +235,18 @@ def _concurrency(workload: FleetWorkload) -> float:
     return float(serving.concurrency) if isinstance(serving, Serving) else 0.0
 
 
-def _levels(peak: float) -> list[int]:
+def _levels(peak: float, *, coarse: bool = False) -> list[int]:
     """Return the loads of a replica to try, the largest first.
 
     Examples
     --------
     >>> _levels(12.0)
     [12, 6, 3, 2, 1]
+    >>> _levels(12.0, coarse=True)
+    [12, 3, 1]
     """
-    sizes = (math.ceil(peak / 2**step - 1e-9) for step in range(LEVELS))
+    number, step = (COARSE_LEVELS, COARSE_STEP) if coarse else (LEVELS, STEP)
+    sizes = (math.ceil(peak / step**power - 1e-9) for power in range(number))
     return list(dict.fromkeys(max(1, size) for size in sizes))
 
 

@@ -27,7 +27,7 @@ from advisor.foundation import cents
 from advisor.foundation.units import HOURS_PER_MONTH
 from advisor.nouns.efficiency import Calibration
 
-SECONDS: Final = 12.0
+SECONDS: Final = 8.0
 """Time for the best plan of a large portfolio. [s]"""
 SECONDS_OF_OTHERS: Final = 6.0
 """Time for all alternatives together. [s]"""
