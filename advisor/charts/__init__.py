@@ -6,6 +6,7 @@ from advisor.charts.accuracy import accuracy_alt, accuracy_chart
 from advisor.charts.catalog import spread_alt, spread_chart
 from advisor.charts.cost_time import cost_time_alt, cost_time_chart
 from advisor.charts.curves import curve_alt, curve_chart
+from advisor.charts.day import day_alt, day_chart
 from advisor.charts.fits import fits_alt, fits_chart
 from advisor.charts.lessons import lesson_alt, lesson_chart
 from advisor.charts.memory import memory_alt, memory_chart
@@ -32,6 +33,8 @@ __all__ = [
     "cost_time_chart",
     "curve_alt",
     "curve_chart",
+    "day_alt",
+    "day_chart",
     "effects_alt",
     "effects_chart",
     "fits_alt",

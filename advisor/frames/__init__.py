@@ -28,6 +28,7 @@ from advisor.frames.catalog import (
     verdict_sentences,
 )
 from advisor.frames.curves import curve_frame, curve_table
+from advisor.frames.day import day_frame, day_table
 from advisor.frames.fits import (
     fits_memory_frame,
     fits_table,
@@ -131,6 +132,8 @@ __all__ = [
     "curve_frame",
     "curve_sentence",
     "curve_table",
+    "day_frame",
+    "day_table",
     "effects_frame",
     "effects_table",
     "fact_sources_table",

@@ -60,6 +60,7 @@ with state.Boundary():
         theme=theme,
         compact=on_phone(),
     )
+    details.day(chosen, theme=theme)
     details.scaling(recommendation, chosen, theme=theme)
     details.what_if(recommendation, chosen)
     details.rejections(recommendation)

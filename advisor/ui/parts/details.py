@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from advisor import api, frames
-from advisor.charts import Theme, scaling_alt, scaling_chart
+from advisor.charts import Theme, day_alt, day_chart, scaling_alt, scaling_chart
 from advisor.errors import InputError
 from advisor.nouns.case import Case, Hardware
 from advisor.ui.forms.cases import without_options
@@ -106,6 +106,26 @@ def _scaled(case: Case, accelerator: str, count: int) -> api.Scaling:
     """Return the scaling of a plan."""
     asked = case.model_copy(update={"hardware": Hardware(accelerator=accelerator, count=count)})
     return kept(lambda: api.scaling(asked), "scaling", asked.to_json(indent=None))
+
+
+@st.fragment
+def day(chosen: Sequence[frames.Pick], *, theme: Theme) -> None:
+    """Draw the day of the first plan, and what each way of renting costs."""
+    if not chosen or (found := chosen[0].plan.estimate.day) is None:
+        return
+    expander = st.expander(
+        "Through the day",
+        key="day",
+        on_change="rerun",
+        icon=":material/schedule:",
+    )
+    if not expander.open:
+        return
+    with expander:
+        frame, fixed = frames.day_frame(found), found.ways[0].most_replicas
+        draw(day_chart(frame, fixed, theme=theme), key="day_chart", alt=day_alt(frame, fixed))
+        text_table(frames.day_table(found))
+        st.caption(plain(f"Assumed: {' '.join(found.assumptions)}."))
 
 
 @st.fragment
