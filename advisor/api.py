@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import date
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +15,7 @@ from advisor.catalog.constants import load_calibration
 from advisor.catalog.economy import load_economy, places
 from advisor.catalog.nodes import node_for
 from advisor.estimate.results import Estimate
+from advisor.foundation.dates import current_day
 from advisor.foundation.names import weights_name
 from advisor.nouns.case import Case
 from advisor.nouns.case_files import input_error, load_as, load_case, parse_case
@@ -339,7 +339,7 @@ def own(case: Case | Mapping[str, Any], *, catalog: Catalog | None = None) -> Ow
         catalog=catalog,
         calibration=calibration,
         economy=economy,
-        today=date.today(),
+        today=current_day(),
         budget=budget,
     )
 
@@ -510,7 +510,7 @@ def export(
         search=partial(recommend, catalog=catalog),
         estimate=partial(estimate, catalog=catalog),
         catalog=catalog,
-        today=date.today(),
+        today=current_day(),
         checkpoint=checkpoint,
         log_to=log_to,
         link=link,

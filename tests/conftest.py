@@ -16,6 +16,8 @@ from benchmarks.replicas import find_nginx
 ROOT = Path(__file__).resolve().parent.parent
 # Live prices that a person keeps on this machine must not reach the tests, nor theirs the person.
 os.environ["GPU_ADVISOR_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / "gpu-advisor-no-cache")
+# Prices age, and rankings with them. The tests judge them on this day.
+os.environ["GPU_ADVISOR_TODAY"] = "2026-11-22"
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

@@ -4,7 +4,8 @@ from datetime import date
 
 import pytest
 
-from advisor.foundation.dates import age_days, dated, first_day, is_stale
+from advisor.errors import InputError
+from advisor.foundation.dates import age_days, current_day, dated, first_day, is_stale
 
 TODAY = date(2026, 11, 21)
 
@@ -50,3 +51,14 @@ def test_old_prices_say_so() -> None:
 def test_what_is_no_date_is_refused() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         first_day("autumn")
+
+
+def test_the_day_may_be_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPU_ADVISOR_TODAY", "2027-01-31")
+    assert current_day() == date(2027, 1, 31)
+    assert age_days("2027-01-01") == 30
+    monkeypatch.setenv("GPU_ADVISOR_TODAY", "tomorrow")
+    with pytest.raises(InputError, match="GPU_ADVISOR_TODAY is not a day: got 'tomorrow'"):
+        current_day()
+    monkeypatch.delenv("GPU_ADVISOR_TODAY")
+    assert current_day() == date.today()

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -32,6 +31,7 @@ from advisor.catalog.records import (
     SourceRecord,
 )
 from advisor.errors import CatalogError, InputError
+from advisor.foundation.dates import current_day
 from advisor.foundation.files import read_file
 from advisor.foundation.structured import NotPlainError, read_yaml
 from advisor.nouns.hardware import Confidence, Offer, Provenance
@@ -195,7 +195,7 @@ def with_own_facts(
     InputError
         If a key exists already, or a card, a provider or a currency is unknown.
     """
-    today = date.today().isoformat()
+    today = current_day().isoformat()
     source = SourceRecord(
         title=f"Your file {name}",
         locator=name,
@@ -298,7 +298,7 @@ def _table(text: str) -> dict[str, Any]:
 
 def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
     """Add what a file may leave out. Wrong types stay as they are, so that they are refused."""
-    today = date.today().isoformat()
+    today = current_day().isoformat()
     offer = {
         "region": "unspecified",
         "tier": "your quote",
@@ -309,7 +309,7 @@ def _filled(found: Mapping[str, Any]) -> dict[str, Any]:
     }
     card = {
         "architecture": "not stated",
-        "year": date.today().year,
+        "year": current_day().year,
         "segment": "datacenter",
         "form_factor": "PCIe card",
         "memory_type": "not stated",

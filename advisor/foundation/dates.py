@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date
 from typing import Final
+
+from advisor.errors import InputError
+
+TODAY: Final = "GPU_ADVISOR_TODAY"
+"""Environment variable: the day on which prices are judged, for an answer that can be repeated."""
 
 STALE_DAYS: Final = 60
 """Every use of a price older than this carries a warning. [days]"""
@@ -11,6 +17,28 @@ STALE_DAYS: Final = 60
 
 LAUNCH_DAYS: Final = 365
 """A list price older than this is a launch price; today's shop price may differ. [days]"""
+
+
+def current_day() -> date:
+    """Return today, or the day that ``GPU_ADVISOR_TODAY`` names.
+
+    Raises
+    ------
+    InputError
+        If the variable names no day.
+    """
+    given = os.environ.get(TODAY)
+    if not given:
+        return date.today()
+    try:
+        return date.fromisoformat(given)
+    except ValueError:
+        raise InputError(
+            f"{TODAY} is not a day",
+            value=given,
+            allowed="a day as 2026-11-22",
+            remedy="Correct the environment variable, or unset it.",
+        ) from None
 
 
 def first_day(iso: str) -> date:
@@ -50,7 +78,7 @@ def age_days(iso: str, *, today: date | None = None) -> int:
     >>> age_days("2026-10-05", today=date(2026, 11, 21))
     47
     """
-    return max(0, ((today or date.today()) - first_day(iso)).days)
+    return max(0, ((today or current_day()) - first_day(iso)).days)
 
 
 def is_stale(iso: str, *, today: date | None = None) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from advisor.catalog.price_drift import drift_of
 from advisor.equations.pricing import aged_price_factor
 from advisor.estimate.results import Estimate
-from advisor.foundation.dates import age_days
+from advisor.foundation.dates import age_days, current_day
 from advisor.foundation.formatting import count, percent
 from advisor.nouns.hardware import Offer, PriceKind
 
@@ -28,7 +28,7 @@ def aged_factor(offer: Offer, kind: PriceKind, today: date | None = None) -> flo
     A spot price does not rise above the price on demand of the same offer.
     """
     sigma = drift_of(offer, kind).sigma_per_sqrt_year
-    factor = _aged(sigma, offer.price_date, today or date.today())
+    factor = _aged(sigma, offer.price_date, today or current_day())
     demand, spot = offer.on_demand_usd_per_hour, offer.spot_usd_per_hour
     if kind is PriceKind.SPOT and demand and spot:
         return max(1.0, min(factor, demand / spot))

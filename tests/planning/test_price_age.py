@@ -10,6 +10,7 @@ import pytest
 from advisor import api
 from advisor.catalog import load_catalog
 from advisor.catalog.price_drift import drift_of, history_of
+from advisor.foundation.dates import current_day
 from advisor.nouns.hardware import Offer, PriceKind
 from advisor.planning.price_age import aged_factor
 from advisor.planning.search.options import cheapest_offer
@@ -63,7 +64,7 @@ def test_an_older_price_does_not_win_by_a_little() -> None:
         )
         if item.offers
     ]
-    new = offer("Lambda", key="a/new", price_date=date.today().isoformat())
+    new = offer("Lambda", key="a/new", price_date=current_day().isoformat())
     old = new.model_copy(
         update={
             "key": "b/old",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from advisor.catalog import Catalog
 from advisor.catalog.loader import load_snapshot
 from advisor.charts import DARK, LIGHT, spread_alt, spread_chart
 from advisor.compare import METRICS, compare_cards, spreads, verdicts
+from advisor.foundation.dates import current_day
 from advisor.nouns.hardware import Offer
 from tests.catalog.live.conftest import Publish, cache, publish
 
@@ -140,7 +140,7 @@ def test_a_refresh_that_works_says_what_it_brought(
     page: AppTest, publish: Publish, cache: Path
 ) -> None:
     pytest.importorskip("gpuhunt")
-    publish(version=f"{date.today():%Y%m%d}-1")
+    publish(version=f"{current_day():%Y%m%d}-1")
     page.button(key="catalog_refresh").click().run()
 
     assert not page.error

@@ -9,7 +9,7 @@ from advisor.architecture.table.model import ModelArchitecture
 from advisor.catalog.catalog import SHIPPED, PriceState
 from advisor.estimate.assumed_shape import shape_widening
 from advisor.estimate.results import Estimate
-from advisor.foundation.dates import dated, is_stale
+from advisor.foundation.dates import current_day, dated, is_stale
 from advisor.foundation.formatting import duration, hourly_price, memory, money, percent
 from advisor.foundation.quantities import Evidence
 from advisor.foundation.rounding import round_significant
@@ -58,7 +58,7 @@ def advise(
     if plans:
         found.extend(_limits_in_reach(plans[0].estimate, case.limits))
         found.extend(_from_price(plans[0].estimate))
-        found.extend(_stale(plans[0].estimate.cost.price_date, today or date.today()))
+        found.extend(_stale(plans[0].estimate.cost.price_date, today or current_day()))
         if plans[0].estimate.memory.total_bytes.evidence is Evidence.ASSUMED or (
             plans[0].estimate.time and plans[0].estimate.time.step_s.evidence is Evidence.ASSUMED
         ):
