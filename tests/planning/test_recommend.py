@@ -381,10 +381,10 @@ def test_a_deadline_names_the_fewest_of_each_accelerator() -> None:
 
 
 def test_two_targets_that_no_layout_meets_together_are_told_so() -> None:
-    """Pipelined replicas answer the first token sooner, tensor-parallel ones the later tokens."""
+    """Pipelined replicas answer the first token sooner, single cards the later tokens."""
     case = {
         "model": {"preset": "llama-3.1-8b"},
-        "workload": {"kind": "serving", "concurrency": 64, "input_tokens": 4096},
+        "workload": {"kind": "serving", "concurrency": 256, "input_tokens": 4096},
         "limits": {"accelerators": ["h100-sxm"], "max_accelerators": 8, "providers": ["Lambda"]},
         "objective": "fastest",
     }
